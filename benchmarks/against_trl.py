@@ -1,8 +1,8 @@
 """Every setting of training scripts as TRL's trainer gets it, against the projects that they become.
 
-`python -m benchmarks.against_trl COMMANDS`: each line of COMMANDS is a script in a checkout and the arguments that it is
-started with there. Python runs it up to its trainer (`under_trl`), and `vextract new --from-verl-run` makes a project
-of the same. A setting that the trainer has, TRL's defaults left out, is
+`python -m benchmarks.against_trl COMMANDS`: each line of COMMANDS is a script in a checkout and the arguments that it
+is started with there. Python runs it up to its trainer (`under_trl`), and `vextract new --from-verl-run` makes a
+project of the same. A setting that the trainer has, TRL's defaults left out, is
 
 - equal: vextract read the same value;
 - asked: vextract says that only the script knows it;
@@ -15,6 +15,7 @@ config, under verl's names: there they are equal, or from_run.md speaks of them.
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 import tempfile
@@ -30,13 +31,15 @@ from benchmarks.launch_scripts import project_of, remember
 from extractor.usecases import new
 from extractor.usecases.fromrun import assemble
 from extractor.usecases.fromrun.other_libraries import trl
-from extractor.usecases.fromrun.other_libraries.script_values import Computed
+from extractor.usecases.fromrun.other_libraries.script.values import Computed
 from extractor.usecases.fromrun.other_libraries.translation import Translated
 from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.options import Options
 
+# What argparse says of options that it needs; they get a 1.
+_REQUIRED = re.compile(r"the following arguments are required: ((?:--?[\w-]+(?:, )?)+)")
 EQUAL, ASKED, SILENT, MEANT, TOLD, OTHERWISE = "equal", "asked", "silent", "meant", "told", "otherwise in the config"
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 # What a project has of a run, by TRL's names.
@@ -74,12 +77,14 @@ class Compared:
         counts: Of settings, by what became of them.
         silent: Each of those, as it is printed.
         why: It could not be compared.
+        asked: Each of those that only the script knows.
     """
 
     script: str
     counts: Counter[str]
     silent: tuple[str, ...] = ()
     why: str = ""
+    asked: tuple[str, ...] = ()
 
 
 def compared(line: str, release: str) -> Compared:
@@ -92,19 +97,23 @@ def compared(line: str, release: str) -> Compared:
     words = shlex.split(line)
     script, arguments = Path(words[0]).resolve(), words[1:]
     root = next((folder for folder in script.parents if (folder / ".git").exists()), script.parent)
+    theirs = under_trl.handed(script, arguments, root, root)
+    if (asked := _REQUIRED.search(theirs.why)) is not None:
+        arguments += [word for option in asked[1].split(", ") for word in (option, "1")]
+        theirs = under_trl.handed(script, arguments, root, root)
     name = " ".join([str(script.relative_to(root)), *arguments])
     try:
         read, made = _read(script, arguments, root, release)
     except VextractError as error:
         return Compared(name, Counter(), why=f"refused: {error.message}")
-    theirs = under_trl.handed(script, arguments, root, root)
     if not theirs.trainer:
         return Compared(name, Counter(), why=f"reaches no trainer: {theirs.why}")
     counts: Counter[str] = Counter()
-    silent = []
+    silent, asked_for = [], []
     for key, value, ours in _pairs(theirs, *read):
         if isinstance(ours, Computed):
             what = ASKED
+            asked_for.append(f"{key}={value!r}  asked: {ours}")
         elif same(value, ours):
             what = EQUAL
         else:
@@ -116,7 +125,7 @@ def compared(line: str, release: str) -> Compared:
         counts[what] += 1
         if what == OTHERWISE:
             silent.append(f"{key}={value!r}  in the config {ours!r}")
-    return Compared(name, counts, tuple(silent))
+    return Compared(name, counts, tuple(silent), asked=tuple(asked_for))
 
 
 def _read(
@@ -139,9 +148,7 @@ def _read(
     return found[-1], made
 
 
-def _pairs(
-    theirs: under_trl.Handed, ours: Mapping[str, Any], scored_by: Any
-) -> Iterator[tuple[str, Any, Any]]:
+def _pairs(theirs: under_trl.Handed, ours: Mapping[str, Any], scored_by: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yield each setting with the trainer's value and ours."""
     for key, value in theirs.settings.items():
         if key not in _ASIDE and not _is_shown(value):
@@ -157,7 +164,7 @@ def _pairs(
         if key in has or (key in ours and ours.get("use_peft", True)):
             yield key, has.get(key, _NOTHING), ours.get(key, unknown)
     names = [name for name in theirs.scorers if isinstance(name, str) and not _is_shown(name)]
-    if len(names) == len(theirs.scorers) and scored_by is not None:
+    if len(names) == len(theirs.scorers) and scored_by is not None and not getattr(scored_by, "is_open", False):
         yield "reward_funcs", names, list(getattr(scored_by, "functions", ()))
 
 
@@ -207,7 +214,7 @@ def main() -> int:
         except Exception as error:
             item = Compared(line, Counter(), why=f"bug: {error!r}")
         print(f"{item.script}: {dict(item.counts)} {' '.join(item.why.split())[:400]}", flush=True)
-        for shown in item.silent:
+        for shown in (*item.silent, *item.asked):
             print(f"    {shown}", flush=True)
         total += item.counts
         total["scripts"] += bool(item.counts)

@@ -11,6 +11,7 @@ import dataclasses
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import io
 import json
 import os
@@ -34,15 +35,28 @@ EARLIER: tuple[tuple[str, type], ...] = (
     *((name, bool) for name in ("overwrite_output_dir", "log_level_replica_all")),
 )
 LIBRARIES = ("site-packages", f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/")
-NOTHING = {".json": "[]", ".jsonl": "", ".txt": "", ".csv": ""}
+_NAMES = ("answer", "context", "input", "instruction", "output", "problem", "prompt", "query", "question", "response")
+_ROW = json.dumps({**dict.fromkeys(_NAMES, "made up"), "id": 1, "solution": "1", "label": "1", "text": "made up"})
+# What stands in files of rows that are not here.
+ROWS = {".json": f"[{_ROW}]", ".jsonl": f"{_ROW}\n" * 8, ".txt": "made up\n", ".csv": "prompt,answer\nmade up,1\n"}
 HERE = __file__
 # The same of what it says of the model.
-EARLIER_MODELS: tuple[tuple[str, type], ...] = (("torch_dtype", str), ("trust_remote_code", bool))
+EARLIER_MODELS: tuple[tuple[str, type], ...] = (("torch_dtype", str),)
+_loads = json.loads
 _record = Path(sys.argv[1])
 
 
 class StandIn(MagicMock):
     """Stands for whatever is not here: a package, a model, rows."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        for name in ("__lt__", "__le__", "__gt__", "__ge__"):
+            setattr(self, name, lambda _, other: False)
+        self.__iter__ = lambda _: iter((StandIn(), StandIn()))  # type: ignore[method-assign,assignment]
+
+    def _get_child_mock(self, /, **_: Any) -> StandIn:
+        return StandIn()
 
     def __mro_entries__(self, _: tuple[Any, ...]) -> tuple[type, ...]:
         return (object,)
@@ -52,13 +66,25 @@ def named(name: Any) -> StandIn:
     """Return a model, or a tokenizer, that was loaded by its name."""
     found = StandIn()
     found.loaded_from = str(name) if isinstance(name, (str, os.PathLike)) else None
+    for moved in ("to", "cuda", "eval", "train", "half", "float", "bfloat16", "merge_and_unload"):
+        getattr(found, moved).return_value = found
     return found
 
 
 def rows(*_: Any, **settings: Any) -> StandIn:
     """Return rows, which stay rows whatever is done to them."""
     found = StandIn()
-    for name in ("map", "filter", "shuffle", "select", "rename_column", "remove_columns", "cast_column", "take", "sort"):
+    for name in (
+        "map",
+        "filter",
+        "shuffle",
+        "select",
+        "rename_column",
+        "remove_columns",
+        "cast_column",
+        "take",
+        "sort",
+    ):
         getattr(found, name).return_value = found
     for name in ("add_column", "rename_columns", "select_columns", "flatten_indices", "shard", "skip", "with_format"):
         getattr(found, name).return_value = found
@@ -66,8 +92,8 @@ def rows(*_: Any, **settings: Any) -> StandIn:
     found.train_test_split.return_value = {"train": found, "test": found}
     found.column_names = ["prompt", "question", "answer", "solution", "problem"]
     found.keys.return_value = ["train", "test"]
+    found.values.return_value = [found]
     found.__contains__.return_value = True
-    found.__iter__.side_effect = lambda: iter((StandIn(), StandIn()))
     found.__len__.return_value = 1000
     return found
 
@@ -165,6 +191,7 @@ def recorded_config(real: type) -> type:
     known = {item.name for item in dataclasses.fields(real)}
     further = [(name, kind | None, None) for name, kind in EARLIER if name not in known]
     found = dataclasses.make_dataclass(real.__name__, further, bases=(real,))
+    made.__signature__ = inspect.signature(found.__init__)  # type: ignore[attr-defined]
     found.__init__ = made  # type: ignore[misc]
     found.__post_init__ = lambda self: None  # type: ignore[attr-defined]
     found.__setattr__ = object.__setattr__  # type: ignore[method-assign,assignment]
@@ -233,6 +260,8 @@ def _said(config: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _same(one: Any, other: Any) -> bool:
+    if other in (None, False) and one in (False, "", "no", None):  # what a parser makes of what nobody says
+        return True
     try:
         return bool(one == other) and type(one) is type(other)
     except Exception:
@@ -269,13 +298,19 @@ def _loads_anything() -> None:
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
     loads = classmethod(lambda cls, name=None, *_, **settings: named(name or settings.get("model_name")))
-    autos = [kind for name, kind in vars(transformers.models.auto.modeling_auto).items() if name.startswith("AutoModel")]
+    autos = [
+        kind for name, kind in vars(transformers.models.auto.modeling_auto).items() if name.startswith("AutoModel")
+    ]
     classes = [_BaseAutoModelClass, *autos, transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase]
     classes += [transformers.AutoTokenizer, transformers.AutoProcessor, transformers.AutoConfig]
     for kind in (*classes, transformers.GenerationConfig, transformers.PreTrainedConfig):
         kind.from_pretrained = loads  # type: ignore[method-assign,assignment]
     for whole in ("pipeline", "set_seed"):
         setattr(transformers, whole, lambda *_, **__: StandIn())
+    for module, name in ((os.path, "exists"), (os.path, "isfile"), (Path, "exists"), (Path, "is_file")):
+        setattr(module, name, _is_here(getattr(module, name)))
+    json.loads = _read
+    json.load = lambda file, **settings: _read(file.read(), **settings)
     builtins.open = _first(open, _opened)  # type: ignore[assignment]
     for name in ("load_dataset", "load_from_disk", "concatenate_datasets", "interleave_datasets"):
         setattr(datasets, name, _first(getattr(datasets, name), rows))
@@ -292,14 +327,12 @@ def _loads_anything() -> None:
         setattr(torch.distributed, name, lambda *_, **__: None)
     for name, value in (("get_rank", 0), ("get_world_size", 1), ("is_initialized", False)):
         setattr(torch.distributed, name, lambda *_, found=value, **__: found)
-    for name in ("is_available", "is_bf16_supported"):
-        setattr(torch.cuda, name, lambda *_, **__: True)
-    for name in ("device_count",):
-        setattr(torch.cuda, name, lambda *_: 1)
-    for name in ("current_device", "get_device_capability"):
-        setattr(torch.cuda, name, lambda *_, **__: (8, 0) if name == "get_device_capability" else 0)
+    on_a_gpu: dict[str, Any] = {"is_available": True, "is_bf16_supported": True, "device_count": 1, "current_device": 0}
+    on_a_gpu |= {"get_device_capability": (8, 0)}
     for name in ("set_device", "empty_cache", "get_device_name", "get_device_properties", "memory_allocated"):
-        setattr(torch.cuda, name, lambda *_, **__: StandIn())
+        on_a_gpu[name] = StandIn()
+    for name, value in on_a_gpu.items():
+        setattr(torch.cuda, name, lambda *_, found=value, **__: found)
 
 
 def _first(real: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:
@@ -314,16 +347,39 @@ def _first(real: Callable[..., Any], other: Callable[..., Any]) -> Callable[...,
     return tried
 
 
+def _is_here(real: Callable[..., bool]) -> Callable[..., bool]:
+    """Return a function that says that files of rows are here."""
+    return lambda path, *given, **settings: real(path, *given, **settings) or _is_of_rows(path)
+
+
+def _is_of_rows(path: Any) -> bool:
+    """Tell whether a file is one of rows, by its name."""
+    place = Path(str(path))
+    return place.suffix in ROWS and not any(part in place.stem for part in ("config", "metric", "result", "state"))
+
+
+class Row(dict[str, Any]):
+    """A made-up row, which has every column."""
+
+    def __missing__(self, key: str) -> str:
+        return "made up"
+
+
+def _read(text: Any, **settings: Any) -> Any:
+    """Read JSON; of made-up rows with every column."""
+    return _loads(text, **settings, **({"object_hook": Row} if "made up" in str(text) else {}))
+
+
 def _opened(path: Any, mode: str = "r", *_: Any, **__: Any) -> Any:
-    """Return a file of rows that is not here: without any.
+    """Return a file of rows that is not here: made up.
 
     Raises:
         FileNotFoundError: it is none of rows.
     """
     kind = Path(path).suffix
-    if "r" not in mode or kind not in NOTHING:
+    if "r" not in mode or not _is_of_rows(path):
         raise FileNotFoundError(path)
-    return io.BytesIO(NOTHING[kind].encode()) if "b" in mode else io.StringIO(NOTHING[kind])
+    return io.BytesIO(ROWS[kind].encode()) if "b" in mode else io.StringIO(ROWS[kind])
 
 
 def main() -> None:
@@ -352,9 +408,10 @@ if __name__ == "__main__":
         getattr(trl, _name, None)  # what it imports when it is asked for
     _loads_anything()
     _ours = {name: recorded_config(getattr(trl, name)) for name in CONFIGS}
-    _ours["ModelConfig"] = dataclasses.make_dataclass(
-        "ModelConfig", [(name, kind | None, None) for name, kind in EARLIER_MODELS], bases=(trl.ModelConfig,)
-    )
+    _known = {item.name for item in dataclasses.fields(trl.ModelConfig)}
+    _earlier = [(name, kind | None, None) for name, kind in EARLIER_MODELS if name not in _known]
+    _ours["ModelConfig"] = dataclasses.make_dataclass("ModelConfig", _earlier, bases=(trl.ModelConfig,))
+    _ours["ModelConfig"].trust_remote_code = False  # which is the trainer's since
     _ours |= {name: recorded_trainer(name) for name in TRAINERS}
     _real = {name: module for name, module in sys.modules.items() if name == "trl" or name.startswith("trl.")}
     for name in _real:

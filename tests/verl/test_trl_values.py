@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun.other_libraries.script_calls import reached
-from extractor.usecases.fromrun.other_libraries.script_names import known_of
-from extractor.usecases.fromrun.other_libraries.script_values import Computed, value_of
+from extractor.usecases.fromrun.other_libraries import trl_script
+from extractor.usecases.fromrun.other_libraries.script.values import Computed
 from extractor.usecases.fromrun.reading import Run, read_run
 
 MODEL, ACTOR, ROLLOUT = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -24,6 +22,13 @@ def read(folder: Path, text: str, **files: str) -> tuple[Run, dict[str, Any]]:
         (folder / name).write_text(content)
     run = read_run(folder / "scripts/train.py", {}, {})
     return run, {item.key: item.value for item in run.overrides}
+
+
+def asked(text: str, **given: Any) -> Any:
+    """What a script hands over as `beta`."""
+    program = trl_script.read(text, Path("/there/scripts/train.py"), given)
+    assert program is not None
+    return program.settings["beta"]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +49,21 @@ def read(folder: Path, text: str, **files: str) -> tuple[Run, dict[str, Any]]:
         ("LATER", 1),
         ("ONCE", 1),
         ("Path('a/b.yaml').stem", "b"),
+        ("either(1)", 1),
+        ("either(0)", 2),
+        ("only_if(0) or 7", 7),
+        ("changing(3)", 6),
+        ("[one + other for one in HUGE for other in HUGE]", [2]),
+        ("max(SIZE, int('9')) % 5", 4),
+        ("{**TABLE, 'more': 1}['more']", 1),
+        ("Made(rate=3).half()", 1.5),
+        ("Made().half()", 4.0),
+        ("collected", [0, 2, 4]),
+        ("counted", 3),
+        ("partly['b']", 2),
+        ("[*HUGE, *TABLE][-1]", "rate"),
+        ("(lambda one, two=2: one * two)(5)", 10),
+        ("True and 'x' == ('x' if SIZE else 'y')", True),
     ],
 )
 def test_what_is_known_without_running(expression: str, value: object) -> None:
@@ -51,11 +71,17 @@ def test_what_is_known_without_running(expression: str, value: object) -> None:
         "NAME, SIZE = 'a/b', 4\nONE, TWO = 1, 2\nROOT = Path(__file__).parent.parent\nTABLE = {'rate': 1 / 2}\n"
         "LATER = ONCE = 1\nLATER = 1\nif SIZE < 3:\n    ONCE = 7\n    LATER = 8\n"
         "def doubled(count):\n    more = 2 * count\n    return more\n"
-        f"asked = {expression}\nGRPOTrainer()\nNAME = 'c'\n"
-    ).replace("LATER = ONCE = 1\nLATER = 1\n", "LATER = 1\nONCE = 1\n")
-    tree = ast.parse(text)
-    known = reached(tree, known_of(tree, Path("/there/scripts/train.py"), {}))
-    assert value_of(known.constants["asked"], known) == value
+        "def either(one):\n    if one:\n        return 1\n    return 2\n"
+        "def only_if(one):\n    if one:\n        return 1\n"
+        "def changing(one):\n    one = one * 2\n    return one\n"
+        "@dataclass\nclass Made:\n    rate: float = 8\n    def half(self):\n        return self.rate / 2\n"
+        "HUGE = [1]\ncollected = []\ncounted = 0\n"
+        "for index in range(9):\n    if index == 3:\n        break\n"
+        "    collected.append(2 * index)\n    counted += 1\n"
+        "partly = {'a': 1}\npartly.update({'b': 2} if counted else {'b': 3})\n"
+        f"GRPOTrainer(args=GRPOConfig(beta={expression}))\nNAME = 'c'\n"
+    )
+    assert asked(text) == value
 
 
 @pytest.mark.parametrize(
@@ -69,25 +95,31 @@ def test_what_is_known_without_running(expression: str, value: object) -> None:
         "open('/etc/passwd').read()",
         "yaml.safe_load(open('/etc/passwd'))",
         "LONG + LONG",
-        "either(1)",
-        "only_if(0)",
-        "changing(3)",
-        "[one for one in HUGE for other in HUGE]",
+        "either(given())",
+        "changing(2)",
+        "[one for one in given()]",
         "'${HOME}'",
         "shared",
+        "settings['one']",
+        "counted",
+        "tried",
+        "endless(1)",
+        "10 ** 10 ** 10",
+        "kept[0]",
     ],
 )
 def test_what_is_not_known_is_not_made_up(expression: str) -> None:
     text = (
         f"LONG = {'x' * 60_000!r}\nHUGE = [1]\nshared = 5\n"
         "def either(one):\n    if one:\n        return 1\n    return 2\n"
-        "def only_if(one):\n    if one:\n        return 1\n"
-        "def changing(one):\n    one = one * 2\n    return one\n"
-        f"def work(shared):\n    asked = {expression}\nwork(1)\nwork(2)\n"
+        "def changing(one):\n    for item in given():\n        one = one * 2\n    return one\n"
+        "def endless(one):\n    return endless(one + 1)\n"
+        "settings = {'one': 1}\nsettings[given()] = 2\nkept = [1, 2]\nkept.sort()\n"
+        "counted = 0\nwhile given():\n    counted += 1\n"
+        "tried = 1\nif given():\n    tried = 2\n"
+        f"def work(shared):\n    return GRPOTrainer(args=GRPOConfig(beta={expression}))\nwork(1)\nwork(2)\n"
     )
-    tree = ast.parse(text)
-    known = known_of(tree, Path("/there/train.py"), {})
-    assert isinstance(value_of(known.constants["asked"], known), Computed)
+    assert isinstance(asked(text), Computed)
 
 
 BY_FILE = """

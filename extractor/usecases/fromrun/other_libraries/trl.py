@@ -12,7 +12,7 @@ import yaml
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries import trl_command, trl_script
-from extractor.usecases.fromrun.other_libraries.script_values import Computed
+from extractor.usecases.fromrun.other_libraries.script.values import Computed
 from extractor.usecases.fromrun.other_libraries.translation import Translated, config_file
 from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, algorithm_of
 from extractor.usecases.fromrun.other_libraries.trl_registry import registered
@@ -50,7 +50,9 @@ def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
     script, its_file, given, algorithm = trl_command.started(words, places)
     stated = dict(_arguments(given))
     processes = trl_command.processes_of(words, places)
-    file = config_file(path, stated.pop("config", None), places)
+    # A script may have an option of this name that TRL knows nothing of.
+    named_file = None if "config" in trl_script.options_of(its_file) else stated.pop("config", None)
+    file = config_file(path, named_file, places)
     try:
         body = {} if file is None else read_mapping(readers.read_text(file), last_counts=True)
         program = trl_script.of_file(its_file, {**body, **stated})

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from extractor.usecases.fromrun.other_libraries import script_models
-from extractor.usecases.fromrun.other_libraries.script_calls import (
-    WHOLE,
-    Write,
-    arguments_of,
-    attributes_of,
-    by_position,
-    reached,
-    taken,
-    writes,
-)
-from extractor.usecases.fromrun.other_libraries.script_functions import Handed, handed
-from extractor.usecases.fromrun.other_libraries.script_names import Known, known_of, name_of
-from extractor.usecases.fromrun.other_libraries.script_values import Computed, value_of
+from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.other_libraries.script import models
+from extractor.usecases.fromrun.other_libraries.script.follower import Follower
+from extractor.usecases.fromrun.other_libraries.script.run import Run
+from extractor.usecases.fromrun.other_libraries.script.scorers import Handed, handed
+from extractor.usecases.fromrun.other_libraries.script.states import Event, State, plain_of, text_of
+from extractor.usecases.fromrun.other_libraries.script.syntax import declared
+from extractor.usecases.fromrun.other_libraries.script.values import Computed, Either, Items, Made
 from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, RLOO
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -46,13 +40,7 @@ _HANDED = {
 }
 # What a trainer takes without naming it, in TRL's order.
 _IN_ORDER = ("model", "reward_funcs", "args", "train_dataset", "eval_dataset")
-_CALLS: Mapping[str, Mapping[str, str]] = {
-    **{name: {} for name in _CONFIGS},
-    "GRPOTrainer": _HANDED,
-    "RLOOTrainer": {**_HANDED, "policy": "model_name_or_path", "reward_model": "reward_funcs"},
-    "LoraConfig": _LORA,
-    "get_peft_model": _LORA,
-}
+_OF_RLOO = {"policy": "model_name_or_path", "reward_model": "reward_funcs"}
 # What of vLLM's SamplingParams a run's own settings do not have already; and what a rollout always has in a project.
 _DRAWN = ("top_p", "top_k", "min_p", "repetition_penalty")
 _ANYHOW = ("bos_token_id", "do_sample", "eos_token_id", "pad_token_id", "use_cache")
@@ -62,6 +50,9 @@ _ADAPTERS: Mapping[str, Mapping[str, Any]] = {
     "LoraConfig": {"lora_r": 8, "lora_alpha": 8},
     "get_peft_model": {"lora_r": 16, "lora_alpha": 16, "lora_target_modules": [*_LAYERS]},
 }
+_LOADS = "from_pretrained"
+_BESIDE = ("ModelConfig", "ScriptArguments")
+_NOTED = (*_TRAINERS, *_TRAINING, *_BESIDE, *_ADAPTERS, _LOADS)
 # What a trainer takes its config as; the second before TRL 0.22.
 _ARGS = ("args", "config")
 # What reads a config from the command line.
@@ -174,6 +165,14 @@ def of_file(file: Path | None, given: Mapping[str, Any]) -> Program | None:
         return None
 
 
+def options_of(file: Path | None) -> frozenset[str]:
+    """Return the names of the options that the script in a file declares itself; none where there is no script."""
+    try:
+        return frozenset() if file is None else frozenset(dict(declared(readers.python(readers.read_text(file)))))
+    except (OSError, SyntaxError, UsageError):
+        return frozenset()
+
+
 def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     """Read a training script; None where it makes neither a config nor a trainer of TRL's.
 
@@ -186,98 +185,235 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
         SyntaxError: it is no Python.
     """
     tree = readers.python(text)
-    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.bases}
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and name_of(node) not in own]
-    calls = [by_position(call, _IN_ORDER) if _role(call) in _TRAINERS else call for call in calls]
-    names = {_role(call) for call in calls}
-    kinds = {**_TRAINING, **_TRAINERS}
-    algorithms = [kinds[name] for name in kinds if name in names]
-    if not algorithms:
+    options = dict(declared(tree))
+    places = Places.of(path, None) if path.is_file() else None
+    for everywhere in (False, True):
+        run = Follower(tree, path, given, places, _NOTED, (tuple(_TRAINERS), tuple(_TRAINING)), everywhere)
+        run.follow()
+        trainers = [event for event in run.events if _role(event) in _TRAINERS]
+        configs = [event for event in run.events if _role(event) in _TRAINING]
+        if trainers or configs:
+            break
+    else:
         return None
-    known, written = reached(tree, known_of(tree, path, given)), writes(tree)
-    calls = taken(tree, calls, [call for call in calls if _role(call) in _TRAINERS], known, _role)
-    found = [(call, *_stated(call, known, written)) for call in calls]
-    settings = _whole([(_role(call), stated) for call, stated, _ in found])
-    scorers = [node for _, _, node in found if node is not None]
-    scores = handed(scorers[-1], tree, text, known) if scorers else Handed()
-    assigned = dict(_assigned(calls, known, written))
-    settings.update(assigned)
-    if isinstance(settings.get(_MODEL), Computed):
-        handed_over = [item.value for call in calls for item in call.keywords if _handed(call, item) == _MODEL]
-        loaded = script_models.loaded(handed_over, calls, known)
-        if loaded is not None:
-            settings[_MODEL] = loaded
-            settings.update(script_models.adapter(tree, known))
-    adapter = settings.pop("peft_config", None)
-    if any(key.startswith("lora_") for key in settings):
-        settings["use_peft"] = True
-    elif isinstance(adapter, Computed) and not adapter.startswith(_BY_FLAGS):
-        settings["peft_config"] = adapter
-    trainers = [name for call in calls if _role(call) in _TRAINERS and (name := name_of(call)) not in _TRAINERS]
-    made_by = None if names & _TRAINING.keys() else _made_by(calls, known)
+    kinds = {**_TRAINING, **_TRAINERS}
+    found = [_Trained(event, run) for event in trainers]
+    settings = _whole([item.settings(configs) for item in found] or [_of_configs(configs, run.state), _adapters(run)])
+    settings |= _whole([_plain(event.made.named, event.state) for event in run.events if _role(event) in _BESIDE])
+    assigned = _whole([item.assigned() for item in found])
+    scores = next((item.scores(text) for item in reversed(found) if item.scorer is not None), Handed())
     if scores.model is not None:
-        del settings["reward_funcs"]
+        settings.pop("reward_funcs", None)
         settings["reward_model_name_or_path"] = scores.model
-    program = Program(settings, scores.functions, made_by, frozenset(known.options), scores.text or text, path)
-    trainers += _elsewhere(tree)
-    trainer = trainers[0] if trainers else None
-    program = replace(program, trainer=trainer, algorithm=algorithms[0], is_open=scores.is_open)
-    files = tuple(sorted(known.files))
-    return replace(program, names=_reward_names(known), assigned=frozenset(assigned), files=files)
+    made_by = None if configs else _made_by(found, tree)
+    named = [event.of.partition(":")[0].rpartition(".")[2] for event in trainers]
+    own = [name for name in named if name not in _TRAINERS] + [*_elsewhere(tree)]
+    return Program(
+        {**settings, **assigned},
+        scores.functions,
+        made_by,
+        frozenset(options),
+        scores.text or text,
+        path,
+        own[0] if own else None,
+        _reward_names(options.get("reward_funcs"), run),
+        next(kinds[_role(event)] for event in (*trainers, *configs)),
+        scores.is_open,
+        frozenset(assigned),
+        tuple(sorted(run.files)),
+    )
 
 
-def _stated(
-    call: ast.Call, known: Known, written: Mapping[str, Sequence[Write]]
-) -> tuple[dict[str, Any], ast.expr | None]:
-    """Return the settings that a call states, and what it hands over to score."""
-    role, scorer = _role(call), None
+@dataclass(frozen=True)
+class _Trained:
+    """A trainer that a script makes, and what it is handed.
+
+    Attributes:
+        event: Where it is made.
+        run: The script.
+    """
+
+    event: Event
+    run: Run
+
+    @property
+    def given(self) -> Items:
+        """Return its arguments by name."""
+        made = self.event.made
+        return Items({**dict(zip(_IN_ORDER, made.given, strict=False)), **made.named.items}, made.named.nodes)
+
+    @property
+    def config(self) -> Any:
+        """Return what it gets for a config; None: nothing."""
+        return next((self.given.items[name] for name in _ARGS if name in self.given.items), None)
+
+    @property
+    def made(self) -> Made | None:
+        """Return its config, as far as it is one of TRL's."""
+        found = self.event.state.of(self.config)
+        return found if isinstance(found, Made) and (found.is_parsed or _kind(found, self.run) is not None) else None
+
+    def settings(self, configs: Sequence[Event]) -> dict[str, Any]:
+        """Return what it is trained by.
+
+        Args:
+            configs: Those that the script makes: it may get any, where what it gets is not known.
+        """
+        state, found = self.event.state, self.made
+        if found is not None:
+            stated = {} if found.is_parsed else _settings(found, state)
+        elif self.config is None:
+            stated = {}
+        else:
+            stated = _of_configs(configs, state)
+        names = {**_HANDED, **(_OF_RLOO if _role(self.event) == "RLOOTrainer" else {})}
+        over: dict[str, Any] = {}
+        for name, value in self.given.items.items():
+            if name in names:
+                over[names[name]] = plain_of(value, state, self.given.nodes.get(name))
+        if not self.event.made.named.is_whole:
+            over[f"{_role(self.event)}(**...)"] = _handed_whole(self.event.node)
+        of_model, adapter = self._model(over), self._adapter(over)
+        return {**over, **stated, **of_model, **adapter}
+
+    def assigned(self) -> dict[str, Any]:
+        """Return what it gets that the script has given to its config itself, after it was made."""
+        found = self.made
+        return {} if found is None else _plain(found.attributes, self.event.state)
+
+    @property
+    def scorer(self) -> ast.expr | None:
+        """Return what it is handed to score, as it is written."""
+        names = ("reward_funcs", "reward_model") if _role(self.event) == "RLOOTrainer" else ("reward_funcs",)
+        index = _IN_ORDER.index("reward_funcs")
+        by_name = [self.given.nodes[name] for name in names if name in self.given.nodes]
+        return by_name[0] if by_name else next(iter(self.event.node.args[index : index + 1]), None)
+
+    def scores(self, text: str) -> Handed:
+        """Return what scores, as far as it can be written down.
+
+        Args:
+            text: Of the script.
+        """
+        tree, whole = self.run.trees.get(self.event.scope.path, (self.run.tree, text))
+        assert self.scorer is not None
+        return handed(self.scorer, tree, whole, self.run)
+
+    def _model(self, over: dict[str, Any]) -> dict[str, Any]:
+        value = next((self.given.items[name] for name in ("model", "policy") if name in self.given.items), None)
+        if not isinstance(over.pop(_MODEL, None), Computed):
+            return {} if value is None else {_MODEL: plain_of(value, self.event.state)}
+        loads = [event for event in self.run.events if _role(event) == _LOADS and event.node.lineno > 0]
+        before = [event for event in loads if self.run.events.index(event) < self.run.events.index(self.event)]
+        state = self.event.state
+        name = models.loaded(value, state, before)
+        found = {_MODEL: Computed(text_of(value, state)) if name is None else name}
+        adapter = models.adapter(value, state, before)
+        return found if adapter is None else {**found, "adapter": adapter}
+
+    def _adapter(self, over: dict[str, Any]) -> dict[str, Any]:
+        """Return the adapter that is trained: handed over, or put into the model before that."""
+        state = self.event.state
+        value, unknown = self.given.items.get("peft_config"), over.pop("peft_config", None)
+        for part in value.parts if isinstance(value, Either) else (value,):
+            made = state.of(part)
+            if isinstance(made, Made) and _last(made.of) == "LoraConfig":
+                return _lora(made, state)
+        chain = [*models.came_from(self.given.items.get("model"), state)]
+        for item in chain:
+            if _last(item.of) == "get_peft_model" and (by_name := _lora(item, state)):
+                return by_name
+            inside = [state.of(part) for part in (*item.given, *item.named.items.values())]
+            for part in inside:
+                if isinstance(part, Made) and _last(part.of) == "LoraConfig":
+                    return _lora(part, state)
+        is_open = isinstance(unknown, Computed) and not unknown.startswith(_BY_FLAGS)
+        is_unknown = is_open or (not chain and isinstance(self.given.items.get("model"), Computed))
+        if is_unknown and (stated := _adapters(self.run)):
+            return stated
+        return {"peft_config": unknown} if is_open else {}
+
+
+def _settings(made: Made, state: State) -> dict[str, Any]:
+    """Return the settings that a config is made with; of generation's and vLLM's what a rollout is drawn by."""
     found: dict[str, Any] = {}
-    if role in _ADAPTERS and (role == "LoraConfig" or isinstance(call.func, ast.Attribute)):
-        found.update(_ADAPTERS[role])
-    for name, node in arguments_of(call, known, written) if role in _CALLS else ():
-        said = f"{role}(**...)" if name == WHOLE else _CALLS[role].get(name, name if role in _CONFIGS else None)
-        if said == "vllm_sampling_params" and (sampling := _sampling(node, known)) is not None:
-            found = {**sampling, **found}
-        elif said == "generation_kwargs":
-            found.update(_generation(call, node, known, written))
-        elif said is not None:
-            found[said] = Computed(ast.unparse(node)) if name == WHOLE else value_of(node, known)
-        scorer = node if said == "reward_funcs" else scorer
-    return found, scorer
+    drawn: dict[str, Any] = {}
+    for name, value in made.named.items.items():
+        if name == "vllm_sampling_params" and (sampling := _sampling(value, state)) is not None:
+            drawn |= {key: item for key, item in sampling.items() if key not in made.named.items}
+        elif name == "generation_kwargs":
+            drawn |= _generation(value, state, made.named.nodes.get(name))
+        else:
+            found[name] = plain_of(value, state, made.named.nodes.get(name))
+    if not made.named.is_whole:
+        found[f"{_last(made.of)}(**...)"] = _handed_whole(made.node)
+    return {**found, **drawn}
 
 
-def _whole(stated: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Return what calls state together; where two state another each, which of them counts only the script knows."""
-    by_trainers = {key: value for role, given in stated if role in _TRAINERS for key, value in given.items()}
+def _handed_whole(node: ast.expr) -> Computed:
+    """Return what a call is handed as a whole, `**settings`."""
+    whole = [item.value for item in getattr(node, "keywords", ()) if item.arg is None]
+    return Computed(", ".join(map(ast.unparse, whole)) or ast.unparse(node))
+
+
+def _of_configs(configs: Sequence[Event], state: State) -> dict[str, Any]:
+    """Return what all configs say that a script makes."""
+    found = []
+    for event in configs:
+        made = state.of(event.ref)
+        made = made if isinstance(made, Made) else event.made
+        found.append({**_settings(made, state), **_plain(made.attributes, state)})
+    return _whole(found)
+
+
+def _plain(items: Items, state: State) -> dict[str, Any]:
+    return {str(name): plain_of(value, state, items.nodes.get(name)) for name, value in items.items.items()}
+
+
+def _adapters(run: Run) -> dict[str, Any]:
+    """Return what all adapters say that a script makes."""
+    events = [event for event in run.events if _role(event) in _ADAPTERS]
+    return _whole([_lora(event.made, event.state) for event in events])
+
+
+def _lora(made: Made, state: State) -> dict[str, Any]:
+    """Return the settings of an adapter; none of a call that is handed a config instead."""
+    items = made.named.items
+    if _last(made.of) == "get_peft_model" and not any(name in items for name in ("r", "target_modules", "lora_alpha")):
+        return {}
+    stated = {
+        _LORA[name]: plain_of(value, state, made.named.nodes.get(name))
+        for name, value in items.items()
+        if name in _LORA
+    }
+    return {"use_peft": True, **_ADAPTERS[_last(made.of)], **stated}
+
+
+def _whole(stated: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what is stated together; where two state another each, which of them counts only the script knows."""
     found: dict[str, Any] = {}
-    for role, given in stated:
-        for key, value in given.items() if role not in _TRAINERS else ():
-            is_same = key not in found or found[key] == value
+    for given in stated:
+        for key, value in given.items():
+            is_same = key not in found or (found[key] == value and type(found[key]) is type(value))
             found[key] = value if is_same else Computed(f"{found[key]} or {value}")
-    return {**by_trainers, **found}
+    return found
 
 
-def _assigned(
-    calls: Sequence[ast.Call], known: Known, written: Mapping[str, Sequence[Write]]
-) -> Iterator[tuple[str, Any]]:
-    """Yield the settings that a script gives to a config that it has already: `config.beta = 0.1`."""
-    configs = {id(call) for call in calls if _role(call) in _TRAINING}
-    names = {name for name, node in known.constants.items() if id(node) in configs}
-    trainers = [call for call in calls if _role(call) in _TRAINERS]
-    handed_over = [item.value for call in trainers for item in call.keywords if item.arg in _ARGS]
-    for name in sorted(names.union(item.id for item in handed_over if isinstance(item, ast.Name))):
-        yield from ((key, value_of(node, known)) for key, node in attributes_of(name, known, written))
+def _last(of: str) -> str:
+    return of.rpartition(".")[2]
 
 
-def _role(call: ast.Call) -> str:
+def _role(event: Event) -> str:
     """Return what is called: of a class that a script has made of TRL's trainer or config, TRL's."""
-    name = name_of(call)
-    return next((known for known in (*_TRAINERS, *_TRAINING) if name.endswith(known)), name)
+    name = _last(event.of.rpartition(":")[2])
+    return next((known for known in _NOTED if name.endswith(known)), name)
 
 
-def _handed(call: ast.Call, argument: ast.keyword) -> str | None:
-    """Return the setting that a trainer is handed by an argument; None for other calls."""
-    return _CALLS[_role(call)].get(str(argument.arg)) if _role(call) in _TRAINERS else None
+def _kind(made: Made, run: Run) -> str | None:
+    """Return which of TRL's configs an object is; None: it is none."""
+    base = "" if made.kind is None else run.base_of(made.kind) or ""
+    names = (_last(made.of), _last(base))
+    return next((known for known in _TRAINING if any(name.endswith(known) for name in names)), None)
 
 
 def _elsewhere(tree: ast.Module) -> Iterator[str]:
@@ -287,32 +423,42 @@ def _elsewhere(tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.module or '.'}.{item.name}" for item in node.names if item.name in _TRAINERS)
 
 
-def _made_by(calls: Sequence[ast.Call], known: Known) -> str | None:
+def _made_by(trained: Sequence[_Trained], tree: ast.Module) -> str | None:
     """Return the expression by which trainers get their config, "" if that is read from the command line."""
-    given = [item.value for call in calls if _role(call) in _TRAINERS for item in call.keywords if item.arg in _ARGS]
-    if not given:
+    configs = [(item.config, item.event.state) for item in trained if item.config is not None]
+    if not configs:
         return None
-    if any(name_of(call).endswith(_PARSES) for call in calls):
+    calls = (ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    is_parsed = any(item.made is not None and item.made.is_parsed for item in trained)
+    if is_parsed or any(name.endswith(_PARSES) for name in calls):
         return ""
-    named = known.constants.get(given[0].id) if isinstance(given[0], ast.Name) else None
-    return ast.unparse(named or given[0])
+    return text_of(*configs[0])
 
 
-def _reward_names(known: Known) -> tuple[str, ...]:
+def _reward_names(default: ast.expr | None, run: Run) -> tuple[str, ...]:
     """Return what the option `reward_funcs` of a script names."""
-    default = known.options.get("reward_funcs")
-    value = known.given.get("reward_funcs", None if default is None else value_of(default, known))
-    listed = [value] if isinstance(value, str) else value
+    value = run.given.get("reward_funcs", None if default is None else run.value_in(default))
+    listed = [value] if isinstance(value, str) and not isinstance(value, Computed) else value
     return tuple(listed) if isinstance(listed, list) and all(isinstance(item, str) for item in listed) else ()
 
 
-def _sampling(node: ast.expr, known: Known) -> dict[str, Any] | None:
+def _sampling(value: Any, state: State) -> dict[str, Any] | None:
     """Return what `SamplingParams(...)` says of how tokens are drawn; None where it is not that."""
-    if isinstance(node, ast.Name):
-        node = known.constants.get(node.id, node)
-    if not isinstance(node, ast.Call) or name_of(node) != "SamplingParams":
+    made = state.of(value)
+    if not isinstance(made, Made) or _last(made.of) != "SamplingParams":
         return None
-    return {str(item.arg): value_of(item.value, known) for item in node.keywords if item.arg in _DRAWN}
+    return {name: item for name, item in _plain(made.named, state).items() if name in _DRAWN}
+
+
+def _generation(value: Any, state: State, node: ast.expr | None) -> dict[str, Any]:
+    """Return how tokens are drawn by what `generate` or vLLM is given besides: it counts before the settings."""
+    made = state.of(value)
+    if not isinstance(made, Items) or not made.is_whole:
+        return {} if value is None else {"generation_kwargs": plain_of(value, state, node)}
+    stated = _plain(made, state)
+    found = {name: item for name, item in stated.items() if name in (*_DRAWN, "temperature")}
+    rest = {name: item for name, item in stated.items() if name not in found and name not in _ANYHOW}
+    return {**found, "generation_kwargs": rest} if rest else found
 
 
 def top_names(tree: ast.Module) -> Iterator[str]:
@@ -324,17 +470,3 @@ def top_names(tree: ast.Module) -> Iterator[str]:
             yield from (alias.asname or alias.name for alias in node.names)
         elif isinstance(node, ast.Assign):
             yield from (target.id for target in node.targets if isinstance(target, ast.Name))
-
-
-def _generation(call: ast.Call, node: ast.expr, known: Known, written: Mapping[str, Sequence[Write]]) -> dict[str, Any]:
-    """Return how tokens are drawn by what `generate` or vLLM is given besides: it counts before the settings."""
-    whole = ast.copy_location(ast.Call(call.func, [], [ast.keyword(None, node)]), call)
-    found: dict[str, Any] = {}
-    rest: dict[str, Any] = {}
-    for name, value in arguments_of(whole, known, written):
-        if name == WHOLE:
-            return {"generation_kwargs": Computed(ast.unparse(node))}
-        place = found if name in (*_DRAWN, "temperature") else rest
-        place[name] = value_of(value, known)
-    rest = {name: value for name, value in rest.items() if name not in _ANYHOW}
-    return {**found, "generation_kwargs": rest} if rest else found

@@ -12,9 +12,10 @@ import symtable
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from extractor.usecases.fromrun.other_libraries.script_names import Known, name_of
-from extractor.usecases.fromrun.other_libraries.script_values import Computed, value_of
+from extractor.usecases.fromrun.other_libraries.script.run import Run
+from extractor.usecases.fromrun.other_libraries.script.values import Computed
 
 _PARSES = re.compile(r"parse_\w*args\w*|parse_known_args")
 # What a function is not to do when its module is imported.
@@ -52,16 +53,16 @@ class _Unknown(Exception):
     """Something is known only to the script as it runs."""
 
 
-def handed(node: ast.expr, tree: ast.Module, text: str, known: Known) -> Handed:
+def handed(node: ast.expr, tree: ast.Module, text: str, run: Run) -> Handed:
     """Return what scores, as far as it can be written down; neither functions nor a model where it cannot.
 
     Args:
         node: What the trainer is given.
         tree: The script.
         text: Of the script.
-        known: What its names stand for.
+        run: The script as it was followed.
     """
-    writer = _Writer(tree, text, known)
+    writer = _Writer(tree, text, run)
     try:
         elements = [*writer.elements(node, writer.scope_of(node))]
         models = [model for item, scope in elements if (model := writer.model(item, scope)) is not None]
@@ -77,8 +78,8 @@ def handed(node: ast.expr, tree: ast.Module, text: str, known: Known) -> Handed:
 
 
 class _Writer:
-    def __init__(self, tree: ast.Module, text: str, known: Known) -> None:
-        self._tree, self._text, self._known = tree, text, known
+    def __init__(self, tree: ast.Module, text: str, run: Run) -> None:
+        self._tree, self._text, self._run = tree, text, run
         self._top = dict(_bound(tree))
         self._scopes = dict(_scopes(tree, (tree,)))
         self._checked: set[str] = set()
@@ -96,6 +97,10 @@ class _Writer:
         for node in sorted(dict.fromkeys(parsed), key=lambda item: -item.lineno):
             lines[node.lineno - 1 : node.end_lineno] = [*filter(None, map(self._namespace, _targets(node)))]
         return "\n".join([*lines, *(line for line in self._lines.values())]) + "\n"
+
+    def _value_of(self, node: ast.expr) -> Any:
+        """Return what an expression of the script's is worth in the end; `Computed` where that is not known."""
+        return self._run.value_in(node, self._tree, self._scopes[node])
 
     def elements(self, node: ast.expr, scope: _Scope) -> Iterator[tuple[ast.expr, _Scope]]:
         """Yield the functions of a list, or of a name for one."""
@@ -122,7 +127,7 @@ class _Writer:
             value = value.func.value
         if isinstance(value, ast.Call) and ast.unparse(value.func).endswith(_CLASSIFIES):
             value = value.args[0] if value.args else value
-        known = value_of(value, self._known)
+        known = self._value_of(value)
         return known if isinstance(known, str) and not isinstance(known, Computed) else None
 
     def may_be_list(self, node: ast.expr, scope: _Scope) -> bool:
@@ -131,7 +136,7 @@ class _Writer:
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id != "partial":
             maker, _ = self._looked_up(value.func.id, where)
             return not isinstance(maker, ast.ClassDef)
-        is_partial = isinstance(value, ast.Call) and name_of(value) == "partial"
+        is_partial = isinstance(value, ast.Call) and _name_of(value) == "partial"
         return isinstance(value, (ast.Call, ast.Subscript, ast.ListComp)) and not is_partial
 
     def name(self, node: ast.expr, scope: _Scope) -> str:
@@ -140,7 +145,7 @@ class _Writer:
             self._need(node.id, scope)
             return node.id
         made = self._written(node, scope)
-        first = node.args[0] if isinstance(node, ast.Call) and node.args and name_of(node) == "partial" else node
+        first = node.args[0] if isinstance(node, ast.Call) and node.args and _name_of(node) == "partial" else node
         called = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", ast.unparse(getattr(first, "func", first)).rpartition(".")[2])
         name = called.lower() if called.isidentifier() else "reward"
         while name in self._top or name in self._lines:
@@ -205,14 +210,14 @@ class _Writer:
         if isinstance(found, (ast.Import, ast.ImportFrom)):
             return ast.unparse(found)
         if (value := _value(found, name)) is not None:
-            if isinstance(config := value_of(value, self._known), dict):  # what a config file has, which lies elsewhere
+            if isinstance(config := self._value_of(value), dict):  # what a config file has, which lies elsewhere
                 return f"{name} = {config!r}"
             return f"{name} = {self._written(value, scope)}"
         raise _Unknown
 
     def _written(self, node: ast.expr, scope: _Scope) -> str:
         """Return an expression as it can stand at the top, with what is known in it as values."""
-        if any(isinstance(part, ast.Call) and _RUNS.fullmatch(name_of(part)) for part in ast.walk(node)):
+        if any(isinstance(part, ast.Call) and _RUNS.fullmatch(_name_of(part)) for part in ast.walk(node)):
             raise _Unknown
         self._check_options(node, scope)
         for used in sorted(_free(ast.unparse(node))):
@@ -222,7 +227,7 @@ class _Writer:
     def _check_top(self, name: str, found: ast.AST) -> None:
         """Refuse what stands at the top where its value is known only to the script as it runs."""
         calls = (part for part in ast.walk(found) if isinstance(part, ast.Call))
-        if isinstance(found, _FUNCTIONS) and any(name_of(call) in _IMPORTS for call in calls):
+        if isinstance(found, _FUNCTIONS) and any(_name_of(call) in _IMPORTS for call in calls):
             raise _Unknown
         if _is_parsed(found):
             if not self._namespace(name):
@@ -239,14 +244,14 @@ class _Writer:
             if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id not in _own(node):
                 found, _ = self._looked_up(part.value.id, scope)
                 is_option = found is not None and (found in scope or _is_parsed(found))
-                if is_option and isinstance(value_of(part, self._known), Computed):
+                if is_option and isinstance(self._value_of(part), Computed):
                     raise _Unknown
 
     def _namespace(self, name: str) -> str:
         """Return what stands for the options of a command line, as far as they are known; "" where none is."""
         nodes = [node for node in ast.walk(self._tree) if isinstance(node, ast.Attribute)]
         read = {node.attr: node for node in nodes if isinstance(node.value, ast.Name) and node.value.id == name}
-        values = {attribute: value_of(node, self._known) for attribute, node in sorted(read.items())}
+        values = {attribute: self._value_of(node) for attribute, node in sorted(read.items())}
         known = {key: value for key, value in values.items() if not isinstance(value, Computed)}
         if not known:
             return ""
@@ -262,6 +267,11 @@ class _Writer:
             isinstance(func, ast.Attribute) and func.attr in _CHANGES and ast.unparse(func.value) == name
             for func in calls
         )
+
+
+def _name_of(call: ast.Call) -> str:
+    """Return the last part of the name of what is called."""
+    return ast.unparse(call.func).rpartition(".")[2]
 
 
 def _targets(node: ast.Assign) -> list[str]:
@@ -282,7 +292,7 @@ def _is_parsed(node: ast.AST) -> bool:
     value = node.value if isinstance(node, ast.Assign) else None
     while isinstance(value, ast.Subscript):
         value = value.value
-    return isinstance(value, ast.Call) and _PARSES.fullmatch(name_of(value)) is not None
+    return isinstance(value, ast.Call) and _PARSES.fullmatch(_name_of(value)) is not None
 
 
 def _is_launch(node: ast.AST) -> bool:

@@ -1,0 +1,239 @@
+"""What calls in a training script give: of its own functions and classes, and of others."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+from extractor.usecases.fromrun.other_libraries.script import expressions, files, library, names, parsing
+from extractor.usecases.fromrun.other_libraries.script.run import Run
+from extractor.usecases.fromrun.other_libraries.script.states import Event
+from extractor.usecases.fromrun.other_libraries.script.syntax import ENDS, default_of, is_one_of, last_of, yields
+from extractor.usecases.fromrun.other_libraries.script.values import (
+    Computed,
+    Items,
+    Made,
+    Method,
+    Outside,
+    Own,
+    OwnClass,
+    Ref,
+    Scope,
+    Start,
+    Stops,
+)
+
+# Start a function that they are given.
+_STARTS = ("fire.Fire", "Fire", "typer.run", "asyncio.run", "run_async", "anyio.run")
+_DEEPEST = 40
+
+
+def call(run: Run, node: ast.Call, scope: Scope) -> Any:
+    """Return what a call gives.
+
+    Raises:
+        Stops: nothing goes on after it.
+    """
+    target = run.value_of(node.func, scope)
+    given, is_whole = expressions.parts(node.args, scope, run)
+    given = given if is_whole else []
+    named = Items(is_whole=is_whole)
+    for item in node.keywords:
+        if item.arg is None:
+            expressions.pour(named, item.value, scope, run)
+        else:
+            named.items[item.arg] = run.value_of(item.value, scope)
+            named.nodes[item.arg] = item.value
+    text = ast.unparse(node)
+    if isinstance(target, Own):
+        value = run.enter(target, given, named, text)
+    elif isinstance(target, OwnClass):
+        value = instance(run, target, given, named, node, scope)
+    elif isinstance(target, Method):
+        value = _by_method(run, target, given, named, node, scope)
+    elif isinstance(target, Outside):
+        value = _by_library(run, target.name, given, named, node, scope)
+    else:
+        value = _made(run, node, scope, given, named, ast.unparse(node.func))
+    return value
+
+
+def _by_library(run: Run, name: str, given: list[Any], named: Items, node: ast.Call, scope: Scope) -> Any:
+    if name in ENDS:
+        raise Stops
+    if name in _STARTS and given:
+        first = given[0]
+        return run.enter(first, [], Start(), name) if isinstance(first, Own) else first
+    if name == "setattr" and len(given) == 3 and isinstance(given[1], str) and not isinstance(given[1], Computed):
+        names.set_attribute(run, given[0], given[1], given[2], node.args[2])
+        return None
+    if name == "super" and not given:
+        return Method(run.looked_up("self", scope), "super")
+    if (parsed := parsing.called(name, given, named, node, run)) is not None:
+        return parsed
+    value = library.called(name, given, named, run)
+    if value is library.NOT_HERE:
+        value = library.may_be_read(name.rpartition(".")[2], given, run)
+    if value is not library.NOT_HERE:
+        return value
+    if hasattr(builtins, name) and name not in ("open",):
+        raise expressions.Unknown
+    return _made(run, node, scope, given, named, name)
+
+
+def _by_method(run: Run, target: Method, given: list[Any], named: Items, node: ast.Call, scope: Scope) -> Any:
+    if (parsed := parsing.by_method(target, given, named, node, run)) is not None:
+        return parsed
+    owner = target.owner
+    if isinstance(owner, Method) and owner.name == "super":
+        return _by_super(run, owner.owner, target.name, given, named, node, scope)
+    value = library.method(owner, target.name, given, named, run)
+    if value is not library.NOT_HERE:
+        return value
+    return _made(run, node, scope, given, named, ast.unparse(node.func), owner)
+
+
+def _by_super(run: Run, owner: Any, name: str, given: list[Any], named: Items, node: ast.Call, scope: Scope) -> Any:
+    found = run.state.of(owner)
+    if not isinstance(found, Made) or found.kind is None:
+        return None
+    bases = [base for base in found.kind.bases if isinstance(base, OwnClass)]
+    inside = [value for base in bases if isinstance(value := names.in_class(run, base, name), Own)]
+    if inside:
+        return run.enter(Own(inside[0].node, inside[0].scope, owner), given, named, ast.unparse(node))
+    return None
+
+
+def _made(
+    run: Run, node: ast.Call, scope: Scope, given: Sequence[Any], named: Items, name: str, owner: Any = None
+) -> Ref:
+    """Return what a call of something that is not here gives, and note it if it is asked for."""
+    made = Made(name, tuple(given), named, node, owner=owner)
+    _note(run, made, node, scope)
+    return run.new(made)
+
+
+def _note(run: Run, made: Made, node: ast.Call, scope: Scope) -> None:
+    if is_one_of(last_of(made.of), run.noted):
+        run.events.append(Event(made, node, made.of, scope, run.state.copy(), run.next_ref()))
+
+
+def base_of(run: Run, kind: OwnClass) -> str | None:
+    """Return the class of a library's that one of the script's comes from; None: it comes from none."""
+    for base in kind.bases:
+        found = run.base_of(base) if isinstance(base, OwnClass) else None
+        if found is None and not isinstance(base, OwnClass):
+            found = base.name if isinstance(base, Outside) else str(base)
+        if found is not None:
+            return found
+    return None
+
+
+def instance(run: Run, kind: OwnClass, given: list[Any], named: Items, node: ast.Call, scope: Scope) -> Any:
+    base, name = run.base_of(kind), kind.node.name
+    noted = [item for item in run.noted if name.endswith(item) or (base or "").endswith(item)]
+    maker = names.in_class(run, kind, "__init__")
+    if not noted and isinstance(maker, Own):
+        ref = run.new(Made(name, (), Items(), node, kind))
+        run.enter(Own(maker.node, maker.scope, ref), given, named, ast.unparse(node))
+        return ref
+    fields = run.fields(kind)
+    if not noted:
+        named.items = {**dict(zip(fields.items, given, strict=False)), **named.items}
+        given = []
+    items, nodes = {**fields.items, **named.items}, {**fields.nodes, **named.nodes}
+    made = Made(name, tuple(given), Items(items, nodes, is_whole=named.is_whole), node, kind)
+    if noted and base is not None:
+        of = name if name.endswith(noted[0]) else f"{name}:{noted[0]}"
+        run.events.append(Event(made, node, of, scope, run.state.copy(), run.next_ref()))
+        return run.new(made)
+    ref = run.new(made)
+    later = names.in_class(run, kind, "__post_init__")
+    if isinstance(later, Own):
+        run.enter(Own(later.node, later.scope, ref), [], Items(), ast.unparse(node))
+    return ref
+
+
+def fields(run: Run, kind: OwnClass) -> Items:
+    """Return the fields of a dataclass, with their defaults; one without a default is not known."""
+    found = Items()
+    for base in kind.bases:
+        if isinstance(base, OwnClass):
+            more = run.fields(base)
+            found.items |= more.items
+            found.nodes |= more.nodes
+    scope = kind.scope.inner(kind.frame)
+    for item in kind.node.body:
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            default = default_of(item.value)
+            text = Computed(item.target.id)
+            found.items[item.target.id] = text if default is None else run.value_of(default, scope)
+            if default is not None:
+                found.nodes[item.target.id] = default
+    return found
+
+
+def enter(run: Run, function: Own, given: Sequence[Any], named: Items, text: str) -> Any:
+    """Return what a function of the script's gives, which is followed."""
+    node = function.node
+    if run.depth > _DEEPEST or yields(node):
+        return Computed(text)
+    frame = run.new(_bound(run, function, given, named))
+    scope = function.scope.inner(frame.number, node)
+    run.scopes[id(node)] = scope
+    run.depth += 1
+    try:
+        if isinstance(node, ast.Lambda):
+            return run.value_of(node.body, scope)
+        result = run.result_of(node.body, scope)
+    finally:
+        run.depth -= 1
+    return result[0] if result else Computed(text)
+
+
+def _bound(run: Run, function: Own, given: Sequence[Any], named: Items) -> Items:
+    """Return a function's arguments."""
+    arguments = function.node.args
+    names = [item.arg for item in (*arguments.posonlyargs, *arguments.args)]
+    frame = Items(is_frame=True)
+    first = [] if function.owner is None else [function.owner]
+    defaults = dict(zip(names[len(names) - len(arguments.defaults) :], arguments.defaults, strict=True))
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    defaults |= {item.arg: value for item, value in keywords if value is not None}
+    every = [*names, *(item.arg for item in arguments.kwonlyargs)]
+    passed = {**dict(zip(names, [*first, *given], strict=False)), **named.items}
+    config = _config_of(run, function)
+    if config is not None and every and every[0] not in passed:
+        passed[every[0]] = run.entered(config)
+    for name in every:
+        if name in passed:
+            frame.items[name] = passed.pop(name)
+            if name in named.nodes:
+                frame.nodes[name] = named.nodes[name]
+        elif not named.is_whole:
+            frame.items[name] = Computed(name)
+        elif name in run.given and isinstance(named, Start):
+            frame.items[name] = run.entered(run.given[name])
+        elif name in defaults:
+            frame.items[name] = run.value_of(defaults[name], function.scope)
+            frame.nodes[name] = defaults[name]
+        else:
+            frame.items[name] = Computed(name)
+    if arguments.vararg is not None:
+        frame.items[arguments.vararg.arg] = tuple(given[max(len(names) - len(first), 0) :])
+    if arguments.kwarg is not None:
+        more = {name: value for name, value in passed.items() if name not in every}
+        nodes = {name: item for name, item in named.nodes.items() if name in more}
+        frame.items[arguments.kwarg.arg] = run.new(Items(more, nodes, is_whole=named.is_whole))
+    return frame
+
+
+def _config_of(run: Run, function: Own) -> Any:
+    """Return the config that Hydra makes for a function; None where it makes none, or that is not known."""
+    try:
+        config = files.by_hydra(function.node, function.scope.path, run.places)
+    except ValueError:
+        return None
+    return config

@@ -1,0 +1,79 @@
+"""What the text of a training script is made of: calls, decorators, and what ends it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from extractor.usecases.fromrun.other_libraries.script.values import Function
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# What ends a script.
+ENDS = ("exit", "quit", "sys.exit", "os._exit")
+
+
+def is_one_of(name: str, known: Sequence[str]) -> bool:
+    """Tell whether a class is one of some, or is named after one."""
+    return any(name.endswith(item) for item in known)
+
+
+def last_of(of: str) -> str:
+    return of.rpartition(".")[2]
+
+
+def gives_up(body: Sequence[ast.stmt]) -> bool:
+    """Tell whether statements do no more than end the script."""
+    last = body[-1]
+    call = last.value if isinstance(last, ast.Expr) else None
+    return isinstance(last, ast.Raise) or (isinstance(call, ast.Call) and ast.unparse(call.func) in ENDS)
+
+
+def calls_in(node: ast.AST) -> Iterator[ast.Call]:
+    return (item for item in ast.walk(node) if isinstance(item, ast.Call))
+
+
+def called(call: ast.Call) -> str:
+    """Return the last part of the name of what is called."""
+    return ast.unparse(call.func).rpartition(".")[2]
+
+
+def decorators(node: Function) -> list[str]:
+    return [ast.unparse(item) for item in getattr(node, "decorator_list", ())]
+
+
+def yields(node: Function) -> bool:
+    body = node.body if isinstance(node.body, list) else [node.body]
+    waiting: list[ast.AST] = [*body]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(item, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            waiting.extend(ast.iter_child_nodes(item))
+    return False
+
+
+def default_of(node: ast.expr | None) -> ast.expr | None:
+    """Return the default of a dataclass's field: itself, or what `field(default=...)` says."""
+    if isinstance(node, ast.Call) and called(node) in ("field", "Field"):
+        values = {item.arg: item.value for item in node.keywords}
+        made = values.get("default_factory")
+        if isinstance(made, ast.Lambda):
+            return made.body
+        if isinstance(made, ast.expr):
+            return ast.copy_location(ast.Call(made, [], []), made)
+        return values.get("default", node.args[0] if node.args else None)
+    return node
+
+
+def declared(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
+    """Yield the options of a script's command line, by argparse or as fields of dataclasses, with their defaults."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+            flags = [item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+            default = next((item.value for item in node.keywords if item.arg == "default"), None)
+            yield from ((flag.lstrip("-").replace("-", "_"), default) for flag in flags)
+        elif isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(item) for item in node.decorator_list):
+            for item in node.body:
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+                    yield item.target.id, default_of(item.value)
