@@ -32,8 +32,7 @@ from extractor.usecases import new
 from extractor.usecases.fromrun import assemble
 from extractor.usecases.fromrun.other_libraries import trl
 from extractor.usecases.fromrun.other_libraries.script.values import Computed
-from extractor.usecases.fromrun.other_libraries.translation import Translated
-from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
+from extractor.usecases.fromrun.other_libraries.translation import ScoredBy, Translated
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.options import Options

@@ -393,11 +393,16 @@ def test_functions_are_found_by_the_names_that_a_script_has_for_them(tmp_path: P
     script = f"{package}/grpo.py" if "/" in package else "grpo.py"
     scores = f"from .parts import whole as part\n{SCORES}"
     checkout(tmp_path, **{script: NAMED, f"{package}/__init__.py": "", f"{package}/scores.py": scores})
+    (tmp_path / ".git").mkdir()
     start = f"accelerate launch {script} --num_generations 4 --reward_weights 2.0 1.0 --reward_funcs"
     scored_by = launch(tmp_path, f"{start} right shape").scored_by
     assert scored_by is not None
     assert (scored_by.functions, scored_by.weights, scored_by.place) == (("exact", "shaped"), (2.0, 1.0), "scores.py")
-    run = launch(tmp_path, f"{start} right partly")  # what it gives the function is not known
+    scored_by = launch(tmp_path, f"{start} right partly").scored_by
+    assert scored_by is not None
+    assert scored_by.functions == ("exact", "exact_")
+    assert scored_by.text.endswith("from functools import partial\nexact_ = partial(exact, answer=[])\n")
+    run = launch(tmp_path, f"{start} right no_such")
     assert run.scored_by is None
     assert [item.what for item in run.remarks if item.key == "reward_funcs"] == ["to do"]
     # In a dict of the script's, of functions that it imports: what else their module makes is not needed.
@@ -743,6 +748,8 @@ def made_by(folder: Path, handed: str, before: str = "", more: str = "", place: 
         ("first + [make(1.0)]", "first = [near]", ("near", "make_")),
         ("lambda completions, **kwargs: [1.0 for _ in completions]", "", ("reward",)),
         ("[scored, near]", "scored = make(args.bonus)", ("scored", "near")),
+        ("chosen", "chosen = [near]\n    chosen.append(make(1.0))", ("near", "make_")),
+        ("chosen", "chosen = [{'a': near, 'b': make(2.0)}[name] for name in 'b a'.split()]", ("make_", "near")),
     ],
 )
 @pytest.mark.parametrize("place", ["def main():", 'if __name__ == "__main__":'])
@@ -757,7 +764,7 @@ def test_functions_that_a_script_makes_come_along(
 @pytest.mark.parametrize(
     ("handed", "before"),
     [
-        ("chosen", "chosen = [near]\n    chosen.append(make(1.0))"),
+        ("chosen", "chosen = [near]\n    chosen.pop()"),
         ("chosen", "chosen = [near]\n    if rows:\n        chosen = [make(1.0)]"),
         ("[near, judged(rows)]", ""),
         ("make(args.unsaid)", ""),
@@ -779,8 +786,7 @@ def test_what_stands_at_the_top_by_an_option_that_nobody_has_said_is_to_do(tmp_p
     assert launch(tmp_path, "python train.py").scored_by is None
     scored_by = launch(tmp_path, "python train.py --kind short").scored_by
     assert scored_by is not None
-    assert (scored_by.functions, scored_by.is_open) == (("chosen",), True)
-    assert "args = SimpleNamespace(kind='short')" in scored_by.text
+    assert (scored_by.functions, scored_by.is_open) == (("size",), False)
 
 
 def test_weights_that_are_not_as_many_as_the_functions_are_to_do(tmp_path: Path) -> None:

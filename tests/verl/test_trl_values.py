@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from extractor.usecases.fromrun.other_libraries import trl_script
 from extractor.usecases.fromrun.other_libraries.script.values import Computed
 from extractor.usecases.fromrun.reading import Run, read_run
+from extractor.values.errors import UsageError
 
 MODEL, ACTOR, ROLLOUT = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
@@ -250,8 +252,11 @@ def main(cfg):
 @pytest.mark.parametrize(
     ("handed", "written"),
     [
-        ("scores(cfg.reward, cfg.reward.kind)", ["OmegaConf.create({'reward': {'right': 2.0, 'kind': 'plain'}})"]),
-        ("scores(own, 'plain')", ["own = {'right': 3.0, 'module': 'm'}"]),
+        (
+            "scores(cfg.reward, cfg.reward.kind)",
+            ["scores_ = scores(OmegaConf.create({'right': 2.0, 'kind': 'plain'}), 'plain')"],
+        ),
+        ("scores(own, 'plain')", ["scores_ = scores({'right': 3.0, 'module': 'm'}, 'plain')"]),
         ("by_name(own)", []),
     ],
 )
@@ -323,3 +328,219 @@ def other():
         f"{ROLLOUT}.temperature": 0.6,
     }.items() <= found.items()
     assert not [item for item in run.remarks if "not known" in item.why]
+
+
+BY_WAYS = """
+import argparse, sys
+from dataclasses import dataclass, field
+from trl import GRPOConfig, GRPOTrainer
+from settings import RATE, Small
+from settings.more import *
+
+@dataclass
+class OwnConfig(GRPOConfig):
+    beta: float = 0.3
+    weight_decay: float = field(default=0.2)
+
+def train(steps=100, saved=50, dry_run=False, config=None, **more):
+    if dry_run:
+        steps = 5
+        saved = 5
+    if not steps:
+        raise ValueError("steps")
+    made = OwnConfig(max_steps=steps, save_steps=saved, learning_rate=RATE, max_grad_norm=CLIP, **more)
+    try:
+        made.temperature = Small.from_args(config).temperature
+    except KeyError:
+        made.temperature = 7
+    made.epsilon = epsilon_of(made.max_steps)
+    GRPOTrainer(model="a/b", args=made, reward_funcs=score).train()
+
+def epsilon_of(steps):
+    for limit, value in ((10, 0.1), (1000, 0.2), (None, 0.3)):
+        if limit is None or steps < limit:
+            return value
+
+def score(completions, **more):
+    return [0.0] * len(completions)
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--no-save", dest="saves", action="store_false")
+    parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--n", type=int, default=4)
+    args = parser.parse_args()
+
+    def either(said, other):
+        if said is not None:
+            return said
+        return other
+
+    if args.n < 2:
+        sys.exit("too few")
+    train(either(args.steps, 70), 20 if args.saves else 30, args.dry_run, {"temperature": 0.6}, num_generations=args.n)
+"""
+SETTINGS = """
+RATE = 2 * 1e-5
+
+class Base:
+    @classmethod
+    def from_args(cls, given):
+        return cls(**given)
+
+class Small(Base):
+    def __init__(self, temperature=1.0):
+        self._temperature = temperature
+
+    @property
+    def temperature(self):
+        return self._temperature + 0.1
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "steps", "saved", "epsilon"),
+    [("", 70, 20, 0.2), ("--steps 2000 --no-save", 2000, 30, 0.3), ("--dry-run --steps 9", 5, 5, 0.1)],
+)
+def test_a_script_is_followed_the_way_that_it_goes(
+    tmp_path: Path, said: str, steps: int, saved: int, epsilon: float
+) -> None:
+    files = {"settings/__init__.py": SETTINGS, "settings/more.py": "from . import RATE\nCLIP = RATE * 1e4\n"}
+    read(tmp_path, BY_WAYS, **files)
+    command = tmp_path / "run.sh"
+    command.write_text(f"python scripts/train.py {said}\n")
+    found = {item.key: item.value for item in read_run(command, {}, {}).overrides}
+    assert {
+        "trainer.total_training_steps": steps,
+        "trainer.save_freq": saved,
+        f"{ACTOR}.clip_ratio_low": epsilon,
+        f"{ACTOR}.optim.lr": 2e-5,
+        f"{ACTOR}.kl_loss_coef": 0.3,
+        f"{ACTOR}.optim.weight_decay": 0.2,
+        f"{ACTOR}.grad_clip": 0.2,
+        f"{ROLLOUT}.n": 4,
+        f"{ROLLOUT}.temperature": 0.7,
+        f"{MODEL}.path": "a/b",
+    }.items() <= found.items()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TRAINS = False\nif TRAINS:\n    GRPOTrainer(args=GRPOConfig(beta=0.1))\n",
+        "class Task:\n    def __init__(self, rate=0.1):\n        self.rate = rate\n"
+        "    def train(self):\n        return GRPOTrainer(args=GRPOConfig(beta=self.rate))\n",
+        "def made(beta=0.1):\n    return GRPOConfig(beta=beta)\n"
+        "def train(**more):\n    GRPOTrainer(args=made(**more))\n"
+        "def other():\n    train(beta=0.1)\n",
+        "import fire\ndef main(beta=0.1):\n    GRPOTrainer(args=GRPOConfig(beta=beta))\nfire.Fire(main)\n",
+        "@app.command()\ndef main(beta: float = typer.Option(0.1)):\n"
+        "    GRPOTrainer(args=GRPOConfig(beta=beta))\napp()\n",
+        "import asyncio\nasync def main():\n    GRPOTrainer(args=GRPOConfig(beta=await one()))\n"
+        "async def one():\n    return 0.1\nasyncio.run(main())\n",
+    ],
+)
+def test_a_trainer_that_nothing_here_reaches_is_found(text: str) -> None:
+    assert asked(text) == 0.1
+
+
+def test_what_fire_is_told_goes_to_the_arguments_of_its_function() -> None:
+    text = "import fire\ndef main(beta=0.1):\n    GRPOTrainer(args=GRPOConfig(beta=beta))\nfire.Fire(main)\n"
+    assert asked(text, beta=0.4) == 0.4
+
+
+def test_an_option_of_the_name_config_is_the_script_s_own(tmp_path: Path) -> None:
+    script = """
+import argparse, yaml
+parser = argparse.ArgumentParser()
+parser.add_argument("--config", required=True)
+with open(parser.parse_args().config, encoding="utf-8") as file:
+    settings = yaml.safe_load(file)["training"]
+GRPOTrainer(model="a/b", args=GRPOConfig(beta=float(settings.get("kl", 0.0))), reward_funcs=score)
+def score(completions, **more):
+    return [0.0] * len(completions)
+"""
+    read(tmp_path, script, **{"conf/one.yaml": "training: {kl: 0.2}\n"})
+    command = tmp_path / "run.sh"
+    command.write_text("python scripts/train.py --config conf/one.yaml\n")
+    run = read_run(command, {}, {})
+    assert {item.key: item.value for item in run.overrides}[f"{ACTOR}.kl_loss_coef"] == 0.2
+    assert not [item for item in run.remarks if "not known" in item.why or item.why == "of TRL alone"]
+
+
+TABLE = """
+from functools import partial, update_wrapper
+from .limits import LONGEST
+
+def near(completions, target, **more):
+    return [-abs(target - len(one)) for one in completions]
+
+def short(limit, settings):
+    def score(completions, **more):
+        return [float(len(one) < limit) * settings.weight for one in completions]
+    return score
+
+class Counted:
+    def __init__(self, word):
+        self.word = word
+
+    def __call__(self, completions, **more):
+        return [one.count(self.word) + LONGEST for one in completions]
+
+def chosen(settings):
+    table = {
+        "near": update_wrapper(partial(near, target=settings.target), near),
+        "short": short(settings.target * 2, settings),
+        "counted": Counted("a"),
+        "unused": short(settings.no_such, settings),
+    }
+    return [table[name] for name in settings.scores]
+"""
+
+
+def test_functions_of_a_table_of_the_repository_come_along_with_what_they_are_made_with(tmp_path: Path) -> None:
+    script = """
+from dataclasses import dataclass, field
+from trl import GRPOConfig, GRPOTrainer, TrlParser
+from scoring.table import chosen
+
+@dataclass
+class Settings:
+    target: int = 2
+    weight: float = 0.5
+    scores: list[str] = field(default_factory=lambda: ["near", "short", "counted"])
+
+settings, config = TrlParser((Settings, GRPOConfig)).parse_args_and_config()
+GRPOTrainer(model="a/b", args=config, reward_funcs=chosen(settings))
+"""
+    files = {"scoring/__init__.py": "", "scoring/table.py": TABLE, "scoring/limits.py": "LONGEST = 9\n"}
+    with pytest.raises(UsageError):
+        read(tmp_path, script, **files)
+    command = tmp_path / "run.sh"
+    command.write_text("python scripts/train.py --num_generations 4 --target 3\n")
+    scored_by = read_run(command, {}, {}).scored_by
+    assert scored_by is not None
+    assert (scored_by.functions, scored_by.place, scored_by.folder) == (
+        ("near_", "short_", "counted"),
+        "table.py",
+        tmp_path,
+    )
+    sys.path.insert(0, str(tmp_path))
+    try:
+        names: dict[str, Any] = {}
+        exec(scored_by.text, names)
+    finally:
+        sys.path.remove(str(tmp_path))
+    scores = [names[name](["aaa", "b" * 7]) for name in scored_by.functions]
+    assert scores == [[0, -4], [0.5, 0.0], [12, 9]]
+
+
+def test_a_script_that_goes_on_for_ever_is_left(tmp_path: Path) -> None:
+    text = (
+        "beta = 0.1\nGRPOTrainer(args=GRPOConfig(beta=beta))\n"
+        "def again(one):\n    for item in range(150):\n        again(one + item)\n    return one\n"
+        + "if given():\n    beta = again(1)\n"
+        * 50
+    )
+    assert asked(text) == 0.1

@@ -17,8 +17,7 @@ from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.launches import launches_of
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries import easyr1, trl
-from extractor.usecases.fromrun.other_libraries.translation import FileScored, Translated, Written
-from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
+from extractor.usecases.fromrun.other_libraries.translation import FileScored, ScoredBy, Translated, Written
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import limits, readers
 from extractor.values.configtree import BadOverride, Override, parse_override

@@ -9,9 +9,31 @@ from typing import Any, NamedTuple
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
 from extractor.values.configtree import Override
 from extractor.values.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ScoredBy:
+    """The functions that score a run's responses.
+
+    Attributes:
+        text: Of the file that defines or imports them.
+        place: That file, for messages.
+        functions: Their names.
+        weights: What the score of each counts.
+        model: The model of the run, where the script says it.
+        folder: Where the file's own imports are found; None: where the run's are.
+        is_open: Whether the one name may stand for a list of functions; the weights are then of its parts, or one.
+    """
+
+    text: str = field(repr=False)
+    place: str
+    functions: tuple[str, ...]
+    weights: tuple[float, ...]
+    model: str | None = None
+    folder: Path | None = None
+    is_open: bool = False
 
 
 @dataclass(frozen=True)

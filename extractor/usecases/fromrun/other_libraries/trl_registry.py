@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from extractor.usecases.fromrun.files.imports import Name, rewritten
-from extractor.usecases.fromrun.other_libraries.trl_script import Program, ScoredBy, top_names
+from extractor.usecases.fromrun.other_libraries.script.given import with_whole_imports
+from extractor.usecases.fromrun.other_libraries.translation import ScoredBy
+from extractor.usecases.fromrun.other_libraries.trl_script import Program, top_names
 from extractor.values import readers
 from extractor.values.errors import UsageError
-from extractor.values.modules import absolute
 
 # How far above a script its packages may lie: src/open_r1/grpo.py imports open_r1.rewards.
 _ABOVE = 3
@@ -44,7 +44,7 @@ def registered(program: Program, names: Any, weights: Any) -> ScoredBy | None:
             if set(functions) <= there and len(set(functions)) == len(functions):
                 own = replace(program, rewards=functions, text=text, path=path, is_open=False)
                 path, text, folder = _defining(own, functions) or (path, text, folder)
-                found = replace(own, text=_absolute(text, path, folder), path=path).scored_by(weights)
+                found = replace(own, text=with_whole_imports(text, path, folder), path=path).scored_by(weights)
                 return None if found is None else replace(found, folder=folder)
     return None
 
@@ -57,20 +57,6 @@ def _defining(program: Program, functions: tuple[str, ...]) -> tuple[Path, str, 
             if set(functions) <= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}:
                 return path, text, folder
     return None
-
-
-def _absolute(text: str, path: Path, folder: Path) -> str:
-    """Return a module's text with its relative imports as seen from the folder that its imports are found in."""
-    module = ".".join(path.resolve().relative_to(folder.resolve()).with_suffix("").parts)
-    tree, is_package = readers.python(text), path.name == "__init__.py"
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
-    module = module.removesuffix(".__init__")
-    relative = {absolute(node, module, is_package=is_package) for node in nodes}
-
-    def moved(name: Name) -> tuple[str, str | None] | None:
-        return (name.module, name.name) if name.module in relative else None
-
-    return rewritten(text, module, moved, is_package=is_package) if relative else text
 
 
 def _modules(program: Program) -> Iterator[tuple[Path, str, Path]]:

@@ -11,12 +11,15 @@ from typing import Any
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.other_libraries.script import models
 from extractor.usecases.fromrun.other_libraries.script.follower import Follower
+from extractor.usecases.fromrun.other_libraries.script.given import Given, given_to_score
 from extractor.usecases.fromrun.other_libraries.script.run import Run
 from extractor.usecases.fromrun.other_libraries.script.scorers import Handed, handed
 from extractor.usecases.fromrun.other_libraries.script.states import Event, State, plain_of, text_of
 from extractor.usecases.fromrun.other_libraries.script.syntax import declared
 from extractor.usecases.fromrun.other_libraries.script.values import Computed, Either, Items, Made
+from extractor.usecases.fromrun.other_libraries.translation import ScoredBy
 from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, RLOO
+from extractor.usecases.fromrun.other_libraries.trl_settings import KNOWN
 from extractor.values import readers
 from extractor.values.errors import UsageError
 
@@ -64,29 +67,6 @@ _OF_TRL = "_reward"
 
 
 @dataclass(frozen=True)
-class ScoredBy:
-    """The functions that score a run's responses.
-
-    Attributes:
-        text: Of the file that defines or imports them.
-        place: That file, for messages.
-        functions: Their names.
-        weights: What the score of each counts.
-        model: The model of the run, where the script says it.
-        folder: Where the file's own imports are found; None: where the run's are.
-        is_open: Whether the one name may stand for a list of functions; the weights are then of its parts, or one.
-    """
-
-    text: str = field(repr=False)
-    place: str
-    functions: tuple[str, ...]
-    weights: tuple[float, ...]
-    model: str | None = None
-    folder: Path | None = None
-    is_open: bool = False
-
-
-@dataclass(frozen=True)
 class Program:
     """A training script, as far as it can be read.
 
@@ -104,6 +84,7 @@ class Program:
         is_open: Whether the one name among the rewards may stand for a list of functions.
         assigned: The settings that it gives to its config itself, whatever its command line says.
         files: Config files that settings are from, as it names them.
+        scorers: The functions, where they are not those of its text.
     """
 
     settings: Mapping[str, Any]
@@ -118,6 +99,7 @@ class Program:
     is_open: bool = False
     assigned: frozenset[str] = frozenset()
     files: tuple[str, ...] = ()
+    scorers: Given | None = None
 
     def scored_by(self, weights: Any) -> ScoredBy | None:
         """Return what scores, with the weights that the run states; None where that is not known."""
@@ -133,7 +115,10 @@ class Program:
             return None
         model = self.settings.get("model_name_or_path")
         known = str(model) if model and not isinstance(model, Computed) else None
-        return ScoredBy(self.text, self.path.name, self.rewards, numbers, known, self.path.parent, self.is_open)
+        if self.scorers is None:
+            return ScoredBy(self.text, self.path.name, self.rewards, numbers, known, self.path.parent, self.is_open)
+        found = self.scorers
+        return ScoredBy(found.text, found.path.name, self.rewards, numbers, known, found.folder)
 
 
 def named(names: Any, weights: Any) -> ScoredBy | None:
@@ -201,7 +186,10 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     settings = _whole([item.settings(configs) for item in found] or [_of_configs(configs, run.state), _adapters(run)])
     settings |= _whole([_plain(event.made.named, event.state) for event in run.events if _role(event) in _BESIDE])
     assigned = _whole([item.assigned() for item in found])
-    scores = next((item.scores(text) for item in reversed(found) if item.scorer is not None), Handed())
+    scorer = next((item for item in reversed(found) if item.scorer is not None), None)
+    scores = Handed() if scorer is None else scorer.scores(text)
+    is_open = scorer is not None and scores.model is None and (scores.is_open or not scores.functions)
+    known = scorer.known_scorers(text) if scorer is not None and is_open else None
     if scores.model is not None:
         settings.pop("reward_funcs", None)
         settings["reward_model_name_or_path"] = scores.model
@@ -210,7 +198,7 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     own = [name for name in named if name not in _TRAINERS] + [*_elsewhere(tree)]
     return Program(
         {**settings, **assigned},
-        scores.functions,
+        scores.functions if known is None else known.functions,
         made_by,
         frozenset(options),
         scores.text or text,
@@ -218,9 +206,10 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
         own[0] if own else None,
         _reward_names(options.get("reward_funcs"), run),
         next(kinds[_role(event)] for event in (*trainers, *configs)),
-        scores.is_open,
+        scores.is_open and known is None,
         frozenset(assigned),
         tuple(sorted(run.files)),
+        known,
     )
 
 
@@ -261,7 +250,7 @@ class _Trained:
         """
         state, found = self.event.state, self.made
         if found is not None:
-            stated = {} if found.is_parsed else _settings(found, state)
+            stated = _by_its_class(found, state) if found.is_parsed else _settings(found, state)
         elif self.config is None:
             stated = {}
         else:
@@ -298,6 +287,16 @@ class _Trained:
         tree, whole = self.run.trees.get(self.event.scope.path, (self.run.tree, text))
         assert self.scorer is not None
         return handed(self.scorer, tree, whole, self.run)
+
+    def known_scorers(self, text: str) -> Given | None:
+        """Return what scores, by what it gets; None where that cannot be written down.
+
+        Args:
+            text: Of the script.
+        """
+        names = ("reward_funcs", "reward_model") if _role(self.event) == "RLOOTrainer" else ("reward_funcs",)
+        values = [self.given.items[name] for name in names if name in self.given.items]
+        return given_to_score(values[0], self.event.state, self.run, text) if values else None
 
     def _model(self, over: dict[str, Any]) -> dict[str, Any]:
         value = next((self.given.items[name] for name in ("model", "policy") if name in self.given.items), None)
@@ -347,7 +346,14 @@ def _settings(made: Made, state: State) -> dict[str, Any]:
             found[name] = plain_of(value, state, made.named.nodes.get(name))
     if not made.named.is_whole:
         found[f"{_last(made.of)}(**...)"] = _handed_whole(made.node)
-    return {**found, **drawn}
+    return {**_by_its_class(made, state), **found, **drawn}
+
+
+def _by_its_class(made: Made, state: State) -> dict[str, Any]:
+    """Return what a script's own class of configs has otherwise than TRL's, as far as it means something here."""
+    found = _plain(made.defaults, state)
+    own = {name: value for name, value in found.items() if name in KNOWN and name not in made.named.items}
+    return {name: value for name, value in own.items() if value is not None and not isinstance(value, Computed)}
 
 
 def _handed_whole(node: ast.expr) -> Computed:

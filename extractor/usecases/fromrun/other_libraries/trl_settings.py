@@ -10,8 +10,7 @@ from typing import Any
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries import trl_losses
 from extractor.usecases.fromrun.other_libraries.script.values import Computed
-from extractor.usecases.fromrun.other_libraries.translation import ROWS, Translated, is_nothing, overrides_of
-from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
+from extractor.usecases.fromrun.other_libraries.translation import ROWS, ScoredBy, Translated, is_nothing, overrides_of
 from extractor.usecases.fromrun.unknowns import readable, unknowns
 from extractor.values.errors import UsageError
 

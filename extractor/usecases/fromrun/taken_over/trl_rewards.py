@@ -11,7 +11,7 @@ from extractor.pipeline.index.syntax import first_line
 from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.files.copying import FOLDER
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.other_libraries.trl_script import ScoredBy
+from extractor.usecases.fromrun.other_libraries.translation import ScoredBy
 from extractor.usecases.fromrun.taken_over.managers import IMPORTED_BY
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import readers

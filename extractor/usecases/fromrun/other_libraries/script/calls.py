@@ -137,19 +137,19 @@ def instance(run: Run, kind: OwnClass, given: list[Any], named: Items, node: ast
     maker = names.in_class(run, kind, "__init__")
     if not noted and isinstance(maker, Own):
         ref = run.new(Made(name, (), Items(), node, kind))
+        run.made_by[ref] = (kind, tuple(given), named)
         run.enter(Own(maker.node, maker.scope, ref), given, named, ast.unparse(node))
         return ref
     fields = run.fields(kind)
-    if not noted:
-        named.items = {**dict(zip(fields.items, given, strict=False)), **named.items}
-        given = []
-    items, nodes = {**fields.items, **named.items}, {**fields.nodes, **named.nodes}
-    made = Made(name, tuple(given), Items(items, nodes, is_whole=named.is_whole), node, kind)
     if noted and base is not None:
+        made = Made(name, tuple(given), named, node, kind, defaults=fields)
         of = name if name.endswith(noted[0]) else f"{name}:{noted[0]}"
         run.events.append(Event(made, node, of, scope, run.state.copy(), run.next_ref()))
         return run.new(made)
-    ref = run.new(made)
+    named.items = {**dict(zip(fields.items, given, strict=False)), **named.items}
+    items, nodes = {**fields.items, **named.items}, {**fields.nodes, **named.nodes}
+    ref = run.new(Made(name, (), Items(items, nodes, is_whole=named.is_whole), node, kind))
+    run.made_by[ref] = (kind, (), named)
     later = names.in_class(run, kind, "__post_init__")
     if isinstance(later, Own):
         run.enter(Own(later.node, later.scope, ref), [], Items(), ast.unparse(node))
@@ -190,7 +190,11 @@ def enter(run: Run, function: Own, given: Sequence[Any], named: Items, text: str
         result = run.result_of(node.body, scope)
     finally:
         run.depth -= 1
-    return result[0] if result else Computed(text)
+    if not result:
+        return Computed(text)
+    if isinstance(result[0], Own) and frame.number in result[0].scope.frames:
+        run.made_by[result[0]] = (function, tuple(given), named)
+    return result[0]
 
 
 def _bound(run: Run, function: Own, given: Sequence[Any], named: Items) -> Items:
@@ -206,7 +210,7 @@ def _bound(run: Run, function: Own, given: Sequence[Any], named: Items) -> Items
     passed = {**dict(zip(names, [*first, *given], strict=False)), **named.items}
     config = _config_of(run, function)
     if config is not None and every and every[0] not in passed:
-        passed[every[0]] = run.entered(config)
+        passed[every[0]] = run.entered(config, "OmegaConf.create")
     for name in every:
         if name in passed:
             frame.items[name] = passed.pop(name)

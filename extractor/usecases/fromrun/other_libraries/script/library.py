@@ -179,7 +179,7 @@ def _of_dicts(short: str, given: Sequence[Any], named: Items, run: Run) -> Any:
             if not isinstance(plain, dict):
                 return NOT_HERE
             merge(whole, plain)
-        return run.entered(whole)
+        return run.entered(whole, "OmegaConf.create")
     if short not in _DICTS:
         if not given or (found[0] is None and isinstance(given[0], Outside)):
             return NOT_HERE
@@ -242,7 +242,7 @@ def _read(name: str, path: Any, run: Run) -> Any:
     """Return what a config file has."""
     found = files.config_in(path, run.places)
     run.files.add(str(path))
-    return run.entered(resolve(found) if name.startswith("OmegaConf") else found)
+    return run.entered(resolve(found), "OmegaConf.create") if name.startswith("OmegaConf") else run.entered(found)
 
 
 def may_be_read(name: str, given: Sequence[Any], run: Run) -> Any:

@@ -59,7 +59,7 @@ def attribute(run: Run, owner: Any, name: str, text: str) -> Any:
 
 
 def _of_made(run: Run, owner: Ref, found: Made, name: str, text: str) -> Any:
-    for part in (found.attributes, found.named):
+    for part in (found.attributes, found.named, found.defaults):
         if name in part.items:
             return part.items[name]
     if found.kind is not None:

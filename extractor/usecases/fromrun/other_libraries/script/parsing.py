@@ -85,7 +85,8 @@ def _filled(kind: Any, node: ast.Call, run: Run) -> Any:
             fields.nodes.pop(name, None)
         elif isinstance(value, Computed):
             fields.items[name] = Unsaid(f"args.{name}")
-    return run.new(Made(kind.node.name, (), fields, node, kind, is_parsed=True))
+    said = {name: value for name, value in fields.items.items() if name in run.given}
+    return run.new(Made(kind.node.name, (), Items(said), node, kind, is_parsed=True, defaults=fields))
 
 
 def _add(given: Sequence[Any], named: Items, run: Run) -> None:
@@ -112,7 +113,7 @@ def _add(given: Sequence[Any], named: Items, run: Run) -> None:
 
 def _namespace(run: Run) -> Any:
     """Return what `parse_args` gives."""
-    made = Items()
+    made = Items(maker="SimpleNamespace")
     for name, option in run.options.items():
         if isinstance(option.default, Computed) and str(option.default) in run.options:
             other = str(option.default)  # `--no-4bit` with `dest="by_four"`

@@ -55,8 +55,10 @@ class Run(ABC):
     scopes: dict[int, Scope] = field(default_factory=dict)  # of functions that were entered
     trees: dict[Path, tuple[ast.Module, str]] = field(default_factory=dict)
     options: dict[str, Option] = field(default_factory=dict)  # that it has declared so far
+    made_by: dict[Any, tuple[Any, tuple[Any, ...], Items]] = field(default_factory=dict)  # of functions and instances
     top: Scope = field(init=False)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
+    wanted: dict[tuple[str, ...], tuple[set[str], dict[str, set[str]]]] = field(default_factory=dict)
     modules: dict[Path, OwnModule] = field(default_factory=dict)
     depth: int = 0
     steps: int = 0
@@ -119,18 +121,29 @@ class Run(ABC):
         self.state.objects[number] = made
         return Ref(number)
 
+    def names_in(self, path: Path) -> dict[Any, str]:
+        """Return what the functions and classes are called at the top of a file that was followed."""
+        number = self.top.frames[0] if path == self.path else self.modules[path].frame
+        named = self.state.frame(number).items.items() if number in self.state.objects else ()
+        return {value: name for name, value in named if isinstance(value, (Own, OwnClass))}
+
     def next_ref(self) -> Ref:
         """Return what the next object is going to be."""
         number = next(self._numbers)
         self._numbers = itertools.chain([number], self._numbers)
         return Ref(number)
 
-    def entered(self, value: Any) -> Any:
-        """Return what a config file has as the script's own objects."""
+    def entered(self, value: Any, maker: str = "") -> Any:
+        """Return what a config file has as the script's own objects.
+
+        Args:
+            value: As Python has it.
+            maker: What makes objects of its dicts; "": nothing.
+        """
         if isinstance(value, dict):
-            return self.new(Items({key: self.entered(item) for key, item in value.items()}))
+            return self.new(Items({key: self.entered(item, maker) for key, item in value.items()}, maker=maker))
         if isinstance(value, list):
-            return self.new(Listed([self.entered(item) for item in value]))
+            return self.new(Listed([self.entered(item, maker) for item in value]))
         if isinstance(value, (str, int, float, bool, type(None))):
             return value
         return Computed(str(value))

@@ -35,11 +35,14 @@ def left(
 
 def _wanted(run: Run, names: Sequence[str]) -> tuple[set[str], dict[str, set[str]]]:
     """Return the names of functions that make what is sought, perhaps by others; and what each calls."""
+    if tuple(names) in run.wanted:
+        return run.wanted[tuple(names)]
     functions = [node for node in ast.walk(run.tree) if isinstance(node, FUNCTIONS)]
     called_by = {node.name: {called(call) for call in calls_in(node)} for node in functions}
     wanted = {name for name, inside in called_by.items() if any(is_one_of(item, names) for item in inside)}
     while more := {name for name, inside in called_by.items() if inside & wanted} - wanted:
         wanted |= more
+    run.wanted[tuple(names)] = (wanted, called_by)
     return wanted, called_by
 
 

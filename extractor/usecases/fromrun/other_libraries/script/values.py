@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -128,6 +128,7 @@ class Items:
         is_frame: Whether it holds names: those that are given under a condition alone are used under it alone.
         is_whole: Whether it holds all that there is.
         doubtful: Those of the keys that something else may have been put under.
+        maker: What makes an object of it whose attributes are the items, by name; "": it is a dict.
     """
 
     items: dict[Any, Any] = field(default_factory=dict)
@@ -135,10 +136,11 @@ class Items:
     is_frame: bool = False
     is_whole: bool = True
     doubtful: frozenset[Any] = frozenset()
+    maker: str = ""
 
     def copy(self) -> Items:
         """Return another one of the same."""
-        return Items(dict(self.items), dict(self.nodes), self.is_frame, self.is_whole, self.doubtful)
+        return replace(self, items=dict(self.items), nodes=dict(self.nodes))
 
     def put(self, key: Any, value: Any, node: ast.expr | None = None) -> None:
         """Put a value under a key."""
@@ -193,6 +195,7 @@ class Made:
         kind: The script's class; None: a library's.
         owner: Of a method: whose.
         is_parsed: Whether it is filled from the command line.
+        defaults: What the script's class has for what is not said.
     """
 
     of: str
@@ -203,11 +206,11 @@ class Made:
     owner: Any = None
     attributes: Items = field(default_factory=Items)
     is_parsed: bool = False
+    defaults: Items = field(default_factory=Items)
 
     def copy(self) -> Made:
         """Return another one of the same."""
-        named, attributes = self.named.copy(), self.attributes.copy()
-        return Made(self.of, self.given, named, self.node, self.kind, self.owner, attributes, self.is_parsed)
+        return replace(self, named=self.named.copy(), attributes=self.attributes.copy())
 
 
 Object: TypeAlias = Items | Listed | Made
