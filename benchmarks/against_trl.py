@@ -164,7 +164,8 @@ def _pairs(theirs: under_trl.Handed, ours: Mapping[str, Any], scored_by: Any) ->
             yield key, has.get(key, _NOTHING), ours.get(key, unknown)
     names = [name for name in theirs.scorers if isinstance(name, str) and not _is_shown(name)]
     if len(names) == len(theirs.scorers) and scored_by is not None and not getattr(scored_by, "is_open", False):
-        yield "reward_funcs", names, list(getattr(scored_by, "functions", ()))
+        # Another name than the function's own has an underscore behind it.
+        yield "reward_funcs", names, [name.rstrip("_") for name in getattr(scored_by, "functions", ())]
 
 
 def _meant(theirs: under_trl.Handed, made: new.NewProject) -> Iterator[tuple[str, Any, Any, str]]:

@@ -184,17 +184,19 @@ def enter(run: Run, function: Own, given: Sequence[Any], named: Items, text: str
     scope = function.scope.inner(frame.number, node)
     run.scopes[id(node)] = scope
     run.depth += 1
+    depth = run.depth
     try:
         if isinstance(node, ast.Lambda):
             return run.value_of(node.body, scope)
-        result = run.result_of(node.body, scope)
+        body = node.body
+        results = [value for result in run.in_a_share(lambda: run.result_of(body, scope)) for value in result]
     finally:
-        run.depth -= 1
-    if not result:
+        run.depth = depth - 1
+    if not results:
         return Computed(text)
-    if isinstance(result[0], Own) and frame.number in result[0].scope.frames:
-        run.made_by[result[0]] = (function, tuple(given), named)
-    return result[0]
+    if isinstance(results[0], Own) and frame.number in results[0].scope.frames:
+        run.made_by[results[0]] = (function, tuple(given), named)
+    return results[0]
 
 
 def _bound(run: Run, function: Own, given: Sequence[Any], named: Items) -> Items:

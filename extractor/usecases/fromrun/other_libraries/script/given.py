@@ -125,7 +125,9 @@ def _first(value: Any, state: State, run: Run) -> Any:
 
 def _named(text: str, taken: set[str]) -> str:
     """Return a name for what an expression makes."""
-    first = text.removeprefix("partial(").partition("(")[0].partition(",")[0].rpartition(".")[2]
+    last = text.rpartition(".")[2]
+    made = text.removeprefix("partial(").partition("(")[0].partition(",")[0].rpartition(".")[2]
+    first = last if last.isidentifier() else made
     name = first.lower() if first.isidentifier() else "reward"
     while name in taken:
         name += "_"

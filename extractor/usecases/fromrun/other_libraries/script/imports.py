@@ -11,6 +11,9 @@ from extractor.usecases.fromrun.other_libraries.script.values import Items, Outs
 from extractor.values import readers
 from extractor.values.errors import UsageError
 
+# How many statements of other modules are followed when they are imported; the repository may have whole libraries.
+_MOST_IMPORTED = 5_000
+
 
 def bind(run: Run, node: ast.Import, scope: Scope) -> None:
     """Follow `import a.b`, `import a.b as c`."""
@@ -41,6 +44,8 @@ def _module(run: Run, name: str, path: Path, level: int) -> OwnModule | None:
     file = files.module_at(name, path, level, run.places)
     if file is None or file.resolve() == run.path.resolve():
         return None
+    if file not in run.modules and run.imported > _MOST_IMPORTED:
+        return None
     if file not in run.modules:
         frame = run.new(Items({"__name__": name, "__file__": file.resolve().as_posix()}, is_frame=True))
         run.modules[file] = OwnModule(frame.number, name)
@@ -50,6 +55,8 @@ def _module(run: Run, name: str, path: Path, level: int) -> OwnModule | None:
         except (OSError, SyntaxError, UsageError):
             return run.modules[file]
         run.trees[file] = (tree, text)
+        before = run.steps
         run.result_of(tree.body, Scope((frame.number,), file))
+        run.imported, run.steps = run.imported + run.steps - before, before
     found = run.modules[file]
     return found if found.frame in run.state.objects else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.other_libraries.script.states import Event, State, Ways, plain_of
@@ -26,6 +26,10 @@ from extractor.usecases.fromrun.other_libraries.script.values import (
     Stops,
     TooLong,
 )
+
+T = TypeVar("T")
+# How many statements anything may be followed for.
+_LEAST = 300
 
 
 @dataclass
@@ -62,6 +66,8 @@ class Run(ABC):
     modules: dict[Path, OwnModule] = field(default_factory=dict)
     depth: int = 0
     steps: int = 0
+    limit: int = 20_000  # of steps
+    imported: int = 0
 
     def __post_init__(self) -> None:
         frame = self.new(Items({"__name__": "__main__", "__file__": self.path.resolve().as_posix()}, is_frame=True))
@@ -147,6 +153,23 @@ class Run(ABC):
         if isinstance(value, (str, int, float, bool, type(None))):
             return value
         return Computed(str(value))
+
+    def in_a_share(self, follow: Callable[[], T]) -> tuple[T, ...]:
+        """Follow something as long as half of what is left allows; return what comes of it, or nothing.
+
+        Raises:
+            TooLong: nothing is left.
+        """
+        whole = self.limit
+        self.limit = min(whole, self.steps + max(_LEAST, (whole - self.steps) // 2))
+        try:
+            return (follow(),)
+        except TooLong:
+            if self.steps >= whole:
+                raise
+            return ()
+        finally:
+            self.limit = whole
 
     def items_of(self, ref: Ref) -> Items:
         """Return the dict, or the names, that an object is."""

@@ -26,8 +26,8 @@ from extractor.usecases.fromrun.other_libraries.script.values import (
 # How a statement may end, besides going on.
 _ON, _RETURNS, _BREAKS, _CONTINUES, _STOPS = "on", "returns", "breaks", "continues", "stops"
 _SOMETIMES = "..."
-# How far a script is followed.
-_MOST_STEPS, _MOST_ROUNDS, _MOST_TEXT = 20_000, 200, 200
+# How often a loop is followed, and how much of a condition is shown.
+_MOST_ROUNDS, _MOST_TEXT = 200, 200
 
 
 def ends(run: Run, body: Iterable[ast.stmt], scope: Scope) -> Ways:
@@ -35,7 +35,7 @@ def ends(run: Run, body: Iterable[ast.stmt], scope: Scope) -> Ways:
     ended: Ways = {}
     for node in body:
         run.steps += 1
-        if run.steps > _MOST_STEPS:
+        if run.steps > run.limit:
             raise TooLong
         ways = _statement(run, node, scope)
         on = ways.pop(_ON, None)
@@ -134,9 +134,14 @@ def _both(run: Run, body: Iterable[ast.stmt], orelse: Iterable[ast.stmt], scope:
 
 def _for(run: Run, node: ast.For | ast.AsyncFor, scope: Scope) -> Ways:
     items = run.iterated(run.value_of(node.iter, scope))
-    if items is None or len(items) > _MOST_ROUNDS:
-        run.bind(node.target, Computed(ast.unparse(node.target)), scope)
-        return _sometimes(run, node.body, scope)
+    if items is not None and len(items) <= _MOST_ROUNDS:
+        for ways in run.in_a_share(lambda: _rounds(run, node, items, scope)):
+            return ways
+    run.bind(node.target, Computed(ast.unparse(node.target)), scope)
+    return _sometimes(run, node.body, scope)
+
+
+def _rounds(run: Run, node: ast.For | ast.AsyncFor, items: Sequence[Any], scope: Scope) -> Ways:
     ended: Ways = {}
     for item in items:
         run.bind(node.target, item, scope)
