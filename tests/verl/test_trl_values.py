@@ -499,6 +499,32 @@ def chosen(settings):
 """
 
 
+@pytest.mark.parametrize(
+    "read_by",
+    [
+        "import sys\nname = sys.argv[1]\n",
+        "from sys import argv\nname = argv[1]\n",
+        "parser = argparse.ArgumentParser()\nparser.add_argument('file')\nparser.add_argument('--n')\n"
+        "name = parser.parse_args().file\n",
+    ],
+)
+def test_words_of_a_command_that_have_no_flag(tmp_path: Path, read_by: str) -> None:
+    script = (
+        f"import argparse, yaml\n{read_by}SETTINGS = yaml.safe_load(open(name))\n"
+        "def score(completions, **more):\n    return [SETTINGS['right'] for _ in completions]\n"
+        "GRPOTrainer(model='a/b', args=GRPOConfig(beta=SETTINGS['kl'], num_generations=4), reward_funcs=score)\n"
+    )
+    run, _ = read(tmp_path, script, **{"conf/one.yaml": "{kl: 0.2, right: 1.0}\n"})
+    assert {"beta", "reward_funcs"} <= {item.key for item in run.remarks if item.what == "to do"}
+    command = tmp_path / "run.sh"
+    command.write_text("python scripts/train.py conf/one.yaml --n 3\n")
+    run = read_run(command, {}, {})
+    assert {item.key: item.value for item in run.overrides}[f"{ACTOR}.kl_loss_coef"] == 0.2
+    assert run.scored_by is not None
+    assert "\nSETTINGS = {'kl': 0.2, 'right': 1.0}\n" in run.scored_by.text
+    assert "\nname = 'conf/one.yaml'\n" in run.scored_by.text
+
+
 def test_functions_of_a_table_of_the_repository_come_along_with_what_they_are_made_with(tmp_path: Path) -> None:
     script = """
 from dataclasses import dataclass, field

@@ -38,7 +38,7 @@ def is_launch(words: Sequence[str], places: Places) -> bool:
     if starts or any(word.partition("=")[0] in flags for word in words):
         return True
     start = trl_command.started(words, places)
-    return trl_script.of_file(start.file, dict(_arguments(start.arguments))) is not None
+    return trl_script.of_file(start.file, dict(_arguments(start.arguments)), start.arguments) is not None
 
 
 def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
@@ -55,7 +55,7 @@ def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
     file = config_file(path, named_file, places)
     try:
         body = {} if file is None else read_mapping(readers.read_text(file), last_counts=True)
-        program = trl_script.of_file(its_file, {**body, **stated})
+        program = trl_script.of_file(its_file, {**body, **stated}, given)
         if program is None:
             unknown = {"reward_funcs": Computed(f"those of {script}")} if script else {}
             found = {**unknown, **body, **stated}

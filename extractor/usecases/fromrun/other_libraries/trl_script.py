@@ -16,7 +16,7 @@ from extractor.usecases.fromrun.other_libraries.script.run import Run
 from extractor.usecases.fromrun.other_libraries.script.scorers import Handed, handed
 from extractor.usecases.fromrun.other_libraries.script.states import Event, State, plain_of, text_of
 from extractor.usecases.fromrun.other_libraries.script.syntax import declared
-from extractor.usecases.fromrun.other_libraries.script.values import Computed, Either, Items, Made
+from extractor.usecases.fromrun.other_libraries.script.values import Computed, Either, Items, Listed, Made
 from extractor.usecases.fromrun.other_libraries.translation import ScoredBy
 from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, RLOO
 from extractor.usecases.fromrun.other_libraries.trl_settings import KNOWN
@@ -142,10 +142,16 @@ def named(names: Any, weights: Any) -> ScoredBy | None:
     return None if len(set(functions)) < len(functions) else program.scored_by(weights)
 
 
-def of_file(file: Path | None, given: Mapping[str, Any]) -> Program | None:
-    """Read the training script in a file; None where there is none."""
+def of_file(file: Path | None, given: Mapping[str, Any], words: Sequence[str] = ()) -> Program | None:
+    """Read the training script in a file; None where there is none.
+
+    Args:
+        file: The script.
+        given: What its command line says.
+        words: The same, as it is written.
+    """
     try:
-        return None if file is None else read(readers.read_text(file), file, given)
+        return None if file is None else read(readers.read_text(file), file, given, words)
     except (OSError, SyntaxError, UsageError):
         return None
 
@@ -158,13 +164,14 @@ def options_of(file: Path | None) -> frozenset[str]:
         return frozenset()
 
 
-def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
+def read(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] | None = None) -> Program | None:
     """Read a training script; None where it makes neither a config nor a trainer of TRL's.
 
     Args:
         text: Of the script.
         path: Of the script.
         given: What its command line says.
+        words: The same, as it is written; None: it is brought without a command.
 
     Raises:
         SyntaxError: it is no Python.
@@ -173,7 +180,7 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     options = dict(declared(tree))
     places = Places.of(path, None) if path.is_file() else None
     for everywhere in (False, True):
-        run = Follower(tree, path, given, places, _NOTED, (tuple(_TRAINERS), tuple(_TRAINING)), everywhere)
+        run = Follower(tree, path, given, places, _NOTED, (tuple(_TRAINERS), tuple(_TRAINING)), words, everywhere)
         run.follow()
         trainers = [event for event in run.events if _role(event) in _TRAINERS]
         configs = [event for event in run.events if _role(event) in _TRAINING]
@@ -188,8 +195,11 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Program | None:
     assigned = _whole([item.assigned() for item in found])
     scorer = next((item for item in reversed(found) if item.scorer is not None), None)
     scores = Handed() if scorer is None else scorer.scores(text)
-    is_open = scorer is not None and scores.model is None and (scores.is_open or not scores.functions)
+    is_other = scorer is not None and scorer.count not in (None, len(scores.functions))
+    is_open = scorer is not None and scores.model is None and (scores.is_open or is_other or not scores.functions)
     known = scorer.known_scorers(text) if scorer is not None and is_open else None
+    if is_other and known is None and not scores.is_open and scores.model is None:
+        scores = Handed()
     if scores.model is not None:
         settings.pop("reward_funcs", None)
         settings["reward_model_name_or_path"] = scores.model
@@ -287,6 +297,13 @@ class _Trained:
         tree, whole = self.run.trees.get(self.event.scope.path, (self.run.tree, text))
         assert self.scorer is not None
         return handed(self.scorer, tree, whole, self.run)
+
+    @property
+    def count(self) -> int | None:
+        """Return how many functions it gets; None where only the script knows."""
+        values = [self.given.items[name] for name in ("reward_funcs", "reward_model") if name in self.given.items]
+        found = self.event.state.of(values[0]) if values else None
+        return len(found.items) if isinstance(found, Listed) and found.is_whole else None
 
     def known_scorers(self, text: str) -> Given | None:
         """Return what scores, by what it gets; None where that cannot be written down.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from extractor.usecases.fromrun.files.imports import Name, rewritten
 from extractor.usecases.fromrun.other_libraries.script.run import Run
+from extractor.usecases.fromrun.other_libraries.script.scorers import settled
 from extractor.usecases.fromrun.other_libraries.script.states import State, plain_of
 from extractor.usecases.fromrun.other_libraries.script.values import Computed, Items, Made, Own, OwnClass, Ref, Unsaid
 from extractor.values import readers
@@ -55,7 +56,7 @@ def given_to_score(value: Any, state: State, run: Run, text: str) -> Given | Non
         text: Of the script.
     """
     functions = run.iterated(value) or [value]
-    texts = {run.path: text, **{path: whole for path, (_, whole) in run.trees.items()}}
+    modules = {run.path: (run.tree, text), **run.trees}
     for path in _modules(functions[0], state, run):
         names: list[str] = []
         lines: dict[str, str] = {}
@@ -69,9 +70,10 @@ def given_to_score(value: Any, state: State, run: Run, text: str) -> Given | Non
                     lines[name] = f"{name} = {made}"
         except _Unknown:
             continue
-        if len(set(names)) == len(names):
+        module = settled(writer.used, *modules[path], run)
+        if module is not None and len(set(names)) == len(names):
             imports = sorted(writer.imports)
-            whole = "\n".join([texts[path].rstrip("\n"), "", *imports, *lines.values()]) + "\n"
+            whole = "\n".join([module.rstrip("\n"), "", *imports, *lines.values()]) + "\n"
             folder = path.parent if path == run.path else _folder_of(path, run.modules[path].name)
             return Given(path, with_whole_imports(whole, path, folder), tuple(names), folder)
     return None
@@ -140,6 +142,7 @@ class _Writer:
     def __init__(self, state: State, run: Run, names: Mapping[Any, str]) -> None:
         self.state, self.run, self.names = state, run, names
         self.imports: set[str] = set()
+        self.used: set[str] = set()
 
     def function(self, value: Any) -> str:
         """Return how a function is written.
@@ -160,6 +163,7 @@ class _Writer:
             _Unknown: it cannot be written, or only the script knows it.
         """
         if isinstance(value, (Own, OwnClass)) and value in self.names:
+            self.used.add(self.names[value])
             return self.names[value]
         if isinstance(value, Own) and isinstance(value.owner, Ref) and hasattr(value.node, "name"):
             return f"{self.text(value.owner)}.{value.node.name}"

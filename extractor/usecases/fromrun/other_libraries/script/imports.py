@@ -13,6 +13,7 @@ from extractor.values.errors import UsageError
 
 # How many statements of other modules are followed when they are imported; the repository may have whole libraries.
 _MOST_IMPORTED = 5_000
+_ARGV = ("sys", "argv")
 
 
 def bind(run: Run, node: ast.Import, scope: Scope) -> None:
@@ -35,7 +36,12 @@ def bind_from(run: Run, node: ast.ImportFrom, scope: Scope) -> None:
         value = inside.get(alias.name)
         if value is None and module is not None:
             value = _module(run, f"{node.module or ''}.{alias.name}".lstrip("."), scope.path, node.level)
-        value = Outside(f"{name}.{alias.name}") if value is None else value
+        if value is None:
+            value = (
+                run.attribute(Outside(name), "argv", "")
+                if (name, alias.name) == _ARGV
+                else Outside(f"{name}.{alias.name}")
+            )
         run.bind(ast.Name(alias.asname or alias.name, ast.Store()), value, scope)
 
 

@@ -54,6 +54,8 @@ def attribute(run: Run, owner: Any, name: str, text: str) -> Any:
         return Method(owner, name) if name in OF_A_PARSER else Computed(text)
     if isinstance(owner, Outside) and name in OF_A_PARSER:
         return Method(owner, name)
+    if owner == Outside("sys") and name == "argv" and run.words is not None:
+        return run.new(Listed([run.path.name, *run.words]))
     value = library.attribute(owner, name)
     return Computed(text) if value is library.NOT_HERE else value
 

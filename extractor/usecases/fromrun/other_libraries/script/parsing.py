@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,6 +102,8 @@ def _add(given: Sequence[Any], named: Items, run: Run) -> None:
     default = said.get("default", unsaid)
     is_needed = said.get("required") is True or not longest.startswith("-")
     kind = said.get("type")
+    if not longest.startswith("-") and name not in run.positional:
+        run.positional.append(name)
     if is_needed and "default" not in said:
         default = Computed(f"args.{name}")
     elif default is None:
@@ -114,13 +117,15 @@ def _add(given: Sequence[Any], named: Items, run: Run) -> None:
 def _namespace(run: Run) -> Any:
     """Return what `parse_args` gives."""
     made = Items(maker="SimpleNamespace")
+    first = [*itertools.takewhile(lambda word: not word.startswith("-"), run.words or ())]
+    said = {**dict(zip(run.positional, first, strict=False)), **run.given}
     for name, option in run.options.items():
         if isinstance(option.default, Computed) and str(option.default) in run.options:
             other = str(option.default)  # `--no-4bit` with `dest="by_four"`
-            if name in run.given:
-                made.items[other] = _typed(run.given[name], run.options[other], run)
-        elif name in run.given:
-            made.items[name] = _typed(run.given[name], option, run)
+            if name in said:
+                made.items[other] = _typed(said[name], run.options[other], run)
+        elif name in said:
+            made.items[name] = _typed(said[name], option, run)
         else:
             made.items.setdefault(name, option.default)
     return run.new(made)

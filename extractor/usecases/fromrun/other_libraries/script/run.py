@@ -43,6 +43,7 @@ class Run(ABC):
         places: Where it may have been started from; None: nowhere.
         noted: Last parts of names; whatever ends so is noted when it is called.
         sought: Those of them that the script is followed for, the first before the others.
+        words: The arguments of its command; None: it is brought without one.
         everywhere: Whether what is sought is also looked for where the script does not go by its defaults.
     """
 
@@ -52,6 +53,7 @@ class Run(ABC):
     places: Places | None
     noted: Sequence[str]
     sought: Sequence[Sequence[str]]
+    words: Sequence[str] | None = None
     everywhere: bool = False
     state: State = field(default_factory=lambda: State({}))
     files: set[str] = field(default_factory=set)
@@ -59,6 +61,7 @@ class Run(ABC):
     scopes: dict[int, Scope] = field(default_factory=dict)  # of functions that were entered
     trees: dict[Path, tuple[ast.Module, str]] = field(default_factory=dict)
     options: dict[str, Option] = field(default_factory=dict)  # that it has declared so far
+    positional: list[str] = field(default_factory=list)  # of the options those without a flag
     made_by: dict[Any, tuple[Any, tuple[Any, ...], Items]] = field(default_factory=dict)  # of functions and instances
     top: Scope = field(init=False)
     _numbers: Iterator[int] = field(default_factory=itertools.count)

@@ -10,18 +10,21 @@ import builtins
 import re
 import symtable
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from extractor.usecases.fromrun.other_libraries.script.run import Run
 from extractor.usecases.fromrun.other_libraries.script.values import Computed
+from extractor.values import readers
 
 _PARSES = re.compile(r"parse_\w*args\w*|parse_known_args")
 # What a function is not to do when its module is imported.
 _RUNS = re.compile(r"from_pretrained|load_dataset|load_from_disk|get_peft_model|prepare\w*|train|login|init")
 # Imports what no copy can have with it: its name is put together.
 _IMPORTS = ("import_module", "__import__")
+# The command line, word by word.
+_ARGV = "sys.argv"
 _CHANGES = ("append", "extend", "insert", "remove", "pop", "clear")
 _MOVES = ("to", "eval", "cuda", "half")
 _DEEPEST = 20
@@ -77,12 +80,31 @@ def handed(node: ast.expr, tree: ast.Module, text: str, run: Run) -> Handed:
     return Handed(tuple(names), None, writer.whole(), is_open)
 
 
+def settled(names: Iterable[str], tree: ast.Module, text: str, run: Run) -> str | None:
+    """Return a module's text with what some of its functions use as the command line makes it; None: nobody knows it.
+
+    Args:
+        names: Of functions and classes at its top.
+        tree: The module.
+        text: Of the module.
+        run: The script as it was followed.
+    """
+    writer = _Writer(tree, text, run)
+    try:
+        for name in sorted(names):
+            writer.name(ast.Name(name, ast.Load()), (tree,))
+    except (_Unknown, SyntaxError, RecursionError):
+        return None
+    return writer.whole().rstrip("\n") + "\n"
+
+
 class _Writer:
     def __init__(self, tree: ast.Module, text: str, run: Run) -> None:
         self._tree, self._text, self._run = tree, text, run
         self._top = dict(_bound(tree))
         self._scopes = dict(_scopes(tree, (tree,)))
         self._checked: set[str] = set()
+        self._by_command: dict[str, Any] = {}  # of what stands at the top, what the command line makes it
         self._lines: dict[str, str] = {}  # by the name that each binds
         self._depth = 0
 
@@ -96,6 +118,12 @@ class _Writer:
         parsed = [node for node in bound if isinstance(node, ast.Assign) and _is_parsed(node)]
         for node in sorted(dict.fromkeys(parsed), key=lambda item: -item.lineno):
             lines[node.lineno - 1 : node.end_lineno] = [*filter(None, map(self._namespace, _targets(node)))]
+        if self._by_command:
+            tree = readers.python("\n".join(lines))
+            for made in reversed(tree.body):
+                names = _targets(made) if isinstance(made, ast.Assign) else []
+                if len(names) == 1 and names[0] in self._by_command:
+                    lines[made.lineno - 1 : made.end_lineno] = [f"{names[0]} = {self._by_command[names[0]]!r}"]
         return "\n".join([*lines, *(line for line in self._lines.values())]) + "\n"
 
     def _value_of(self, node: ast.expr) -> Any:
@@ -229,6 +257,10 @@ class _Writer:
         calls = (part for part in ast.walk(found) if isinstance(part, ast.Call))
         if isinstance(found, _FUNCTIONS) and any(_name_of(call) in _IMPORTS for call in calls):
             raise _Unknown
+        if isinstance(found, (*_FUNCTIONS, ast.ClassDef)) and name not in self._checked:
+            self._checked.add(name)
+            for used in sorted(_free(ast.unparse(found))):
+                self._settle(used)
         if _is_parsed(found):
             if not self._namespace(name):
                 raise _Unknown
@@ -238,8 +270,30 @@ class _Writer:
             for used in sorted(_free(ast.unparse(value))):
                 self._need(used, (self._tree,))
 
+    def _settle(self, name: str) -> None:
+        """Work out what stands at the top and comes from the command line, which a copy has not."""
+        nodes = self._top.get(name, [])
+        value = _value(nodes[-1], name) if nodes else None
+        if value is None or name in self._checked or _is_parsed(nodes[-1]):
+            return
+        self._checked.add(name)
+        used = _free(ast.unparse(value))
+        for other in sorted(used):
+            self._settle(other)
+        words = any(_is_argv(node) for other in used for node in self._top.get(other, []))
+        parses = words or any(
+            _PARSES.fullmatch(_name_of(call)) for call in ast.walk(value) if isinstance(call, ast.Call)
+        )
+        if parses or _ARGV in ast.unparse(value) or used & self._by_command.keys():
+            known = self._value_of(value)
+            if isinstance(known, Computed):
+                raise _Unknown
+            self._by_command[name] = known
+
     def _check_options(self, node: ast.expr, scope: _Scope) -> None:
         """Refuse an option of the command line that nobody has said, where it is read as the module is imported."""
+        if _ARGV in ast.unparse(node):
+            raise _Unknown
         for part in ast.walk(node):
             if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id not in _own(node):
                 found, _ = self._looked_up(part.value.id, scope)
@@ -272,6 +326,11 @@ class _Writer:
 def _name_of(call: ast.Call) -> str:
     """Return the last part of the name of what is called."""
     return ast.unparse(call.func).rpartition(".")[2]
+
+
+def _is_argv(node: ast.AST) -> bool:
+    """Tell whether a statement imports the words of the command line."""
+    return isinstance(node, ast.ImportFrom) and node.module == "sys" and any(item.name == "argv" for item in node.names)
 
 
 def _targets(node: ast.Assign) -> list[str]:
