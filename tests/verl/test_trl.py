@@ -887,3 +887,18 @@ def test_rloo_with_a_reward_model_becomes_a_project(tmp_path: Path, package: Pat
     assert recipe["reward"]["reward_model"] == {"enable": True, "model_path": "own/judge"}
     assert "of train.py" in (package / "config" / "recipe" / "verl_run.yaml").read_text()
     assert "rloo with" in (package / "from_run.md").read_text()
+
+
+def test_a_script_whose_command_says_all_is_refused_with_where_commands_are(tmp_path: Path) -> None:
+    script = "args = TrlParser((GRPOConfig,)).parse_args_and_config()\nGRPOTrainer(model='a/b', args=args)\n"
+    commands = {
+        "README.md": "```\naccelerate launch --num_processes 2 \\\n    src/train.py --beta 0.1\n```\n",
+        "jobs/one.slurm": "srun python src/train.py --beta 0.1\n",
+        "jobs/two.sh": "python src/train.py.bak; python other/retrain.py\n",
+    }
+    checkout(tmp_path, **{"src/train.py": script, **commands})
+    (tmp_path / ".git").mkdir()
+    with pytest.raises(UsageError) as caught:
+        read_run(tmp_path / "src/train.py", {}, {})
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith("(here: jobs/one.slurm, README.md)")

@@ -127,7 +127,7 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
         best = fitting.fit(run, best.target, [item.target for item in fits])
     unknown = fitting.unhandled(best.problems)
     if not request.keep_unknown:
-        _refuse(request, best)
+        _refuse(request, best, len(run.overrides) + len(flatten(run.resolved or {})))
     run = _as_named(run, best.overrides)
     renamed = Renames(best.target.release, release)
     aside = {problem.override.key: shown(problem.override.value) for problem in unknown}
@@ -168,14 +168,20 @@ def _as_named(run: Run, overrides: Sequence[Any]) -> Run:
     return replace(run, overrides=tuple(overrides), notes=notes)
 
 
-def _refuse(request: Request, best: Any) -> None:
+def _refuse(request: Request, best: Any, count: int) -> None:
 
     unknown = fitting.unhandled(best.problems)
     if not unknown:
         return
     lines = []
+    if len(unknown) == count > 1:
+        raise UsageError(
+            f"{request.file}: none of its {len(unknown)} settings is one of verl's",
+            hint="pass a run of verl's, of EasyR1's, or of TRL's GRPOTrainer or RLOOTrainer",
+        )
+    keys = {problem.override.key for problem in unknown}
     for problem in unknown[:_MOST]:
-        meant = nearest(best.config, problem.override.key)
+        meant = nearest(best.config, problem.override.key, keys)
         near = f" (did you mean {meant}?)" if meant else ""
         lines.append(f"{readable(problem.override.text)[:_SHOWN]}: {problem.message}{near}")
     if len(unknown) > _MOST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -217,9 +217,16 @@ def _unknown(item: Override) -> Problem:
     return Problem(item, f"there is no key {item.key[:_SHOWN]}", unknown=True)
 
 
-def nearest(config: Mapping[str, Any], key: str) -> str | None:
-    """Return the key of a config that was probably meant; None where there is none. Takes a while."""
-    near = get_close_matches(key, sorted(_paths(config, "")), 1, cutoff=0.8) if len(key) <= _SHOWN else []
+def nearest(config: Mapping[str, Any], key: str, without: Collection[str] = ()) -> str | None:
+    """Return the key of a config that was probably meant; None where there is none. Takes a while.
+
+    Args:
+        config: Nested.
+        key: What was said.
+        without: Keys that cannot be meant.
+    """
+    known = sorted(set(_paths(config, "")).difference(without))
+    near = get_close_matches(key, known, 1, cutoff=0.8) if len(key) <= _SHOWN else []
     return near[0] if near else None
 
 

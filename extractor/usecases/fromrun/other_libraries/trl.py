@@ -85,9 +85,11 @@ def of_python(text: str, path: Path) -> Translated | None:
             hint="write the settings as YAML, under TRL's names, and pass that",
         )
     if found is not None and found.made_by == "":
+        there = trl_command.where_started(path)
         raise UsageError(
             f"{path}: its command line says what its config is",
-            hint=f"pass a bash script with the command that starts it: accelerate launch {path.name} --...",
+            hint=f"pass a bash script with the command that starts it: accelerate launch {path.name} --..."
+            + (f" (here: {', '.join(there)})" if there else ""),
         )
     return None if found is None else _of_program(found.settings, found)
 

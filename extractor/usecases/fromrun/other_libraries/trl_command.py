@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +17,8 @@ from extractor.values import readers
 from extractor.values.configtree.compose import read_mapping
 from extractor.values.errors import UsageError
 
+# What has commands, and how many of these are looked at and shown.
+_COMMANDS, _MOST_FILES, _MOST_SHOWN = (".sh", ".slurm", ".sbatch", ".md"), 300, 3
 # What `trl` trains by, of what a project can do.
 ALGORITHMS = (GRPO, RLOO)
 
@@ -42,6 +46,21 @@ def started(words: Sequence[str], places: Places) -> Started:
             file = places.find(f"{word.replace('.', '/')}.py" if module else word)
             return Started(word, file, words[index + 1 :])
     return Started("", None, words)
+
+
+def where_started(script: Path) -> list[str]:
+    """Return where the script's repository has commands that start it: bash scripts, and lines of what it says."""
+    root = Places.of(script, None).root
+    if root is None:
+        return []
+    started_so = re.compile(rf"(?:launch|python\S*|torchrun)\b[^\n]*[\s/]{re.escape(script.name)}(?![\w.])")
+    found: list[str] = []
+    files = (file for kind in _COMMANDS for file in sorted(root.rglob(f"*{kind}")))
+    for file in itertools.islice(files, _MOST_FILES):
+        with contextlib.suppress(OSError, UsageError):
+            if started_so.search(readers.read_text(file).replace("\\\n", "  ")):
+                found.append(file.relative_to(root).as_posix())
+    return found[:_MOST_SHOWN]
 
 
 def processes_of(words: Sequence[str], places: Places) -> int | None:
