@@ -570,3 +570,35 @@ def test_a_script_that_goes_on_for_ever_is_left(tmp_path: Path) -> None:
         * 50
     )
     assert asked(text) == 0.1
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "grown = [grown, grown]",
+        "grown = grown + grown",
+        "grown += grown",
+        "grown.extend(grown)",
+        "grown = [*grown, *grown]",
+        "grown = copy.deepcopy([grown, grown])",
+        "grown = {'a': grown, 'b': grown}",
+        "grown.append(grown)",
+        "text = f'{text}{text}'",
+        "text = text.replace('a', text)",
+        "text = ','.join([text] * 2)",
+        "text = ','.join([text, text, text])",
+        "number = number ** 99",
+        "number = number * number",
+        "number = max(range(10 ** number))",
+        "grown = (lambda one: one(one))(lambda one: one(one))",
+        "grown = partial(partial(grown, grown), grown)",
+    ],
+)
+def test_nothing_that_a_script_says_grows_without_end(step: str) -> None:
+    text = f"import copy\ngrown, text, number = [1], 'a', 9\nfor index in range(90):\n    {step}\n"
+    asked(f"{text}GRPOTrainer(args=GRPOConfig(beta=[grown, text, number]), reward_funcs=[grown])\n")
+
+
+def test_a_script_of_deep_expressions_is_read() -> None:
+    deep = "(" * 60 + "1" + " + given())" * 60
+    assert isinstance(asked(f"GRPOTrainer(args=GRPOConfig(beta={deep}))\n"), Computed)

@@ -118,7 +118,9 @@ def _operation(node: ast.BinOp, scope: Scope, run: Run) -> Any:
         made.pour(theirs)
         return run.new(made)
     if isinstance(node.op, ast.Add) and isinstance(mine, Listed) and isinstance(theirs, Listed):
-        return run.new(Listed([*mine.items, *theirs.items], mine.is_whole and theirs.is_whole))
+        is_short = len(mine.items) + len(theirs.items) <= LONGEST
+        items = [*mine.items, *theirs.items] if is_short else []
+        return run.new(Listed(items, is_short and mine.is_whole and theirs.is_whole))
     if isinstance(node.op, ast.Div) and isinstance(one, str) and isinstance(other, str):
         return library.joined_path(one, other)
     if isinstance(node.op, ast.Add) and any(isinstance(one, kind) and isinstance(other, kind) for kind in (str, tuple)):
@@ -150,8 +152,8 @@ def parts(nodes: list[ast.expr], scope: Scope, run: Run) -> tuple[list[Any], boo
     for item in nodes:
         if isinstance(item, ast.Starred):
             inner = iterated(value_of(item.value, scope, run), run)
-            whole = whole and inner is not None
-            found += inner or []
+            whole = whole and inner is not None and len(inner) + len(found) <= LONGEST
+            found += inner or [] if whole else []
         else:
             found.append(value_of(item, scope, run))
     return found, whole

@@ -42,6 +42,10 @@ _MAKERS = {
 }
 
 
+# How much a function may be made of.
+_MOST_PARTS = 200
+
+
 class _Unknown(Exception):
     """Something is not known, or not to be written down."""
 
@@ -68,7 +72,7 @@ def given_to_score(value: Any, state: State, run: Run, text: str) -> Given | Non
                 names.append(name)
                 if made != name:
                     lines[name] = f"{name} = {made}"
-        except _Unknown:
+        except (_Unknown, RecursionError):
             continue
         module = settled(writer.used, *modules[path], run)
         if module is not None and len(set(names)) == len(names):
@@ -143,6 +147,7 @@ class _Writer:
         self.state, self.run, self.names = state, run, names
         self.imports: set[str] = set()
         self.used: set[str] = set()
+        self.count = 0
 
     def function(self, value: Any) -> str:
         """Return how a function is written.
@@ -162,6 +167,9 @@ class _Writer:
         Raises:
             _Unknown: it cannot be written, or only the script knows it.
         """
+        self.count += 1
+        if self.count > _MOST_PARTS:
+            raise _Unknown
         if isinstance(value, (Own, OwnClass)) and value in self.names:
             self.used.add(self.names[value])
             return self.names[value]

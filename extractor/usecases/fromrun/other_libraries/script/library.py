@@ -64,7 +64,8 @@ _MODULES = ("types.", "argparse.", "collections.", "omegaconf.", "copy.", "datac
 _FIELDS = ("__annotations__", "__dataclass_fields__", "model_fields")
 # How a number is written into a text.
 _FORMAT = re.compile(r"[,.\d]{0,4}[defg%]?")
-_MOST = 1_000
+# How many numbers a range may have, and how long a text or a list may get.
+_MOST, _LONGEST = 1_000, 100_000
 
 
 def joined_path(one: str, other: str) -> str:
@@ -277,10 +278,13 @@ def method(owner: Any, name: str, given: Sequence[Any], named: Items, run: Run) 
         return run.new(Listed([*owner.split(*given)]))
     if name == "join" and given:
         parts = run.iterated(given[0])
-        if parts is None or not all(type(item) is str for item in parts):
+        if parts is None or not all(type(item) is str for item in parts) or sum(map(len, parts)) > _LONGEST:
             return NOT_HERE
         return owner.join(parts)
-    return _OF_TEXT[name](owner, *given) if name in _OF_TEXT else NOT_HERE
+    is_long = (
+        name == "replace" and len(owner) * max((len(item) for item in given if type(item) is str), default=0) > _LONGEST
+    )
+    return _OF_TEXT[name](owner, *given) if name in _OF_TEXT and not is_long else NOT_HERE
 
 
 def _of_items(found: Items, name: str, given: Sequence[Any], named: Items, run: Run) -> Any:
@@ -311,8 +315,9 @@ def _of_listed(found: Listed, name: str, given: Sequence[Any], run: Run) -> Any:
         return None
     if name == "extend" and len(given) == 1:
         more = run.iterated(given[0])
-        found.items += more or []
-        found.is_whole = found.is_whole and more is not None
+        is_known = more is not None and len(more) + len(found.items) <= _LONGEST
+        found.items += more or [] if is_known else []
+        found.is_whole = found.is_whole and is_known
         return None
     if name == "insert" and len(given) == 2 and isinstance(given[0], int):
         found.items.insert(*given)

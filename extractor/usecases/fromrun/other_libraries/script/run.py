@@ -180,17 +180,23 @@ class Run(ABC):
         assert isinstance(found, Items)
         return found
 
-    def copied(self, value: Any) -> Any:
-        """Return a copy of an object, with copies of what is in it."""
-        found = self.state.of(value)
-        if found is None:
-            return value
+    def copied(self, value: Any, known: dict[Any, Ref] | None = None) -> Any:
+        """Return a copy of an object, with copies of what is in it.
+
+        Args:
+            value: The object.
+            known: What has a copy already.
+        """
+        found, known = self.state.of(value), {} if known is None else known
+        if found is None or value in known:
+            return known.get(value, value)
         made = found.copy()
+        known[value] = self.new(made)
         if isinstance(made, Items):
-            made.items = {key: self.copied(item) for key, item in made.items.items()}
+            made.items = {key: self.copied(item, known) for key, item in made.items.items()}
         elif isinstance(made, Listed):
-            made.items = [self.copied(item) for item in made.items]
-        return self.new(made)
+            made.items = [self.copied(item, known) for item in made.items]
+        return known[value]
 
     def plain(self, value: Any, node: ast.expr | None = None) -> Any:
         """Return a value as Python has it; `Computed` where it is not known."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,8 +24,8 @@ from extractor.usecases.fromrun.other_libraries.script.values import (
 )
 
 _PLAIN = (str, int, float, bool, bytes, type(None))
-# How deep dicts may lie in each other.
-_DEEPEST = 30
+# How deep dicts may lie in each other, and how much may be in them altogether.
+_DEEPEST, _MOST = 30, 50_000
 # How much of a value is shown.
 _LONGEST = 200
 
@@ -148,7 +149,7 @@ def plain_of(value: Any, state: State, node: ast.expr | None = None) -> Any:
         node: The expression that it is from, whose text stands for what is not known.
     """
     try:
-        return _plain(value, state, 0)
+        return _plain(value, state, 0, itertools.count())
     except (ValueError, TypeError):
         text = str(value) if isinstance(value, Computed) else None
         return Computed(text or (ast.unparse(node) if node is not None else _named(value, state)))
@@ -161,20 +162,20 @@ def _named(value: Any, state: State) -> str:
     return getattr(value, "name", None) or getattr(getattr(value, "node", None), "name", None) or "..."
 
 
-def _plain(value: Any, state: State, depth: int) -> Any:
-    if isinstance(value, (Computed, Opened)) or depth > _DEEPEST:
+def _plain(value: Any, state: State, depth: int, seen: Iterator[int]) -> Any:
+    if isinstance(value, (Computed, Opened)) or depth > _DEEPEST or next(seen) > _MOST:
         raise ValueError("not known")
     if isinstance(value, _PLAIN):
         if isinstance(value, str) and "${" in value:  # what is written so follows something
             raise ValueError("not known")
         return value
     if isinstance(value, (tuple, frozenset)):
-        return [_plain(item, state, depth + 1) for item in value]
+        return [_plain(item, state, depth + 1, seen) for item in value]
     found = state.of(value)
     if isinstance(found, Items) and found.is_whole:
-        return {key: _plain(item, state, depth + 1) for key, item in found.items.items()}
+        return {key: _plain(item, state, depth + 1, seen) for key, item in found.items.items()}
     if isinstance(found, Listed) and found.is_whole:
-        return [_plain(item, state, depth + 1) for item in found.items]
+        return [_plain(item, state, depth + 1, seen) for item in found.items]
     raise TypeError("no value")
 
 
