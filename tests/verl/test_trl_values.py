@@ -599,6 +599,14 @@ def test_nothing_that_a_script_says_grows_without_end(step: str) -> None:
     asked(f"{text}GRPOTrainer(args=GRPOConfig(beta=[grown, text, number]), reward_funcs=[grown])\n")
 
 
+@pytest.mark.parametrize(
+    "name", ["from ............ import a", "from . import a", "import a.b.c as d", "from a import *"]
+)
+def test_modules_that_are_not_here_are_of_others(tmp_path: Path, name: str) -> None:
+    script = f"{name}\nGRPOTrainer(model='a/b', args=GRPOConfig(beta=0.1, num_generations=4))\n"
+    assert read(tmp_path, script)[1][f"{ACTOR}.kl_loss_coef"] == 0.1
+
+
 def test_a_script_of_deep_expressions_is_read() -> None:
     deep = "(" * 60 + "1" + " + given())" * 60
     assert isinstance(asked(f"GRPOTrainer(args=GRPOConfig(beta={deep}))\n"), Computed)

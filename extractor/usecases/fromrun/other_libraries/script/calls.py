@@ -132,6 +132,7 @@ def base_of(run: Run, kind: OwnClass) -> str | None:
 
 
 def instance(run: Run, kind: OwnClass, given: list[Any], named: Items, node: ast.Call, scope: Scope) -> Any:
+    """Return an instance of one of the script's classes; of a library's of which it has made another class, note it."""
     base, name = run.base_of(kind), kind.node.name
     noted = [item for item in run.noted if name.endswith(item) or (base or "").endswith(item)]
     maker = names.in_class(run, kind, "__init__")

@@ -60,7 +60,8 @@ def module_at(name: str, path: Path, level: int, places: Places | None) -> Path 
         return None
     inside = "/".join(name.split(".")) if name else ""
     ends = [f"{inside}.py", f"{inside}/__init__.py"] if inside else ["__init__.py"]
-    folders = [path.resolve().parents[level - 1]] if level else [path.resolve().parent, *places.folders]
+    above = [*path.resolve().parents]
+    folders = above[level - 1 : level] if level else [above[0], *places.folders]
     files = (folder / end for folder in folders for end in ends)
     return next((file for file in files if file.is_file() and is_own(file, places)), None)
 

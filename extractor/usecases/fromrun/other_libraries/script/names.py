@@ -119,6 +119,7 @@ def _bind_each(run: Run, targets: Sequence[ast.expr], value: Any, scope: Scope) 
 
 
 def set_attribute(run: Run, owner: Any, name: str, value: Any, node: ast.expr | None) -> None:
+    """Give an attribute to an object: `config.beta = 0.1`."""
     found = run.state.of(owner)
     place = found.attributes if isinstance(found, Made) else found
     if isinstance(place, Items):

@@ -18,6 +18,7 @@ def is_one_of(name: str, known: Sequence[str]) -> bool:
 
 
 def last_of(of: str) -> str:
+    """Return the last part of a dotted name."""
     return of.rpartition(".")[2]
 
 
@@ -29,6 +30,7 @@ def gives_up(body: Sequence[ast.stmt]) -> bool:
 
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls in a part of a script."""
     return (item for item in ast.walk(node) if isinstance(item, ast.Call))
 
 
@@ -38,10 +40,12 @@ def called(call: ast.Call) -> str:
 
 
 def decorators(node: Function) -> list[str]:
+    """Return what a function is decorated with, as text."""
     return [ast.unparse(item) for item in getattr(node, "decorator_list", ())]
 
 
 def yields(node: Function) -> bool:
+    """Tell whether a function is a generator."""
     body = node.body if isinstance(node.body, list) else [node.body]
     waiting: list[ast.AST] = [*body]
     while waiting:
