@@ -164,8 +164,11 @@ def _pairs(theirs: under_trl.Handed, ours: Mapping[str, Any], scored_by: Any) ->
             yield key, has.get(key, _NOTHING), ours.get(key, unknown)
     names = [name for name in theirs.scorers if isinstance(name, str) and not _is_shown(name)]
     if len(names) == len(theirs.scorers) and scored_by is not None and not getattr(scored_by, "is_open", False):
-        # Another name than the function's own has an underscore behind it.
-        yield "reward_funcs", names, [name.rstrip("_") for name in getattr(scored_by, "functions", ())]
+        ours_ = [*getattr(scored_by, "functions", ())]
+        made = [f"\n{name} = " in scored_by.text for name in ours_]  # what a factory gives has another name here
+        if len(ours_) == len(names):
+            ours_ = [theirs_ if is_made else own for own, theirs_, is_made in zip(ours_, names, made, strict=True)]
+        yield "reward_funcs", names, ours_
 
 
 def _meant(theirs: under_trl.Handed, made: new.NewProject) -> Iterator[tuple[str, Any, Any, str]]:

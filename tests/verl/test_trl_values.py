@@ -203,7 +203,7 @@ def test_how_tokens_are_drawn_by_what_goes_to_generate(tmp_path: Path) -> None:
     script = """
 drawn = {"top_p": 0.9, "do_sample": True, "pad_token_id": tokenizer.pad_token_id}
 drawn["temperature"] = 1.2
-config = GRPOConfig(temperature=0.7, generation_kwargs={**drawn, "top_k": 40, "num_beams": 2})
+config = GRPOConfig(temperature=0.7, generation_kwargs={**drawn, "top_k": 40, "num_beams": 2, "eos_token_id": [7]})
 GRPOTrainer(model="a/b", args=config, reward_funcs=score)
 def score(completions, **more):
     return [0.0] * len(completions)
@@ -212,7 +212,7 @@ def score(completions, **more):
     drawn = {name: found[f"{ROLLOUT}.{name}"] for name in ("temperature", "top_p", "top_k")}
     assert drawn == {"temperature": 1.2, "top_p": 0.9, "top_k": 40}
     (left,) = (item.value for item in run.remarks if item.key == "generation_kwargs")
-    assert left == {"num_beams": 2}
+    assert left == {"num_beams": 2, "eos_token_id": [7]}
 
 
 def test_a_model_by_a_function_of_the_repository(tmp_path: Path) -> None:

@@ -480,7 +480,10 @@ def _generation(value: Any, state: State, node: ast.expr | None) -> dict[str, An
         return {} if value is None else {"generation_kwargs": plain_of(value, state, node)}
     stated = _plain(made, state)
     found = {name: item for name, item in stated.items() if name in (*_DRAWN, "temperature")}
-    rest = {name: item for name, item in stated.items() if name not in found and name not in _ANYHOW}
+    # What a rollout has anyhow is what its tokenizer says; another token is another end.
+    own = [name for name, item in stated.items() if name.endswith("_id") and not isinstance(item, Computed)]
+    left = [name for name in stated if name not in found and (name not in _ANYHOW or name in own)]
+    rest = {name: stated[name] for name in left}
     return {**found, "generation_kwargs": rest} if rest else found
 
 
