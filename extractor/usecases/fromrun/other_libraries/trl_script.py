@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.other_libraries.script import models
+from extractor.usecases.fromrun.other_libraries.script.files import module_at
 from extractor.usecases.fromrun.other_libraries.script.follower import Follower
 from extractor.usecases.fromrun.other_libraries.script.given import Given, given_to_score
 from extractor.usecases.fromrun.other_libraries.script.run import Run
@@ -179,6 +181,8 @@ def read(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] |
     tree = readers.python(text)
     options = dict(declared(tree))
     places = Places.of(path, None) if path.is_file() else None
+    if not _may_train(text, tree, path, places):
+        return None
     for everywhere in (False, True):
         run = Follower(tree, path, given, places, _NOTED, (tuple(_TRAINERS), tuple(_TRAINING)), words, everywhere)
         run.follow()
@@ -221,6 +225,17 @@ def read(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] |
         tuple(sorted(run.files)),
         known,
     )
+
+
+def _may_train(text: str, tree: ast.Module, path: Path, places: Places | None) -> bool:
+    """Tell whether a script, or a module of its repository that it imports, names what is looked for."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    files = {module_at(node.module or "", path, node.level, places) for node in imports}
+    texts = [text]
+    for file in filter(None, files):
+        with contextlib.suppress(OSError, UsageError):
+            texts.append(readers.read_text(file))
+    return any(name in whole for whole in texts for name in (*_TRAINERS, *_TRAINING))
 
 
 @dataclass(frozen=True)
