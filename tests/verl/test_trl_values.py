@@ -197,6 +197,11 @@ def score(completions, **more):
     assert (found[f"{MODEL}.path"], found[f"{ROLLOUT}.n"], found[f"{ACTOR}.kl_loss_coef"]) == ("a/b", 16, 0.2)
     assert found[f"{ACTOR}.optim.lr"] == 0.2
     assert not [item for item in run.remarks if item.what == "to do" and "not known" in item.why]
+    (tmp_path / "conf/grpo/small.yaml").write_text("n: 2\nrate: 0.5\n")
+    command = tmp_path / "run.sh"
+    command.write_text("python scripts/train.py grpo=small kl=0.4 +more=1\n")
+    found = {item.key: item.value for item in read_run(command, {}, {}).overrides}
+    assert (found[f"{ROLLOUT}.n"], found[f"{ACTOR}.kl_loss_coef"], found[f"{ACTOR}.optim.lr"]) == (2, 0.4, 0.5)
 
 
 def test_how_tokens_are_drawn_by_what_goes_to_generate(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def _bound(run: Run, function: Own, given: Sequence[Any], named: Items) -> Items
 def _config_of(run: Run, function: Own) -> Any:
     """Return the config that Hydra makes for a function; None where it makes none, or that is not known."""
     try:
-        config = files.by_hydra(function.node, function.scope.path, run.places)
+        config = files.by_hydra(function.node, function.scope.path, run.places, run.words or ())
     except ValueError:
         return None
     return config

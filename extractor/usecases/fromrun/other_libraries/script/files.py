@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import yaml
 
 from extractor.usecases.fromrun.files import Places
 from extractor.values import readers
-from extractor.values.configtree import compose, resolve
+from extractor.values.configtree import BadOverride, compose, parse_override, resolve
 from extractor.values.configtree.compose import read_mapping
 from extractor.values.errors import UsageError
 
@@ -66,7 +67,7 @@ def module_at(name: str, path: Path, level: int, places: Places | None) -> Path 
     return next((file for file in files if file.is_file() and is_own(file, places)), None)
 
 
-def by_hydra(function: ast.AST, path: Path, places: Places | None) -> Any:
+def by_hydra(function: ast.AST, path: Path, places: Places | None, words: Sequence[str]) -> Any:
     """Return the config that Hydra makes, `@hydra.main(config_path="conf", config_name="train")`; None: it makes none.
 
     Raises:
@@ -81,7 +82,8 @@ def by_hydra(function: ast.AST, path: Path, places: Places | None) -> Any:
             root = path.resolve().parent / folder
             found = [file for file in sorted(root.rglob("*.yaml"))[:_MOST_FILES] if is_own(file, places)]
             files = {file.relative_to(root).as_posix(): readers.read_text(file) for file in found}
-            return resolve(compose(files, f"{name.removesuffix('.yaml')}.yaml").config)
-        except (OSError, UsageError, yaml.YAMLError, LookupError) as error:
+            overrides = [parse_override(word) for word in words if "=" in word and not word.startswith("-")]
+            return resolve(compose(files, f"{name.removesuffix('.yaml')}.yaml", overrides).config)
+        except (OSError, UsageError, yaml.YAMLError, LookupError, BadOverride) as error:
             raise ValueError(str(error)) from None
     return None
