@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from extractor.usecases.fromrun.other_libraries.script.given import Given, given
 from extractor.usecases.fromrun.other_libraries.script.run import Run
 from extractor.usecases.fromrun.other_libraries.script.scorers import Handed, handed
 from extractor.usecases.fromrun.other_libraries.script.states import Event, State, plain_of, text_of
-from extractor.usecases.fromrun.other_libraries.script.syntax import declared
+from extractor.usecases.fromrun.other_libraries.script.syntax import declared, last_of
 from extractor.usecases.fromrun.other_libraries.script.values import Computed, Either, Items, Listed, Made
 from extractor.usecases.fromrun.other_libraries.translation import ScoredBy
 from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, RLOO
@@ -32,20 +33,18 @@ _LORA = {
     **{name: name for name in ("lora_alpha", "lora_dropout", "use_rslora", "use_dora", "modules_to_save")},
     **{name: name for name in ("init_lora_weights", "rank_pattern", "alpha_pattern", "exclude_modules")},
 }
-# Of these calls every argument is, under its own name.
-_CONFIGS = ("GRPOConfig", "RLOOConfig", "ModelConfig", "ScriptArguments")
 _MODEL = "model_name_or_path"
 _TRAINERS = {"GRPOTrainer": GRPO, "RLOOTrainer": RLOO}
 _TRAINING = {"GRPOConfig": GRPO, "RLOOConfig": RLOO}
 _HANDED = {
     **{name: name for name in ("callbacks", "environment_factory", "eval_dataset", "optimizers", "peft_config")},
     **{name: name for name in ("reward_funcs", "rollout_func", "tools")},
-    "model": "model_name_or_path",
+    "model": _MODEL,
     "train_dataset": "dataset_name",
 }
 # What a trainer takes without naming it, in TRL's order.
 _IN_ORDER = ("model", "reward_funcs", "args", "train_dataset", "eval_dataset")
-_OF_RLOO = {"policy": "model_name_or_path", "reward_model": "reward_funcs"}
+_OF_RLOO = {"policy": _MODEL, "reward_model": "reward_funcs"}
 # What of vLLM's SamplingParams a run's own settings do not have already; and what a rollout always has in a project.
 _DRAWN = ("top_p", "top_k", "min_p", "repetition_penalty")
 _ANYHOW = ("bos_token_id", "do_sample", "eos_token_id", "pad_token_id", "use_cache")
@@ -115,7 +114,7 @@ class Program:
             numbers = tuple(float(weight) for weight in given)
         except (TypeError, ValueError):
             return None
-        model = self.settings.get("model_name_or_path")
+        model = self.settings.get(_MODEL)
         known = str(model) if model and not isinstance(model, Computed) else None
         if self.scorers is None:
             return ScoredBy(self.text, self.path.name, self.rewards, numbers, known, self.path.parent, self.is_open)
@@ -208,7 +207,7 @@ def read(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] |
         settings.pop("reward_funcs", None)
         settings["reward_model_name_or_path"] = scores.model
     made_by = None if configs else _made_by(found, tree)
-    named = [event.of.partition(":")[0].rpartition(".")[2] for event in trainers]
+    named = [last_of(event.of.partition(":")[0]) for event in trainers]
     own = [name for name in named if name not in _TRAINERS] + [*_elsewhere(tree)]
     return Program(
         {**settings, **assigned},
@@ -296,12 +295,21 @@ class _Trained:
         return {} if found is None else _plain(found.attributes, self.event.state)
 
     @property
+    def _scores_by(self) -> tuple[str, ...]:
+        """Return the names of the argument that scores."""
+        return ("reward_funcs", "reward_model") if _role(self.event) == "RLOOTrainer" else ("reward_funcs",)
+
+    @property
     def scorer(self) -> ast.expr | None:
         """Return what it is handed to score, as it is written."""
-        names = ("reward_funcs", "reward_model") if _role(self.event) == "RLOOTrainer" else ("reward_funcs",)
         index = _IN_ORDER.index("reward_funcs")
-        by_name = [self.given.nodes[name] for name in names if name in self.given.nodes]
+        by_name = [self.given.nodes[name] for name in self._scores_by if name in self.given.nodes]
         return by_name[0] if by_name else next(iter(self.event.node.args[index : index + 1]), None)
+
+    @property
+    def _scoring(self) -> Any:
+        """Return what it gets to score; None: nothing."""
+        return next((self.given.items[name] for name in self._scores_by if name in self.given.items), None)
 
     def scores(self, text: str) -> Handed:
         """Return what scores, as far as it can be written down.
@@ -316,8 +324,7 @@ class _Trained:
     @property
     def count(self) -> int | None:
         """Return how many functions it gets; None where only the script knows."""
-        values = [self.given.items[name] for name in ("reward_funcs", "reward_model") if name in self.given.items]
-        found = self.event.state.of(values[0]) if values else None
+        found = self.event.state.of(self._scoring)
         return len(found.items) if isinstance(found, Listed) and found.is_whole else None
 
     def known_scorers(self, text: str) -> Given | None:
@@ -326,16 +333,15 @@ class _Trained:
         Args:
             text: Of the script.
         """
-        names = ("reward_funcs", "reward_model") if _role(self.event) == "RLOOTrainer" else ("reward_funcs",)
-        values = [self.given.items[name] for name in names if name in self.given.items]
-        return given_to_score(values[0], self.event.state, self.run, text) if values else None
+        value = self._scoring
+        return None if value is None else given_to_score(value, self.event.state, self.run, text)
 
     def _model(self, over: dict[str, Any]) -> dict[str, Any]:
         value = next((self.given.items[name] for name in ("model", "policy") if name in self.given.items), None)
         if not isinstance(over.pop(_MODEL, None), Computed):
             return {} if value is None else {_MODEL: plain_of(value, self.event.state)}
-        loads = [event for event in self.run.events if _role(event) == _LOADS and event.node.lineno > 0]
-        before = [event for event in loads if self.run.events.index(event) < self.run.events.index(self.event)]
+        above = itertools.takewhile(lambda event: event is not self.event, self.run.events)
+        before = [event for event in above if _role(event) == _LOADS]
         state = self.event.state
         name = models.loaded(value, state, before)
         found = {_MODEL: Computed(text_of(value, state)) if name is None else name}
@@ -348,15 +354,15 @@ class _Trained:
         value, unknown = self.given.items.get("peft_config"), over.pop("peft_config", None)
         for part in value.parts if isinstance(value, Either) else (value,):
             made = state.of(part)
-            if isinstance(made, Made) and _last(made.of) == "LoraConfig":
+            if isinstance(made, Made) and last_of(made.of) == "LoraConfig":
                 return _lora(made, state)
         chain = [*models.came_from(self.given.items.get("model"), state)]
         for item in chain:
-            if _last(item.of) == "get_peft_model" and (by_name := _lora(item, state)):
+            if last_of(item.of) == "get_peft_model" and (by_name := _lora(item, state)):
                 return by_name
             inside = [state.of(part) for part in (*item.given, *item.named.items.values())]
             for part in inside:
-                if isinstance(part, Made) and _last(part.of) == "LoraConfig":
+                if isinstance(part, Made) and last_of(part.of) == "LoraConfig":
                     return _lora(part, state)
         is_open = isinstance(unknown, Computed) and not unknown.startswith(_BY_FLAGS)
         is_unknown = is_open or (not chain and isinstance(self.given.items.get("model"), Computed))
@@ -377,7 +383,7 @@ def _settings(made: Made, state: State) -> dict[str, Any]:
         else:
             found[name] = plain_of(value, state, made.named.nodes.get(name))
     if not made.named.is_whole:
-        found[f"{_last(made.of)}(**...)"] = _handed_whole(made.node)
+        found[f"{last_of(made.of)}(**...)"] = _handed_whole(made.node)
     return {**_by_its_class(made, state), **found, **drawn}
 
 
@@ -417,14 +423,16 @@ def _adapters(run: Run) -> dict[str, Any]:
 def _lora(made: Made, state: State) -> dict[str, Any]:
     """Return the settings of an adapter; none of a call that is handed a config instead."""
     items = made.named.items
-    if _last(made.of) == "get_peft_model" and not any(name in items for name in ("r", "target_modules", "lora_alpha")):
+    if last_of(made.of) == "get_peft_model" and not any(
+        name in items for name in ("r", "target_modules", "lora_alpha")
+    ):
         return {}
     stated = {
         _LORA[name]: plain_of(value, state, made.named.nodes.get(name))
         for name, value in items.items()
         if name in _LORA
     }
-    return {"use_peft": True, **_ADAPTERS[_last(made.of)], **stated}
+    return {"use_peft": True, **_ADAPTERS[last_of(made.of)], **stated}
 
 
 def _whole(stated: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -437,20 +445,16 @@ def _whole(stated: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _last(of: str) -> str:
-    return of.rpartition(".")[2]
-
-
 def _role(event: Event) -> str:
     """Return what is called: of a class that a script has made of TRL's trainer or config, TRL's."""
-    name = _last(event.of.rpartition(":")[2])
+    name = last_of(event.of.rpartition(":")[2])
     return next((known for known in _NOTED if name.endswith(known)), name)
 
 
 def _kind(made: Made, run: Run) -> str | None:
     """Return which of TRL's configs an object is; None: it is none."""
     base = "" if made.kind is None else run.base_of(made.kind) or ""
-    names = (_last(made.of), _last(base))
+    names = (last_of(made.of), last_of(base))
     return next((known for known in _TRAINING if any(name.endswith(known) for name in names)), None)
 
 
@@ -483,7 +487,7 @@ def _reward_names(default: ast.expr | None, run: Run) -> tuple[str, ...]:
 def _sampling(value: Any, state: State) -> dict[str, Any] | None:
     """Return what `SamplingParams(...)` says of how tokens are drawn; None where it is not that."""
     made = state.of(value)
-    if not isinstance(made, Made) or _last(made.of) != "SamplingParams":
+    if not isinstance(made, Made) or last_of(made.of) != "SamplingParams":
         return None
     return {name: item for name, item in _plain(made.named, state).items() if name in _DRAWN}
 

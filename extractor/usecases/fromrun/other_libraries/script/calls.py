@@ -44,8 +44,7 @@ def call(run: Run, node: ast.Call, scope: Scope) -> Any:
         if item.arg is None:
             expressions.pour(named, item.value, scope, run)
         else:
-            named.items[item.arg] = run.value_of(item.value, scope)
-            named.nodes[item.arg] = item.value
+            named.put(item.arg, run.value_of(item.value, scope), item.value)
     text = ast.unparse(node)
     if isinstance(target, Own):
         value = run.enter(target, given, named, text)
@@ -111,13 +110,14 @@ def _made(
 ) -> Ref:
     """Return what a call of something that is not here gives, and note it if it is asked for."""
     made = Made(name, tuple(given), named, node, owner=owner)
-    _note(run, made, node, scope)
-    return run.new(made)
+    return _noted(run, made, node, name, scope) if is_one_of(last_of(name), run.noted) else run.new(made)
 
 
-def _note(run: Run, made: Made, node: ast.Call, scope: Scope) -> None:
-    if is_one_of(last_of(made.of), run.noted):
-        run.events.append(Event(made, node, made.of, scope, run.state.copy(), run.next_ref()))
+def _noted(run: Run, made: Made, node: ast.Call, of: str, scope: Scope) -> Ref:
+    """Return a new object, and note that it was made."""
+    ref = run.new(made)
+    run.events.append(Event(made, node, of, scope, run.state.copy(), ref))
+    return ref
 
 
 def base_of(run: Run, kind: OwnClass) -> str | None:
@@ -145,8 +145,7 @@ def instance(run: Run, kind: OwnClass, given: list[Any], named: Items, node: ast
     if noted and base is not None:
         made = Made(name, tuple(given), named, node, kind, defaults=fields)
         of = name if name.endswith(noted[0]) else f"{name}:{noted[0]}"
-        run.events.append(Event(made, node, of, scope, run.state.copy(), run.next_ref()))
-        return run.new(made)
+        return _noted(run, made, node, of, scope)
     named.items = {**dict(zip(fields.items, given, strict=False)), **named.items}
     items, nodes = {**fields.items, **named.items}, {**fields.nodes, **named.nodes}
     ref = run.new(Made(name, (), Items(items, nodes, is_whole=named.is_whole), node, kind))
@@ -162,17 +161,13 @@ def fields(run: Run, kind: OwnClass) -> Items:
     found = Items()
     for base in kind.bases:
         if isinstance(base, OwnClass):
-            more = run.fields(base)
-            found.items |= more.items
-            found.nodes |= more.nodes
+            found.pour(run.fields(base))
     scope = kind.scope.inner(kind.frame)
     for item in kind.node.body:
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
             default = default_of(item.value)
-            text = Computed(item.target.id)
-            found.items[item.target.id] = text if default is None else run.value_of(default, scope)
-            if default is not None:
-                found.nodes[item.target.id] = default
+            value = Computed(item.target.id) if default is None else run.value_of(default, scope)
+            found.put(item.target.id, value, default)
     return found
 
 
@@ -182,7 +177,7 @@ def enter(run: Run, function: Own, given: Sequence[Any], named: Items, text: str
     if run.depth > _DEEPEST or yields(node):
         return Computed(text)
     frame = run.new(_bound(run, function, given, named))
-    scope = function.scope.inner(frame.number, node)
+    scope = function.scope.inner(frame.number)
     run.scopes[id(node)] = scope
     run.depth += 1
     depth = run.depth
@@ -240,7 +235,6 @@ def _bound(run: Run, function: Own, given: Sequence[Any], named: Items) -> Items
 def _config_of(run: Run, function: Own) -> Any:
     """Return the config that Hydra makes for a function; None where it makes none, or that is not known."""
     try:
-        config = files.by_hydra(function.node, function.scope.path, run.places, run.words or ())
+        return files.by_hydra(function.node, function.scope.path, run.places, run.words or ())
     except ValueError:
         return None
-    return config

@@ -11,6 +11,7 @@ from typing import Any
 from extractor.usecases.fromrun.other_libraries.script import library
 from extractor.usecases.fromrun.other_libraries.script.run import Run
 from extractor.usecases.fromrun.other_libraries.script.values import (
+    LONGEST,
     Anything,
     Computed,
     Either,
@@ -48,8 +49,8 @@ _COMPARES: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.NotIn: lambda one, other: one not in other,
 }
 _NUMBERS = (int, float)
-# How long a text or a list may get, how large a number, and over how many items a comprehension goes.
-LONGEST, _MOST_BITS, MOST_ITEMS = 100_000, 1_000, 1_000
+# How large a number may get, and over how many items a comprehension goes.
+_MOST_BITS, _MOST_ITEMS = 1_000, 1_000
 
 
 class Unknown(Exception):
@@ -104,10 +105,7 @@ def is_true(value: Any, run: Run) -> bool | None:
 
 
 def _name(node: ast.Name, scope: Scope, run: Run) -> Any:
-    found = run.looked_up(node.id, scope)
-    if isinstance(found, Computed) and not str(found):
-        raise Unknown
-    return found
+    return run.looked_up(node.id, scope)
 
 
 def _operation(node: ast.BinOp, scope: Scope, run: Run) -> Any:
@@ -118,9 +116,9 @@ def _operation(node: ast.BinOp, scope: Scope, run: Run) -> Any:
         made.pour(theirs)
         return run.new(made)
     if isinstance(node.op, ast.Add) and isinstance(mine, Listed) and isinstance(theirs, Listed):
-        is_short = len(mine.items) + len(theirs.items) <= LONGEST
-        items = [*mine.items, *theirs.items] if is_short else []
-        return run.new(Listed(items, is_short and mine.is_whole and theirs.is_whole))
+        both = mine.copy()
+        both.extend(theirs.items if theirs.is_whole else None)
+        return run.new(both)
     if isinstance(node.op, ast.Div) and isinstance(one, str) and isinstance(other, str):
         return library.joined_path(one, other)
     if isinstance(node.op, ast.Add) and any(isinstance(one, kind) and isinstance(other, kind) for kind in (str, tuple)):
@@ -332,7 +330,7 @@ def _filtered(node: ast.DictComp, scope: Scope, run: Run) -> Any:
 def _round(target: ast.expr, item: Any, scope: Scope, run: Run) -> Scope:
     """Return the scope of one round of a comprehension."""
     frame = run.new(Items(is_frame=True))
-    inner = scope.inner(frame.number, scope.function)
+    inner = scope.inner(frame.number)
     run.bind(target, item, inner)
     return inner
 
@@ -341,7 +339,7 @@ def _gone_over(generators: list[ast.comprehension], scope: Scope, run: Run) -> I
     """Yield a scope for each round of a comprehension; a condition that is not known may hold."""
     first, *others = generators
     items = iterated(value_of(first.iter, scope, run), run)
-    if items is None or len(items) > MOST_ITEMS:
+    if items is None or len(items) > _MOST_ITEMS:
         raise Unknown
     for item in items:
         inner = _round(first.target, item, scope, run)
@@ -355,9 +353,7 @@ def _gone_over(generators: list[ast.comprehension], scope: Scope, run: Run) -> I
 def iterated(value: Any, run: Run) -> list[Any] | None:
     """Return what a loop over a value goes over; None where that is not known."""
     found = run.state.of(value)
-    if isinstance(found, Items):
-        return [*found.items] if found.is_whole else None
-    if isinstance(found, Listed):
+    if isinstance(found, (Items, Listed)):
         return [*found.items] if found.is_whole else None
     return [*value] if isinstance(value, tuple) or (isinstance(value, str) and type(value) is str) else None
 

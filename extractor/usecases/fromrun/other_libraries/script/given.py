@@ -40,8 +40,6 @@ _MAKERS = {
     "OmegaConf.create": "from omegaconf import OmegaConf",
     "SimpleNamespace": "from types import SimpleNamespace",
 }
-
-
 # How much a function may be made of.
 _MOST_PARTS = 200
 

@@ -12,6 +12,7 @@ from typing import Any
 from extractor.usecases.fromrun.other_libraries.script import files
 from extractor.usecases.fromrun.other_libraries.script.run import Run
 from extractor.usecases.fromrun.other_libraries.script.values import (
+    LONGEST,
     Anything,
     Computed,
     Items,
@@ -64,8 +65,8 @@ _MODULES = ("types.", "argparse.", "collections.", "omegaconf.", "copy.", "datac
 _FIELDS = ("__annotations__", "__dataclass_fields__", "model_fields")
 # How a number is written into a text.
 _FORMAT = re.compile(r"[,.\d]{0,4}[defg%]?")
-# How many numbers a range may have, and how long a text or a list may get.
-_MOST, _LONGEST = 1_000, 100_000
+# How many numbers a range may have.
+_MOST = 1_000
 
 
 def joined_path(one: str, other: str) -> str:
@@ -278,11 +279,11 @@ def method(owner: Any, name: str, given: Sequence[Any], named: Items, run: Run) 
         return run.new(Listed([*owner.split(*given)]))
     if name == "join" and given:
         parts = run.iterated(given[0])
-        if parts is None or not all(type(item) is str for item in parts) or sum(map(len, parts)) > _LONGEST:
+        if parts is None or not all(type(item) is str for item in parts) or sum(map(len, parts)) > LONGEST:
             return NOT_HERE
         return owner.join(parts)
     is_long = (
-        name == "replace" and len(owner) * max((len(item) for item in given if type(item) is str), default=0) > _LONGEST
+        name == "replace" and len(owner) * max((len(item) for item in given if type(item) is str), default=0) > LONGEST
     )
     return _OF_TEXT[name](owner, *given) if name in _OF_TEXT and not is_long else NOT_HERE
 
@@ -314,10 +315,7 @@ def _of_listed(found: Listed, name: str, given: Sequence[Any], run: Run) -> Any:
         found.items.append(given[0])
         return None
     if name == "extend" and len(given) == 1:
-        more = run.iterated(given[0])
-        is_known = more is not None and len(more) + len(found.items) <= _LONGEST
-        found.items += more or [] if is_known else []
-        found.is_whole = found.is_whole and is_known
+        found.extend(run.iterated(given[0]))
         return None
     if name == "insert" and len(given) == 2 and isinstance(given[0], int):
         found.items.insert(*given)

@@ -45,8 +45,8 @@ def called(name: str, given: Sequence[Any], named: Items, node: ast.Call, run: R
 def by_method(target: Method, given: Sequence[Any], named: Items, node: ast.Call, run: Run) -> Any:
     """Return what a method of a parser gives; None: it is none."""
     found = run.state.of(target.owner)
-    is_parser = not isinstance(found, Items) and (found is None or isinstance(found, Made))
-    if not is_parser or (isinstance(target.owner, str) is True and not isinstance(target.owner, Computed)):
+    is_text = isinstance(target.owner, str) and not isinstance(target.owner, Computed)
+    if is_text or not (found is None or isinstance(found, Made)):
         return None
     if target.name == "add_argument":
         _add(given, named, run)

@@ -136,12 +136,6 @@ class Run(ABC):
         named = self.state.frame(number).items.items() if number in self.state.objects else ()
         return {value: name for name, value in named if isinstance(value, (Own, OwnClass))}
 
-    def next_ref(self) -> Ref:
-        """Return what the next object is going to be."""
-        number = next(self._numbers)
-        self._numbers = itertools.chain([number], self._numbers)
-        return Ref(number)
-
     def entered(self, value: Any, maker: str = "") -> Any:
         """Return what a config file has as the script's own objects.
 

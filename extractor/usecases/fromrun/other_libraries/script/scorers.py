@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extractor.usecases.fromrun.other_libraries.script.run import Run
+from extractor.usecases.fromrun.other_libraries.script.syntax import FUNCTIONS, called
 from extractor.usecases.fromrun.other_libraries.script.values import Computed
 from extractor.values import readers
 
@@ -26,13 +27,10 @@ _IMPORTS = ("import_module", "__import__")
 # The command line, word by word.
 _ARGV = "sys.argv"
 _CHANGES = ("append", "extend", "insert", "remove", "pop", "clear")
-_MOVES = ("to", "eval", "cuda", "half")
 _DEEPEST = 20
 _CLASSIFIES = "AutoModelForSequenceClassification.from_pretrained"
 
 _Scope = tuple[ast.AST, ...]
-_OWN_NAMES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ class _Writer:
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id != "partial":
             maker, _ = self._looked_up(value.func.id, where)
             return not isinstance(maker, ast.ClassDef)
-        is_partial = isinstance(value, ast.Call) and _name_of(value) == "partial"
+        is_partial = isinstance(value, ast.Call) and called(value) == "partial"
         return isinstance(value, (ast.Call, ast.Subscript, ast.ListComp)) and not is_partial
 
     def name(self, node: ast.expr, scope: _Scope) -> str:
@@ -173,9 +171,9 @@ class _Writer:
             self._need(node.id, scope)
             return node.id
         made = self._written(node, scope)
-        first = node.args[0] if isinstance(node, ast.Call) and node.args and _name_of(node) == "partial" else node
-        called = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", ast.unparse(getattr(first, "func", first)).rpartition(".")[2])
-        name = called.lower() if called.isidentifier() else "reward"
+        first = node.args[0] if isinstance(node, ast.Call) and node.args and called(node) == "partial" else node
+        stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", ast.unparse(getattr(first, "func", first)).rpartition(".")[2])
+        name = stem.lower() if stem.isidentifier() else "reward"
         while name in self._top or name in self._lines:
             name += "_"
         self._lines[name] = f"{name} = {made}"
@@ -197,7 +195,7 @@ class _Writer:
         """Return the statement that binds a name as a scope sees it; None for one of Python's, or an argument."""
         for depth in range(len(scope), 0, -1):
             place = scope[depth - 1]
-            if isinstance(place, (*_FUNCTIONS, ast.Lambda)) and name in _arguments(place):
+            if isinstance(place, (*FUNCTIONS, ast.Lambda)) and name in _arguments(place):
                 return place, scope[:depth]
             nodes = self._top.get(name, []) if place is self._tree else dict(_bound(place)).get(name, [])
             if len(nodes) > 1 and place is not self._tree:
@@ -229,7 +227,7 @@ class _Writer:
             if not (options := self._namespace(name)):
                 raise _Unknown
             return options
-        if isinstance(found, (*_FUNCTIONS, ast.ClassDef)):
+        if isinstance(found, (*FUNCTIONS, ast.ClassDef)):
             first = min([found.lineno, *(item.lineno for item in found.decorator_list)])
             text = textwrap.dedent("\n".join(self._text.split("\n")[first - 1 : found.end_lineno]))
             for used in sorted(_free(text)):
@@ -245,7 +243,7 @@ class _Writer:
 
     def _written(self, node: ast.expr, scope: _Scope) -> str:
         """Return an expression as it can stand at the top, with what is known in it as values."""
-        if any(isinstance(part, ast.Call) and _RUNS.fullmatch(_name_of(part)) for part in ast.walk(node)):
+        if any(isinstance(part, ast.Call) and _RUNS.fullmatch(called(part)) for part in ast.walk(node)):
             raise _Unknown
         self._check_options(node, scope)
         for used in sorted(_free(ast.unparse(node))):
@@ -255,9 +253,9 @@ class _Writer:
     def _check_top(self, name: str, found: ast.AST) -> None:
         """Refuse what stands at the top where its value is known only to the script as it runs."""
         calls = (part for part in ast.walk(found) if isinstance(part, ast.Call))
-        if isinstance(found, _FUNCTIONS) and any(_name_of(call) in _IMPORTS for call in calls):
+        if isinstance(found, FUNCTIONS) and any(called(call) in _IMPORTS for call in calls):
             raise _Unknown
-        if isinstance(found, (*_FUNCTIONS, ast.ClassDef)) and name not in self._checked:
+        if isinstance(found, (*FUNCTIONS, ast.ClassDef)) and name not in self._checked:
             self._checked.add(name)
             for used in sorted(_free(ast.unparse(found))):
                 self._settle(used)
@@ -281,9 +279,7 @@ class _Writer:
         for other in sorted(used):
             self._settle(other)
         words = any(_is_argv(node) for other in used for node in self._top.get(other, []))
-        parses = words or any(
-            _PARSES.fullmatch(_name_of(call)) for call in ast.walk(value) if isinstance(call, ast.Call)
-        )
+        parses = words or any(_PARSES.fullmatch(called(call)) for call in ast.walk(value) if isinstance(call, ast.Call))
         if parses or _ARGV in ast.unparse(value) or used & self._by_command.keys():
             known = self._value_of(value)
             if isinstance(known, Computed):
@@ -323,11 +319,6 @@ class _Writer:
         )
 
 
-def _name_of(call: ast.Call) -> str:
-    """Return the last part of the name of what is called."""
-    return ast.unparse(call.func).rpartition(".")[2]
-
-
 def _is_argv(node: ast.AST) -> bool:
     """Tell whether a statement imports the words of the command line."""
     return isinstance(node, ast.ImportFrom) and node.module == "sys" and any(item.name == "argv" for item in node.names)
@@ -351,7 +342,7 @@ def _is_parsed(node: ast.AST) -> bool:
     value = node.value if isinstance(node, ast.Assign) else None
     while isinstance(value, ast.Subscript):
         value = value.value
-    return isinstance(value, ast.Call) and _PARSES.fullmatch(_name_of(value)) is not None
+    return isinstance(value, ast.Call) and _PARSES.fullmatch(called(value)) is not None
 
 
 def _is_launch(node: ast.AST) -> bool:
@@ -365,7 +356,7 @@ def _scopes(node: ast.AST, scope: _Scope) -> Iterator[tuple[ast.AST, _Scope]]:
     """Yield each node with the functions that it is in, from the outermost."""
     for child in ast.iter_child_nodes(node):
         yield child, scope
-        inner = (*scope, child) if isinstance(child, (*_FUNCTIONS, ast.Lambda)) or _is_launch(child) else scope
+        inner = (*scope, child) if isinstance(child, (*FUNCTIONS, ast.Lambda)) or _is_launch(child) else scope
         yield from _scopes(child, inner)
 
 
@@ -375,7 +366,7 @@ def _bound(place: ast.AST) -> Iterator[tuple[str, list[ast.AST]]]:
     waiting = [*ast.iter_child_nodes(place)]
     while waiting:
         node = waiting.pop(0)
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             found.setdefault(node.name, []).append(node)
             continue
         if isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)) or _is_launch(

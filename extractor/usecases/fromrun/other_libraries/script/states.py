@@ -16,7 +16,6 @@ from extractor.usecases.fromrun.other_libraries.script.values import (
     Made,
     Object,
     Opened,
-    Outside,
     Own,
     OwnClass,
     Ref,
@@ -127,15 +126,8 @@ def text_of(value: Any, state: State) -> str:
 
 
 def _shown(value: Any, state: State) -> str:
-    if isinstance(value, Computed):
-        return str(value)
-    found = state.of(value)
-    if isinstance(found, Made):
-        return ast.unparse(found.node)
     if isinstance(value, (Own, OwnClass)):
         return getattr(value.node, "name", "lambda")
-    if isinstance(value, Outside):
-        return value.name
     plain = plain_of(value, state)
     return str(plain) if isinstance(plain, Computed) else repr(plain)
 

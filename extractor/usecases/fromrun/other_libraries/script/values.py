@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+# How long a text or a list may get.
+LONGEST = 100_000
 
 
 class Computed(str):
@@ -71,16 +74,14 @@ class Scope:
     Attributes:
         frames: The last is the module's.
         path: Of the file.
-        function: That it is of; None: a module or a class.
     """
 
     frames: tuple[int, ...]
     path: Any
-    function: Function | None = None
 
-    def inner(self, frame: int, function: Function | None = None) -> Scope:
+    def inner(self, frame: int) -> Scope:
         """Return the scope of something in it."""
-        return Scope((frame, *self.frames), self.path, function)
+        return Scope((frame, *self.frames), self.path)
 
 
 @dataclass(frozen=True)
@@ -181,6 +182,12 @@ class Listed:
     def copy(self) -> Listed:
         """Return another one of the same."""
         return Listed([*self.items], self.is_whole)
+
+    def extend(self, more: Sequence[Any] | None) -> None:
+        """Add items, unless it gets too long; None: nobody knows which."""
+        is_known = more is not None and len(more) + len(self.items) <= LONGEST
+        self.items += [*(more or ())] if is_known else []
+        self.is_whole = self.is_whole and is_known
 
 
 @dataclass
