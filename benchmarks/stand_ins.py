@@ -338,7 +338,10 @@ def rows(folder: Path, config: Config, number: int, answer: Any = "1") -> Path:
     import pandas
 
     files = [*Path().glob("*/custom/verl_*.py"), *Path().glob("*/custom/from_run/**/reward_score/__init__.py")]
-    files += Path().glob("*/custom/from_run/**/reward_manager/*.py")
+    files += [
+        *Path().glob("*/custom/from_run/**/reward_manager/*.py"),
+        *Path().glob("*/custom/from_run/**/reward_loop/*.py"),
+    ]
     code = "\n".join(map(_text_of, sorted(files)))
     named = f"{config['data.train_files']} {config['data.val_files']} {config['trainer.project_name']}"
     function = "\n".join(map(_text_of, Path().glob("*/custom/verl_reward.py")))  # where there is one, it alone scores

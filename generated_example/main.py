@@ -45,6 +45,9 @@ def main(arguments: list[str]) -> int:
 
     ranks = Ranks(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
     try:
+        from generated_example.run.first_import import import_transformers
+
+        import_transformers()
         from generated_example.training.trainer_choice import trainer_for
 
         with trainer_for(config)(config, ranks=ranks) as trainer:

@@ -395,3 +395,17 @@ def test_what_datasets_decodes_is_left_to_it(tmp_path):
         pq.write_table(marked, tmp_path / f"{kind}.parquet")
     assert read_small([str(tmp_path / "Value.parquet")]) is not None
     assert read_small([str(tmp_path / "Image.parquet")]) is None
+
+
+def test_transformers_reads_the_files_of_its_models_once() -> None:
+    code = (
+        "import functools; plain = functools.lru_cache\n"
+        "from generated_example.run.first_import import import_transformers\n"
+        "import_transformers(); assert functools.lru_cache is plain\n"
+        "import transformers.models; from transformers.utils import import_utils\n"
+        "read = getattr(import_utils, 'create_import_structure_from_path', None)\n"  # other releases may have another way
+        "known = read and read.cache_info()\n"
+        "assert not known or known.maxsize is None and known.hits and known.misses == known.currsize, known\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

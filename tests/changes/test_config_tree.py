@@ -45,12 +45,20 @@ def test_every_setting_knows_all_options_and_where_they_stand() -> None:
     assert ("trainer.steps", "mine.yaml", 2) in found
 
 
-@pytest.mark.parametrize("text", ["a: [1", "- 1\n- 2\n", "<<<<<<< ours\na: 1\n=======\na: 2\n>>>>>>> theirs\n"])
+@pytest.mark.parametrize("text", ["a: [1", "1\n", "<<<<<<< ours\na: 1\n=======\na: 2\n>>>>>>> theirs\n"])
 def test_what_is_no_yaml(text: str) -> None:
     assert unreadable({"main.yaml": text, "other.yaml": "a: 1"}) == ("main.yaml",)
     assert every_setting({"main.yaml": text}, "main.yaml") == []
     with pytest.raises(Unreadable, match=r"main\.yaml"):
         compose({"main.yaml": text}, "main.yaml")
+
+
+def test_a_file_may_be_a_list_below_a_package() -> None:
+    files = {"main.yaml": "defaults: [rows: two, _self_]\nother: 3\n", "rows/two.yaml": "- a\n- {name: b}\n"}
+    found = compose(files, "main.yaml")
+    assert {key: item.value for key, item in found.items()} == {"rows": "[a, {name: b}]", "other": "3"}
+    with pytest.raises(Unreadable, match=r"rows/two\.yaml: no mapping"):
+        compose(files, "rows/two.yaml")
 
 
 @pytest.mark.parametrize("release", ["0.5.0", "0.6.1"])

@@ -445,6 +445,20 @@ def test_names_of_elsewhere_are_imported_behind_the_docstring() -> None:
     assert needed_part(text, ["not_there"], {}) == text
 
 
+def test_what_is_left_of_a_module_has_no_holes() -> None:
+    parts = [
+        "a = 1",
+        "def f():\n    return a",
+        "# of b\nb = 2",
+        "def g():\n    return b",
+        "c = 3",
+        "def h():\n    return f",
+    ]
+    text = "\n\n\n".join(parts) + "\n"
+    assert needed_part(text, ["h"], {}) == "\n\n\n".join([parts[0], parts[1], parts[5]]) + "\n"
+    assert needed_part(text, ["g"], {}) == "\n\n\n".join(["# of b\nb = 2", parts[3]]) + "\n"
+
+
 def test_imports_that_share_a_line_or_are_exported_stay() -> None:
     text = "import a; x = 1\nimport b\n__all__ = ['b']\nimport c.d\nc.d.e()\nimport f\n"
     assert without_unused(text).split("\n") == [

@@ -12,13 +12,14 @@ import yaml
 from extractor.pipeline.source import Source
 from extractor.usecases.export.keys import candidates
 from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import convert, earlier, fitting, report, settings, startable
+from extractor.usecases.fromrun import carry_over, convert, earlier, fitting, report, settings, startable
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import KEPT, Remark
 from extractor.usecases.fromrun.other_libraries import easyr1, trl_settings
 from extractor.usecases.fromrun.reading import Run, read_run
 from extractor.usecases.fromrun.taken_over import estimators, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
+from extractor.values import releases
 from extractor.values.configtree import flatten
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
@@ -160,6 +161,62 @@ def test_a_part_of_a_config_may_have_a_package_and_no_group(tmp_path: Path) -> N
     assert run.overlay == ({"data": {"max_prompt_length": 9}}, {"algorithm": {"gamma": 0.5}})
     assert any("own.yaml: reward_manager@reward_manager is not here" in note for note in run.notes)
     assert not any("rows" in note for note in run.notes)
+
+
+PROGRAM = '@hydra.main(config_path="{place}", config_name="own")\ndef main(c): ...\n'
+
+
+@pytest.mark.parametrize(
+    "entry", ["../src/verl/trainer/config/ppo_trainer@", "../src/verl/trainer/config/ppo_trainer@_global_"]
+)
+def test_a_config_may_start_from_verls_by_its_path(tmp_path: Path, entry: str) -> None:
+    """What verl's has is no setting of the run's: it is what the checkout has by default."""
+    below = {f"src/{path}": text for path, text in FORK.items()}
+    own = f"defaults: [{entry}, _self_]\nalgorithm: {{lam: 0.5}}\n"
+    files = {**below, "setup.py": "", "train.py": PROGRAM.format(place="conf"), "conf/own.yaml": own}
+    run = run_of(tmp_path, "python train.py algorithm.adv_estimator=grpo", files)
+    assert run.overlay == ({"algorithm": {"lam": 0.5}},)
+    assert run.defaults["algorithm"] == {"gamma": 0.9, "of_the_fork": 3}
+
+
+def test_parts_of_a_config_of_ones_own_have_parts_of_their_own(tmp_path: Path) -> None:
+    files = {
+        "setup.py": "",
+        "train.py": PROGRAM.format(place="conf"),
+        "conf/own.yaml": "defaults: [ppo_trainer, rows/large, tasks: two, _self_]\nalgorithm: {gamma: 0.5}\n",
+        "conf/rows/large.yaml": "# @package data\ndefaults: [/lengths@_here_: long, _self_]\ntrain_batch_size: 8\n",
+        "conf/lengths/long.yaml": "max_prompt_length: 9\n",
+        "conf/tasks/two.yaml": "- {name: a}\n- {name: b}\n",
+    }
+    run = run_of(tmp_path, "python train.py algorithm.adv_estimator=grpo", files)
+    assert run.overlay == (
+        {"data": {"max_prompt_length": 9}},
+        {"data": {"train_batch_size": 8}},
+        {"tasks": [{"name": "a"}, {"name": "b"}]},
+        {"algorithm": {"gamma": 0.5}},
+    )
+    assert not any("is not here" in note for note in run.notes)
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ("defaults: [own]\n", "its defaults name it again"),
+        ("defaults: [gone]\n", r"its config gone\.yaml is not here"),
+        ("- 1\n", "no mapping at its top"),
+        ("defaults: [../../far@data]\n", None),
+    ],
+)
+def test_a_config_of_ones_own_that_cannot_be_read(tmp_path: Path, own: str, said: str | None) -> None:
+    checkout = tmp_path / "checkout"
+    (tmp_path / "far.yaml").write_text("secret: 1\n")
+    files = {"setup.py": "", "conf/own.yaml": own}
+    launch = f"{LAUNCH} --config-path conf --config-name own"
+    if said is None:  # it leads out of the checkout
+        assert run_of(checkout, launch, files).overlay == ()
+        return
+    with pytest.raises(UsageError, match=said):
+        run_of(checkout, launch, files)
 
 
 def test_a_placeholder_is_a_text(tmp_path: Path) -> None:
@@ -378,6 +435,17 @@ def test_a_checkout_says_when_a_run_is_from(tmp_path: Path) -> None:
     assert old.defaults["algorithm"] == {"use_kl_in_reward": True, "gamma": 0.9, "of_the_fork": 3}
     new = run_of(tmp_path, f"{LAUNCH} +trainer.val_before_train=False", {**FORK, "verl/version/version": "0.6.0"})
     assert earlier.with_earlier_defaults(new) is new
+
+
+@pytest.mark.usefixtures("verl")
+def test_names_that_it_is_given_say_nothing_of_a_runs_release(tmp_path: Path) -> None:
+    """Importance weights are said as releases since 0.6.1 say them, also where the checkout is of before."""
+    words = "actor_rollout_ref.model.path=m actor_rollout_ref.actor.tis_imp_ratio_cap=2"
+    run_of(tmp_path, f"{LAUNCH} {words}", {"setup.py": "", "verl/version/version": "0.5.0.dev"})
+    request = carry_over.Request(tmp_path / "run.sh", keep_unknown=True)
+    found = carry_over.read(request, NEWEST[-1], releases.load(NEWEST[-1]), None, lambda step: None)
+    assert found.target.release == "0.5.0"
+    assert flatten(found.experiment.config)["algorithm.rollout_correction.rollout_is_threshold"] == 2
 
 
 TYPES = b'TYPES_OF_NULL = {"trainer.total_training_steps": int, "data.seed": int, "data.cache_dir": str}'

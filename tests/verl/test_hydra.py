@@ -36,6 +36,48 @@ def test_composes_as_hydra_does(release: str, tmp_path: Path) -> None:
     assert ours == {key: None if value == "???" else value for key, value in expected.items()}
 
 
+# Entries of defaults lists, as people write them beside verl's own.
+ENTRIES = [
+    "db/mysql",
+    "db/mysql@foo",
+    "db/mysql@_here_",
+    "db/mysql@_global_.there",
+    "./db/mysql@",
+    "/db/mysql",
+    "{db: mysql}",
+    "{db@w: mysql}",
+    "{db@: mysql}",
+    "{db: [mysql, nested]}",
+    "db/nested",
+    "{db: nested}",
+    "db/by_header",
+    "{db@mine: by_header}",
+    "{rows: two}",
+    "rows/two@data.rows",
+    "nested/deeper/leaf",
+    "{nested/deeper: leaf}",
+]
+ENTERED = {
+    "db/mysql.yaml": "x: 1\n",
+    "db/nested.yaml": "defaults: [mysql, mysql@sub, /nested/deeper: leaf, _self_]\nx: 2\n",
+    "db/by_header.yaml": "# @package other.place\nx: 3\n",
+    "rows/two.yaml": "- {name: a, x: 1}\n- {name: b}\n",
+    "nested/deeper/leaf.yaml": "leaf: true\n",
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_entries_of_defaults_lists_mean_what_hydra_says(entry: str, tmp_path: Path) -> None:
+    omegaconf = pytest.importorskip("omegaconf")
+    files = {"main.yaml": f"defaults: [{entry}, _self_]\nz: 1\n", **ENTERED}
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with hydra.initialize_config_dir(str(tmp_path), version_base=None):
+        theirs = omegaconf.OmegaConf.to_container(hydra.compose("main"))
+    assert compose(files, "main.yaml").config == theirs
+
+
 # What a config may hold; a mapping's keys are names, for which alone Hydra's grammar has words.
 NAMES = st.from_regex(r"[A-Za-z_/][A-Za-z0-9_./-]*", fullmatch=True).filter(lambda name: name.lower() not in RESERVED)
 VALUES = st.recursive(

@@ -726,6 +726,35 @@ def test_values_that_stand_for_none_at_all() -> None:
     assert [item.what for item in remarks] == ["changed", "changed"]
 
 
+@pytest.mark.parametrize(("only_validates", "steps"), [(False, 1), (True, None)])
+def test_a_run_that_has_no_steps_takes_one_unless_it_only_validates(only_validates: bool, steps: int | None) -> None:
+    project = {"trainer.val_only": False, "trainer.total_training_steps": None}
+    settings = {"trainer.val_only": only_validates, "trainer.total_training_steps": -1}
+    changed, remarks = startable.settle(recipient(TREE, Places(()), settings), project, settings, settings)
+    assert changed == {"trainer.total_training_steps": steps}
+    assert [item.what for item in remarks] == ["changed"]
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize(
+    ("made", "is_given"),
+    [("", False), (", overlong_buffer_cfg=config.dapo", True), (", **config.reward_kwargs", True)],
+)
+def test_a_class_whose_program_hands_over_no_penalty_on_long_responses_gets_none(
+    tmp_path: Path, imports: Path, made: str, is_given: bool
+) -> None:
+    program = PROGRAM.replace(
+        "tokenizer, num_examine):\n        pass",
+        "tokenizer, num_examine, overlong_buffer_cfg=None):\n        self.overlong = overlong_buffer_cfg",
+    ).replace("num_examine=0)", f"num_examine=0{made})")
+    places = chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": program})
+    tree, _, _ = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
+    make = registered(tree, imports, "of_the_run")
+    given, asked = {"enable": False}, {"enable": True}
+    assert make(tokenizer=None, num_examine=0, overlong_buffer_cfg=given).overlong == (given if is_given else None)
+    assert make(tokenizer=None, num_examine=0, overlong_buffer_cfg=asked).overlong == asked
+
+
 @pytest.mark.usefixtures("verl")
 def test_scorers_that_may_be_given_more_than_the_row_are_the_function(tmp_path: Path) -> None:
     optional = MORE.replace("prompt_str)", "prompt_str=None)")

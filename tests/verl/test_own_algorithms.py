@@ -196,6 +196,21 @@ def test_an_estimator_gets_what_it_takes(tmp_path: Path, pkg: Path) -> None:
 
 
 @pytest.mark.usefixtures("verl")
+def test_what_an_estimator_says_of_whole_responses_holds_for_each_token(tmp_path: Path, pkg: Path) -> None:
+    """verl's trainer takes (bs, response_length) alone; a loss of a fork's may take (bs,) as well."""
+    torch = pytest.importorskip("torch")
+    fork = OF_A_FORK.replace(
+        "return token_level_rewards, response_mask", "return token_level_rewards.sum(-1), response_mask"
+    )
+    made = taken(tmp_path, NEWER, {registered.ESTIMATOR: "plain"}, fork)
+    mask = torch.tensor([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    rewards = torch.tensor([[0.0, 2.0, 0.0], [3.0, 0.0, 0.0]])
+    advantages, returns = found(pkg, made.tree)["plain"](token_level_rewards=rewards, response_mask=mask, config=None)
+    assert advantages.tolist() == [[2.0, 2.0, 0.0], [3.0, 0.0, 0.0]]
+    assert returns is mask
+
+
+@pytest.mark.usefixtures("verl")
 def test_an_estimator_may_expect_the_whole_config_and_call_the_forks_own_of_another_name(
     tmp_path: Path, pkg: Path
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -113,18 +113,27 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
     given = _variables(request.variables)
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     run = read_run(request.file, given, environment, tuple(request.config_dirs), request.started_in)
+    written = {item.key for item in run.overrides}
     run = turns.with_verls_names(earlier.with_earlier_defaults(run))
     run = importance.with_corrections_names(primes_own.with_recipes_names(run))
+    # Names that are given to what it says tell nothing of the release that it was written for.
+    translated = {item.key for item in run.overrides} - written
     fits = []
-    for candidate in _candidates(request, run, release):
+
+    def target_of(candidate: str) -> Target:
         step(f"reading verl {candidate}")
-        target = Target.of(open_source(releases.load(candidate).pin, offline=request.offline))
-        fits.append(fitting.fit(run, target))
-        if not fitting.unhandled(fits[-1].problems) and not fitting.strange(run, target):
+        return Target.of(open_source(releases.load(candidate).pin, offline=request.offline))
+
+    for candidate in _candidates(request, run, release):
+        fits.append(fitting.fit(run, target_of(candidate)))
+        if _strangeness(run, fits[-1], translated) == (0, 0):
             break
-    best = min(fits, key=lambda item: (len(fitting.unhandled(item.problems)), fitting.strange(run, item.target)))
+    best = min(fits, key=lambda item: _strangeness(run, item, translated))
     if fitting.unhandled(best.problems):
-        best = fitting.fit(run, best.target, [item.target for item in fits])
+        others = [item.target for item in fits]
+        if translated and all(item.release != release for item in others):  # whose names it is given
+            others.append(target_of(release))
+        best = fitting.fit(run, best.target, others)
     unknown = fitting.unhandled(best.problems)
     if not request.keep_unknown:
         _refuse(request, best, len(run.overrides) + len(flatten(run.resolved or {})))
@@ -133,6 +142,12 @@ def read(request: Request, release: str, manifest: Manifest, engine: str | None,
     aside = {problem.override.key: shown(problem.override.value) for problem in unknown}
     experiment = convert.convert(run, best, manifest, engine, renamed, aside)
     return Found(run, experiment, best.target, aside, request.keep_unknown)
+
+
+def _strangeness(run: Run, fit: fitting.Fit, translated: Collection[str]) -> tuple[int, int]:
+    """Return how many keys of a run a release does not know, and how many it has that the run's whole config lacks."""
+    unknown = [item for item in fitting.unhandled(fit.problems) if item.override.key not in translated]
+    return len(unknown), fitting.strange(run, fit.target)
 
 
 def _variables(said: Sequence[str]) -> dict[str, str]:

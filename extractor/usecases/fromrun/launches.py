@@ -60,7 +60,7 @@ def _read(
         ]
         words = {word.partition("=")[2] or word for command, _ in launches[:1] for word in command.words}
         count = sum(word.startswith(f"{folder}/") and Path(word).exists() for word in words)
-        count += any((folder / own_config.file_of(module)).is_file() for _, (module, _) in launches[:1])
+        count += any((folder / own_config.program_file(module)).is_file() for _, (module, _) in launches[:1])
         if best is None or count > best[0]:
             best = count, reading, launches
     assert best is not None

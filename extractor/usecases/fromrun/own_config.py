@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +17,9 @@ from extractor.usecases.fromrun import checkout
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.unknowns import readable
 from extractor.values import fingerprint, readers
-from extractor.values.configtree.compose import read_mapping
+from extractor.values.configtree.compose import read_config
+from extractor.values.configtree.defaults import SELF, Defaults, TooManyParts
+from extractor.values.configtree.places import below, file_of, keys_of_choice, package_of_group, package_under
 from extractor.values.errors import UsageError
 
 VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer")
@@ -25,7 +29,8 @@ _FILE = re.compile(r"[\w./~][\w./~-]*\.yaml")
 _QUOTES = "'\""
 _OF_VERL = "ppo_trainer.yaml"
 _OF_A_PACKAGE = "pkg://"
-_PACKAGE = re.compile(r"\A(?:#.*\n|\s*\n)*?#\s*@package\s+(\S+)")
+_DEEPEST = 4
+_CORRECT = "correct the file"
 
 
 @dataclass(frozen=True)
@@ -83,20 +88,24 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
     main = said or default
     choices = [_choice(item, folders) for item in words]
     chosen = dict(filter(None, choices))
-    own = _Own(path, folders, dict(chosen))
-    if VERLS.fullmatch(main) is None:
+    within = [*places.folders, *config_dirs]
+    own = _Own(path, folders, within, dict(chosen))
+    if VERLS.fullmatch(main) is not None:
+        own.main = main
+    else:
         try:
-            main = own.read(main)
+            own.read(main)
         except UsageError:
             if said:
                 raise
             why = f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir"
-            own = _Own(path, folders, dict(chosen), notes=[why])
-            main = "ppo_trainer"
+            own = _Own(path, folders, within, dict(chosen), notes=[why])
     own.add()
     words = [item for item, choice in zip(words, choices, strict=True) if choice is None]
-    at = next((place for place in (*config_dirs, *beside) if (place / f"{main}.yaml").is_file()), None)
-    return OwnConfig(main, checkout.defaults_of(at, main, places), tuple(own.found), tuple(words), tuple(own.notes))
+    near = [*([own.beside] if own.beside is not None else []), *config_dirs, *beside]
+    at = next((place for place in near if (place / f"{own.main}.yaml").is_file()), None)
+    defaults = checkout.defaults_of(at, own.main, places)
+    return OwnConfig(own.main, defaults, tuple(own.found), tuple(words), tuple(own.notes))
 
 
 def _choice(word: str, places: Sequence[Path]) -> tuple[str, list[str]] | None:
@@ -113,9 +122,14 @@ def _own_file(name: str, places: Sequence[Path]) -> Path | None:
     """Return the file of a group's option that is the run's own; None where it is verl's, or there is none."""
     for place in places:
         file = place / f"{name}.yaml"
-        if file.is_file() and not ((place / _OF_VERL).is_file() and _is_verls(file)):
+        if file.is_file() and not (_is_beside_verls(file) and _is_verls(file)):
             return file
     return None
+
+
+def _is_beside_verls(file: Path) -> bool:
+    """Tell whether the option of a group lies in a tree that has verl's config, too."""
+    return any((folder / _OF_VERL).is_file() for folder in file.parents[:_DEEPEST])
 
 
 def _is_verls(file: Path) -> bool:
@@ -126,7 +140,7 @@ def _is_verls(file: Path) -> bool:
         return True
 
 
-def file_of(module: str) -> str:
+def program_file(module: str) -> str:
     """Return the file of a program as it is launched: its own name, or that of a module below where it is started."""
     name = module.removesuffix(".py")
     return f"{name if name != module or '/' in name else name.replace('.', '/')}.py"
@@ -134,7 +148,7 @@ def file_of(module: str) -> str:
 
 def _of_the_module(module: str, places: Places) -> tuple[str, list[Path]]:
     """Return the config that a module starts from by itself, and where it is."""
-    file, inner = places.find_like(file_of(module)), file_of(module).removesuffix(".py")
+    file, inner = places.find_like(program_file(module)), program_file(module).removesuffix(".py")
     name = "ppo_trainer" if "main_ppo" in module else f"{inner.rpartition('_')[2]}_trainer"
     if file is None:
         return name, [place / inner.rpartition("/")[0] / "config" for place in places.folders]
@@ -155,98 +169,138 @@ def _of_the_module(module: str, places: Places) -> tuple[str, list[Path]]:
 
 @dataclass
 class _Own:
-    """Reads configs that are the run's own.
+    """Reads configs that are the run's own, as Hydra puts them together; what verl has is left to verl.
 
     Attributes:
         script: Which names them.
         places: Where they are looked for.
+        within: The folders that a config may be in: `../../x/base` may lead out of these.
         chosen: What the launch says of groups, by group.
+        main: verl's config that they end at.
+        beside: The folder of that config, where one of them leads there.
         found: What they have, in the order in which it counts.
         notes: What a user should know.
     """
 
     script: Path
     places: Sequence[Path]
+    within: Sequence[Path]
     chosen: dict[str, list[str]]
+    main: str = "ppo_trainer"
+    beside: Path | None = None
     found: list[Mapping[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    _read: dict[str, tuple[list[Any], Any]] = field(default_factory=dict)
 
-    def read(self, name: str, above: tuple[Path, ...] = ()) -> str:
-        """Read a config, and those of the run's own that it starts from; returns verl's that it ends at."""
-        file = _found(name, self.places)
-        if file is None:
+    def read(self, name: str) -> None:
+        """Read a config, and those of the run's own that it starts from.
+
+        Raises:
+            UsageError: one that it names is not there, or cannot be read.
+        """
+        path = file_of("", name)
+        self._check_is_here(path, name)
+        self._add(path, "")
+
+    def add(self) -> None:
+        """Read what the launch adds of groups, and no config has an entry for."""
+        for key, options in self.chosen.items():
+            group, sign, package = key.partition("@")
+            for option in options:
+                path = file_of(group, option)
+                if self._text_of(path) is not None:
+                    at = package if sign else None
+                    self._add(path, self._walk().package_of(path, "", at, package_of_group(group)))
+
+    def _add(self, path: str, package: str) -> None:
+        try:
+            for part, where in self._walk().parts(path, package):
+                body = below(where, self._body_of(part)[1])
+                if not isinstance(body, dict):
+                    raise UsageError(f"{self._file(part)}: not valid YAML: no mapping at its top", hint=_CORRECT)
+                body.pop("hydra", None)
+                if body:
+                    self.found.append(body)
+        except TooManyParts as error:
+            raise UsageError(f"{self.script}: {error}", hint="correct the defaults of its configs") from None
+
+    def _walk(self) -> Defaults:
+        return Defaults(self._text_of, self._entries, self._choose, self._absent)
+
+    def _entries(self, path: str) -> list[Any]:
+        """Return the defaults list of a config, without verl's config that it starts from."""
+        kept = []
+        for entry in self._body_of(path)[0]:
+            name, sign, at = entry.partition("@") if isinstance(entry, str) else (SELF, "", "")
+            if VERLS.fullmatch(posixpath.basename(name).removesuffix(".yaml")) and not package_under("", at):
+                verls = file_of(posixpath.dirname(path), name)
+                self.main = posixpath.basename(verls).removesuffix(".yaml")
+                self.beside = next((place for place in self._folders_of(verls) if (place / _OF_VERL).is_file()), None)
+                continue
+            if name != SELF and not sign:
+                self._check_is_here(file_of(posixpath.dirname(path), name), name)
+            kept.append(entry)
+        return kept
+
+    def _choose(self, *named: Any) -> list[str] | None:
+        return next((self.chosen.pop(key) for key in keys_of_choice(*named) if key in self.chosen), None)
+
+    def _absent(self, path: str, above: str, named: str) -> None:
+        group, colon, option = named.rpartition(":")
+        named = (
+            f"{group.split()[-1].strip('/')}:{option}" if colon else named
+        )  # it may be optional, or override another
+        is_here = any(
+            (folder / posixpath.basename(path)).is_file() for folder in self._folders_of(path)
+        )  # it is verl's
+        if not is_here and not named.startswith("hydra/"):
+            file = posixpath.basename(above)
+            self.notes.append(f"{file}: {named} is not here, and is taken for what verl has there")
+
+    def _text_of(self, path: str) -> str | None:
+        return None if self._file(path) is None else self._text(path)
+
+    def _file(self, path: str) -> Path | None:
+        """Return a config that is the run's own: of a group's options those that verl has so are not."""
+        for file in (folder / posixpath.basename(path) for folder in self._folders_of(path)):
+            if file.is_file() and not ("/" in path and _is_beside_verls(file) and _is_verls(file)):
+                return file
+        return None
+
+    def _folders_of(self, path: str) -> list[Path]:
+        found = [Path(os.path.normpath(place / posixpath.dirname(path))) for place in self.places]
+        if not path.startswith(".."):
+            return found
+        return [folder for folder in found if any(folder.is_relative_to(place) for place in self.within)]
+
+    def _check_is_here(self, path: str, name: str) -> None:
+        if self._file(path) is None:
             shown = ", ".join(dict.fromkeys(str(place) for place in self.places))
             raise UsageError(
                 f"{self.script}: its config {name}.yaml is not here (looked in {shown})",
                 hint="pass --config-dir DIR, the directory that it is in",
             )
-        if file in above:
-            raise UsageError(f"{file}: configs that start from each other in a circle", hint="correct its defaults")
-        body = _read(file)[0]
-        main = "ppo_trainer"
-        entries = body.pop("defaults", [])
-        for entry in entries if isinstance(entries, list) else ():
-            if isinstance(entry, str) and "@" in entry:  # without a group, below a package
-                option, at, package = entry.partition("@")
-                self._choose(at + package, option, file)
-            elif isinstance(entry, str) and entry != "_self_":
-                main = entry if VERLS.fullmatch(entry) else self.read(entry, (*above, file))
-            elif isinstance(entry, dict):
-                for key, option in entry.items():
-                    self._choose(str(key), option, file)
-        body.pop("hydra", None)
-        self.found.append(body)
-        return main
 
-    def add(self) -> None:
-        """Read what the launch adds of groups, and no config has an entry for."""
-        parts = [self._of_group(key, option) for key, options in self.chosen.items() for option in options]
-        self.found += [part for part in parts if part is not None]
+    def _text(self, path: str) -> str:
+        file = self._file(path)
+        assert file is not None
+        try:
+            return readers.read_text(file)
+        except OSError as error:
+            raise UsageError(f"{file}: cannot be read: {error.strerror}", hint=_CORRECT) from None
 
-    def _choose(self, key: str, option: Any, file: Path) -> None:
-        key = key.split()[-1].strip("/")  # it may be optional, or override another one
-        option = self.chosen.pop(key, self.chosen.pop(key.partition("@")[0], option))
-        for one in option if isinstance(option, list) else [option]:
-            part = None if one is None else self._of_group(key, str(one))
-            if part is not None:
-                self.found.append(part)
-            elif one is not None and not key.startswith("hydra/"):
-                named = f"{one}{key}" if key.startswith("@") else f"{key}: {one}"
-                self.notes.append(f"{file.name}: {named} is not here, and is taken for what verl has there")
+    def _body_of(self, path: str) -> tuple[list[Any], Any]:
+        """Return a config's defaults list, and the rest.
 
-    def _of_group(self, key: str, option: str) -> Mapping[str, Any] | None:
-        """Return what a choice of a group adds, below its package; None where its file is not here."""
-        group, _, package = key.partition("@")
-        file = _own_file(f"{group}/{option}".removesuffix(".yaml").lstrip("/"), self.places)
-        if file is None:
-            return None
-        body, said = _read(file)
-        body.pop("defaults", None)
-        dotted = (group or option.rpartition("/")[0]).replace("/", ".")
-        package = (package or said).replace("_group_", dotted) or dotted
-        for part in reversed([] if package.startswith("_global_") else package.split(".")):
-            body = {part: body}
-        return body
-
-
-def _found(name: str, places: Sequence[Path]) -> Path | None:
-    return next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()), None)
-
-
-def _read(file: Path) -> tuple[dict[str, Any], str]:
-    """Return a config file's body, and the package that it says in its first lines; "" where it says none.
-
-    Raises:
-        UsageError: it cannot be read, or is no YAML.
-    """
-    try:
-        text = readers.read_text(file)
-        said = _PACKAGE.search(text)
-        return read_mapping(text), said[1] if said else ""
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}", hint="correct the file") from None
-    except yaml.YAMLError as error:
-        raise UsageError(f"{file}: not valid YAML: {error}", hint="correct the file") from None
+        Raises:
+            UsageError: it cannot be read, or is no YAML.
+        """
+        if path not in self._read:
+            try:
+                self._read[path] = read_config(self._text(path))
+            except yaml.YAMLError as error:
+                raise UsageError(f"{self._file(path)}: not valid YAML: {error}", hint=_CORRECT) from None
+        return self._read[path]
 
 
 def unquoted(text: str) -> str:

@@ -23,7 +23,7 @@ _PROMPT, _LONGEST = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_
 _FILTERS, _METRIC = "algorithm.filter_groups.enable", "algorithm.filter_groups.metric"
 _CUT_AT, _LENGTH = ".reward_kwargs.max_resp_len", "${data.max_response_length}"
 _RESUME, _RESUMES = "trainer.resume_mode", ("auto", "disable", "resume_path")
-_EPOCHS, _ONLY_VALIDATES = "trainer.total_epochs", "trainer.val_only"
+_EPOCHS, _STEPS, _ONLY_VALIDATES = "trainer.total_epochs", "trainer.total_training_steps", "trainer.val_only"
 _CLIP = "actor_rollout_ref.actor.clip_ratio"
 _CLIPS = (f"{_CLIP}_low", f"{_CLIP}_high")
 # What says whether a rollout samples, and at which temperature.
@@ -183,6 +183,12 @@ def _values(
     if settings.get(_EPOCHS) == 0:
         changed.update({_EPOCHS: 1, _ONLY_VALIDATES: True})
         remarks.append(Remark(_EPOCHS, 0, "changed", f"it trains nothing: {_ONLY_VALIDATES}=true"))
+    steps = settings.get(_STEPS)
+    if isinstance(steps, int) and steps < 1:
+        only_validates = bool(changed.get(_ONLY_VALIDATES, whole.get(_ONLY_VALIDATES)))
+        changed[_STEPS] = None if only_validates else 1
+        why = "it trains nothing" if only_validates else "1: verl, too, stops after one step"
+        remarks.append(Remark(_STEPS, steps, "changed", why))
     for key in _CLIPS:
         if isinstance(settings.get(key), (int, float)) and settings[key] < 0:
             changed[key] = whole.get(_CLIP)

@@ -15,7 +15,7 @@ import yaml
 from extractor.values import limits, readers
 from extractor.values.configtree.defaults import Defaults, TooManyParts
 from extractor.values.configtree.overrides import Override
-from extractor.values.configtree.places import package_under
+from extractor.values.configtree.places import below, keys_of_choice, package_of_group
 
 _MERGE = "tag:yaml.org,2002:merge"
 _SHOWN = 200
@@ -117,6 +117,21 @@ def read_mapping(text: str, last_counts: bool = False) -> dict[str, Any]:
     if value is not None and not isinstance(value, dict):
         raise yaml.YAMLError("no mapping at its top")
     return value or {}
+
+
+def read_config(text: str) -> tuple[list[Any], Any]:
+    """Return a config file's defaults list, and its other keys; for one that is a list of values, none and that list.
+
+    Raises:
+        yaml.YAMLError: it is neither.
+    """
+    body = read_yaml(text)
+    if isinstance(body, list):  # which has a place only below a package
+        return [], body
+    if body is not None and not isinstance(body, dict):
+        raise yaml.YAMLError("no mapping at its top")
+    body = body or {}
+    return body.pop("defaults") if isinstance(body.get("defaults"), list) else [], body
 
 
 def _check_plain(value: Any) -> None:
@@ -242,8 +257,8 @@ class _Tree:
         self._files = files
         self._folders = {posixpath.dirname(path) for path in files} - {""}
         self._choices = {item.key: item for item in overrides if self.is_group(item)}
-        self._read: dict[str, tuple[list[Any], dict[str, Any]]] = {}
-        self._walk = Defaults(files, self._entries, self._chosen)
+        self._read: dict[str, tuple[list[Any], Any]] = {}
+        self._walk = Defaults(files.get, self._entries, self._chosen)
         self.used: set[Override] = set()
 
     def is_group(self, item: Override) -> bool:
@@ -257,34 +272,36 @@ class _Tree:
         yield from self._below(main, "")
         for item in self._choices.values():
             if item.mark in ("+", "++") and item not in self.used:
-                group, _, at = item.key.partition("@")
+                group, sign, at = item.key.partition("@")
                 path = f"{group}/{str(item.value).removesuffix('.yaml')}.yaml"
                 if path in self._files:
                     self.used.add(item)
-                    yield from self._below(path, self._walk.package_of(path, "", at, group.replace("/", ".")))
+                    package = self._walk.package_of(path, "", at if sign else None, package_of_group(group))
+                    yield from self._below(path, package)
 
     def _below(self, path: str, package: str) -> Iterator[dict[str, Any]]:
         try:
             for part, where in self._walk.parts(path, package):
-                yield _below(where, self._file(part)[1])
+                body = below(where, self._file(part)[1])
+                if not isinstance(body, dict):
+                    raise yaml.YAMLError(f"{part}: no mapping at its top")
+                yield body
         except TooManyParts as error:
             raise yaml.YAMLError(str(error)) from None
 
     def _entries(self, path: str) -> list[Any]:
         return self._file(path)[0]
 
-    def _file(self, path: str) -> tuple[list[Any], dict[str, Any]]:
-        """Return a file's defaults list, and its other keys."""
+    def _file(self, path: str) -> tuple[list[Any], Any]:
+        """Return a file's defaults list, and its other keys; or its values, if it is a list of them."""
         if path not in self._read:
             try:
-                body = read_mapping(self._files[path])
+                self._read[path] = read_config(self._files[path])
             except yaml.YAMLError as error:
                 raise yaml.YAMLError(f"{path}: {' '.join(str(error).split())}") from None
-            entries = body.pop("defaults") if isinstance(body.get("defaults"), list) else []
-            self._read[path] = entries, body
         return self._read[path]
 
-    def _chosen(self, group: str, package: str, at: str, by_itself: str) -> list[Any] | None:
+    def _chosen(self, group: str, package: str, at: str | None, by_itself: str) -> list[Any] | None:
         item = self._choice(group, package, at, by_itself)
         if item is None:
             return None
@@ -293,15 +310,5 @@ class _Tree:
             return []
         return item.value if isinstance(item.value, list) else [item.value]
 
-    def _choice(self, group: str, package: str, at: str, by_itself: str) -> Override | None:
-        full = package_under(package, at or by_itself)
-        keys = [f"{group}@{full}", f"{group}@{at}"]
-        if full == by_itself or not at or at.startswith("_global_"):
-            keys.append(group)
-        return next((self._choices[key] for key in keys if key in self._choices), None)
-
-
-def _below(package: str, body: dict[str, Any]) -> dict[str, Any]:
-    for part in reversed(package.split(".") if package else []):
-        body = {part: body}
-    return body
+    def _choice(self, *named: Any) -> Override | None:
+        return next((self._choices[key] for key in keys_of_choice(*named) if key in self._choices), None)

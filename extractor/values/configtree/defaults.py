@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from extractor.values import limits
-from extractor.values.configtree.places import file_of, package_under
+from extractor.values.configtree.places import file_of, folder_of, package_of_group, package_under
 
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
 _MARKS = re.compile(r"^(?:(?:override|optional)\s+)+")
@@ -24,24 +24,27 @@ class Defaults:
     """A walk over the defaults lists of a tree.
 
     Args:
-        files: Texts by path relative to the config directory.
+        text_of: Returns the text of a file, by its path relative to the config directory; None where there is none.
         entries: Returns the defaults list of a file.
-        choose: Returns which configs stand in place of those that a list names of a group, given the group, the
-            package of the file, what follows its `@` and the package that the group has by itself; None leaves them.
+        choose: Returns which configs stand in place of those that a list names of a group, given what `keys_of_choice`
+            takes; None leaves them.
+        absent: Is told what a file names that is not there: the path, the file, and how its list says it.
         forgiving: Leave out a file that its own defaults name again, in place of an error.
     """
 
     def __init__(
         self,
-        files: Mapping[str, str],
+        text_of: Callable[[str], str | None],
         entries: Callable[[str], list[Any]],
-        choose: Callable[[str, str, str, str], list[Any] | None],
+        choose: Callable[[str, str, str | None, str], list[Any] | None],
+        absent: Callable[[str, str, str], None] = lambda path, above, named: None,
         *,
         forgiving: bool = False,
     ) -> None:
-        self._files = files
+        self._text_of = text_of
         self._entries = entries
         self._choose = choose
+        self._absent = absent
         self._forgiving = forgiving
         self._chosen: dict[str, str] = {}
         self._parts = 0
@@ -62,30 +65,35 @@ class Defaults:
                 placed = True
                 yield path, package
                 continue
-            for child, where in self._children(entry, posixpath.dirname(path), package):
+            for child, where in self._children(entry, path, package):
                 if child not in above or not self._forgiving:
                     yield from self.parts(child, where, above)
         if not placed:
             yield path, package
 
-    def package_of(self, path: str, package: str, at: str = "", by_itself: str = "") -> str:
+    def package_of(self, path: str, package: str, at: str | None = None, by_itself: str = "") -> str:
         """Return where the keys of a file go: to what `@` says where it is named, to what its header says, or else to
         what its group has by itself.
         """
-        header = _PACKAGE.search(self._files.get(path, ""))
-        return package_under(package, at or (header[1] if header is not None else by_itself))
+        if at is None:
+            header = _PACKAGE.search(self._text_of(path) or "")
+            at = by_itself if header is None else header[1]
+        return package_under(package, at.replace("_group_", by_itself))
 
-    def _children(self, entry: Any, folder: str, package: str) -> Iterator[tuple[str, str]]:
-        """Yield the files that an entry of a defaults list names, and the package of each."""
+    def _children(self, entry: Any, above: str, package: str) -> Iterator[tuple[str, str]]:
+        """Yield the files that an entry of the defaults list of the file above names, and the package of each."""
+        folder = posixpath.dirname(above)
         if isinstance(entry, str):
-            name, _, at = entry.partition("@")
+            name, at = _with_package(entry)
             path = file_of(folder, name)
-            if path in self._files:
-                yield path, self.package_of(path, package, at)
+            if self._text_of(path) is None:
+                self._absent(path, above, entry)
+            else:
+                yield path, self.package_of(path, package, at, package_of_group(posixpath.dirname(name)))
         for raw, value in entry.items() if isinstance(entry, Mapping) else ():
-            group, _, at = _MARKS.sub("", str(raw)).partition("@")
-            where = file_of(folder, group).removesuffix(".yaml")
-            by_itself = group.replace("../", "").strip("/").replace("/", ".")
+            group, at = _with_package(_MARKS.sub("", str(raw)))
+            where = folder_of(folder, group)
+            by_itself = package_of_group(group)
             chosen = self._choose(where, package, at, by_itself)
             for name in chosen if chosen is not None else value if isinstance(value, list) else [value]:
                 if name is None:
@@ -93,5 +101,13 @@ class Defaults:
                 resolved = _CHOICE.sub(lambda found: self._chosen.get(found[1], ""), str(name))
                 self._chosen.setdefault(where, resolved)
                 path = file_of(where, resolved)
-                if path in self._files:
+                if self._text_of(path) is None:
+                    self._absent(path, above, f"{raw}: {resolved}")
+                else:
                     yield path, self.package_of(path, package, at, by_itself)
+
+
+def _with_package(named: str) -> tuple[str, str | None]:
+    """Return what stands before an `@`, and what behind it; None where there is none."""
+    name, sign, at = named.partition("@")
+    return name, at if sign else None

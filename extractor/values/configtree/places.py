@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import posixpath
+from typing import Any
 
 
 def file_of(folder: str, name: str) -> str:
-    """Return the path of a config below the top folder, by the folder that names it and the name that it has there."""
-    path = posixpath.normpath(posixpath.join("/", folder, name)).lstrip("/")
+    """Return the path of a config from the top folder, by the folder that names it and the name that it has there; one
+    that leads out of the top folder begins with `..`.
+    """
+    path = folder_of(folder, name)
     return path if path.endswith((".yaml", ".yml")) else f"{path}.yaml"
+
+
+def folder_of(folder: str, name: str) -> str:
+    """Return the path of a group of configs in the same way; "" for the top folder."""
+    path = posixpath.normpath(posixpath.join(folder, name)).lstrip("/")
+    return "" if path == "." else path
+
+
+def package_of_group(group: str) -> str:
+    """Return the package that a group has by itself, as a defaults list writes it: `../optim`, `/db/server`."""
+    return group.replace("../", "").strip("/").replace("/", ".")
 
 
 def package_under(package: str, at: str) -> str:
@@ -18,3 +32,24 @@ def package_under(package: str, at: str) -> str:
     if at in ("", "_here_"):
         return package
     return f"{package}.{at}" if package else at
+
+
+def below(package: str, body: Any) -> Any:
+    """Return the body of a config as it stands in the whole config: below its package."""
+    for part in reversed(package.split(".") if package else []):
+        body = {part: body}
+    return body
+
+
+def keys_of_choice(group: str, package: str, at: str | None, by_itself: str) -> list[str]:
+    """Return the keys by which a launch may choose of a group: `db@here.there`, `db@there`, `db`.
+
+    Args:
+        group: As a path from the top folder.
+        package: Of the file whose defaults list names it.
+        at: What follows its `@` there; None: it has none.
+        by_itself: The package that the group has by itself.
+    """
+    full = package_under(package, by_itself if at is None else at)
+    keys = [f"{group}@{full}", f"{group}@{at or ''}"]
+    return [*keys, group] if full == by_itself or not at or at.startswith("_global_") else keys

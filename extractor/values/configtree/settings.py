@@ -37,7 +37,7 @@ class Setting:
 
 
 class Unreadable(ValueError):
-    """A file that is no YAML, or holds no mapping."""
+    """A file that is no YAML, or holds neither a mapping nor a list."""
 
 
 def compose(files: Mapping[str, str], main: str) -> dict[str, Setting]:
@@ -89,7 +89,7 @@ def unreadable(files: Mapping[str, str]) -> tuple[str, ...]:
     found = []
     for path in sorted(files):
         try:
-            _mapping(path, files[path])
+            _top(path, files[path])
         except Unreadable:
             found.append(path)
     return tuple(found)
@@ -99,8 +99,8 @@ class _Tree:
     def __init__(self, files: Mapping[str, str], every: bool) -> None:
         self._files = files
         self._every = every
-        self._parsed: dict[str, list[tuple[yaml.ScalarNode, yaml.Node]]] = {}
-        self._walk = Defaults(files, self._entries, self._all if every else _none, forgiving=every)
+        self._parsed: dict[str, yaml.MappingNode | yaml.SequenceNode | None] = {}
+        self._walk = Defaults(files.get, self._entries, self._all if every else _none, forgiving=every)
         # Path of a file -> the packages that its keys have been given.
         self.seen: dict[str, tuple[str, ...]] = {}
 
@@ -109,7 +109,13 @@ class _Tree:
         try:
             for part, where in self._walk.parts(path, package):
                 self.seen[part] = tuple(dict.fromkeys((*self.seen.get(part, ()), where)))
-                own = [(key, value) for key, value in self._pairs(part) if not _is_defaults(key, value)]
+                node = self._node(part)
+                if isinstance(node, yaml.SequenceNode):
+                    if not where:
+                        raise Unreadable(f"{part}: no mapping")
+                    section, _, name = where.rpartition(".")
+                    yield from _flatten([(yaml.ScalarNode(node.tag, name, node.start_mark), node)], section, part)
+                own = [(key, value) for key, value in _pairs_of(node) if not _is_defaults(key, value)]
                 yield from _flatten(own, where, part)
         except TooManyParts as error:
             raise Unreadable(str(error)) from None
@@ -118,25 +124,25 @@ class _Tree:
         """Return where a file goes that no defaults list names."""
         return self._walk.package_of(path, "")
 
-    def _pairs(self, path: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+    def _node(self, path: str) -> yaml.MappingNode | yaml.SequenceNode | None:
         if path not in self._parsed:
             try:
-                self._parsed[path] = _mapping(path, self._files[path])
+                self._parsed[path] = _top(path, self._files[path])
             except Unreadable:
                 if not self._every:
                     raise
-                self._parsed[path] = []
+                self._parsed[path] = None
         return self._parsed[path]
 
     def _entries(self, path: str) -> list[Any]:
-        lists = [value for key, value in self._pairs(path) if _is_defaults(key, value)]
+        lists = [value for key, value in _pairs_of(self._node(path)) if _is_defaults(key, value)]
         return [_plain(item) for entries in lists for item in entries.value]
 
-    def _all(self, group: str, *_: str) -> list[str]:
+    def _all(self, group: str, *_: str | None) -> list[str]:
         return sorted(posixpath.basename(path) for path in self._files if posixpath.dirname(path) == group)
 
 
-def _none(*_: str) -> None:
+def _none(*_: str | None) -> None:
     """Leave what a defaults list names."""
 
 
@@ -153,20 +159,20 @@ def _plain(node: yaml.Node) -> Any:
     return None if node.tag == _NULL else str(node.value)
 
 
-def _mapping(path: str, text: str) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+def _top(path: str, text: str) -> yaml.MappingNode | yaml.SequenceNode | None:
     try:
         readers.check_yaml(text)
         node = yaml.compose(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError) as error:
         raise Unreadable(f"{path}: {error}") from None
-    if node is None:
-        return []
+    if node is None or isinstance(node, (yaml.MappingNode, yaml.SequenceNode)):
+        return node
+    raise Unreadable(f"{path}: no mapping")
+
+
+def _pairs_of(node: yaml.Node | None) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
     if not isinstance(node, yaml.MappingNode):
-        raise Unreadable(f"{path}: no mapping")
-    return _pairs_of(node)
-
-
-def _pairs_of(node: yaml.Node) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+        return []
     return [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
 
 

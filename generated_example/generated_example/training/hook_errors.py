@@ -256,9 +256,10 @@ def _check_tensor(what: str, value: Any, batch: DataProto, hook_file: str, token
         raise HookError(f"{what} is a {type(value).__name__}, not a tensor", hook_file)
     expected = tuple(batch.batch["responses"].shape)
     if tuple(value.shape) != expected:
-        raise HookError(
-            f"{what} has shape {tuple(value.shape)}, not (batch size, response length) = {expected}", hook_file
-        )
+        message = f"{what} has shape {tuple(value.shape)}, not (batch size, response length) = {expected}"
+        if tuple(value.shape) in (expected[:1], (expected[0], 1)):
+            message += ": give every token what its response has, value.view(-1, 1) * response_mask"
+        raise HookError(message, hook_file)
     if not value.is_floating_point():
         raise HookError(f"{what} has dtype {value.dtype}, not a floating-point one", hook_file)
     bad = ~torch.isfinite(value).all(dim=-1)

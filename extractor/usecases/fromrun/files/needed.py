@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import takewhile
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import first_line
@@ -59,7 +60,9 @@ def needed_part(text: str, roots: Collection[str], elsewhere: Mapping[str, str])
 
 
 def without_statements(text: str, module: Module, indices: Collection[int]) -> str:
-    """Return a module's text without some of its statements, and the comments that stand above these."""
+    """Return a module's text without some of its statements, the comments that stand above these, and the blank lines
+    that would be left of both sides.
+    """
     lines = text.split("\n")
     for index in sorted(indices, reverse=True):
         node = module.statements[index].node
@@ -67,8 +70,18 @@ def without_statements(text: str, module: Module, indices: Collection[int]) -> s
         start = first_line(node)
         while index and lines[start - 1].startswith("#"):
             start -= 1
-        del lines[start : node.end_lineno]
+        end = node.end_lineno
+        above, below = _blank(reversed(lines[:start])), _blank(lines[end:])
+        if end + below == len(lines):  # the last
+            del lines[start - above : end + max(below - 1, 0)]
+        else:
+            del lines[start : end + (below if above == start else min(above, below))]
     return "\n".join(lines)
+
+
+def _blank(lines: Iterable[str]) -> int:
+    """Return how many lines are blank before one is not."""
+    return sum(1 for _ in takewhile(lambda line: not line.strip(), lines))
 
 
 def without_unused(text: str, needed: Collection[str] = ()) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries.translation import FileScored
-from extractor.usecases.fromrun.own_config import file_of
+from extractor.usecases.fromrun.own_config import program_file
 from extractor.usecases.fromrun.reading import Run
 from extractor.usecases.fromrun.taken_over import (
     easyr1_prompts,
@@ -93,7 +93,7 @@ def take_over(
     project = update(scorers.take(project, run.program, before))
     project = update(surroundings.asking_the_engine(project, before))
     remarks += own_verl.remarks(project, tuple(copied), is_adopted=is_adopted)
-    remarks += own_verl.own_trainer(project, file_of(run.program))
+    remarks += own_verl.own_trainer(project, program_file(run.program))
     handed = managers.handed_over(project, unknown)
     given = {name: unknown[key] for key, name in handed.items()}
     project = replace(project, settings={**project.settings, **given})

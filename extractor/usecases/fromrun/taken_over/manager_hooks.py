@@ -72,6 +72,7 @@ def adapted(
     handed: Mapping[str, str] = MappingProxyType({}),
     *,
     has_its_own: bool = False,
+    has_overlong: bool = True,
 ) -> str:
     """Return the text of the hook that registers a class of before there was a registry.
 
@@ -83,13 +84,15 @@ def adapted(
         scorer: The function that scores where the config names none; "None": what the class or the project has.
         has_its_own: Whether the class itself has one, where it is given none.
         handed: What the run's program makes it with besides: expressions of `config` and `tokenizer`, by argument.
+        has_overlong: Whether that program may hand over a penalty on long responses.
     """
     lines = [f'            "{argument}": lambda: {value},\n' for argument, value in handed.items()]
     table = _HANDED.format(lines="".join(lines)) if lines else ""
     default = scorer if scorer != "None" or has_its_own else "function"
     made = {"name": name, "place": place, "cls": cls, "imports": imports, "scorer": scorer, "default": default}
     modules = ["inspect", *(["os"] if "os." in table else [])]
-    return templates.render("run_manager.py", **made, handed=table, modules=modules, register=_of(_OF_BATCHES))
+    made |= {"handed": table, "register": _of(_OF_BATCHES)}
+    return templates.render("run_manager.py", **made, modules=modules, has_overlong=has_overlong)
 
 
 def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
@@ -121,6 +124,13 @@ def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], 
                 found.update({} if value is None else {name: value})
                 others |= {name} if value is None else set()
     return found, sorted(others - found.keys())
+
+
+def hand_overlong(texts: Iterable[str], cls: str) -> bool:
+    """Tell whether programs may make a class with a penalty on long responses: not where they make it without one."""
+    calls = [node for text in texts for node in ast.walk(registered.tree_of(text)) if isinstance(node, ast.Call)]
+    given = [{item.arg for item in call.keywords} for call in calls if ast.unparse(call.func) == cls]
+    return not given or any(names & {None, "overlong_buffer_cfg"} for names in given)
 
 
 def _handed(tree: ast.Module, classes: Collection[str]) -> Iterator[tuple[str, ast.expr]]:

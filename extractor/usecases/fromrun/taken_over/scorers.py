@@ -17,7 +17,7 @@ from extractor.pipeline.source import Source
 from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.files import SCORERS, own_call
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.own_config import file_of
+from extractor.usecases.fromrun.own_config import program_file
 from extractor.usecases.fromrun.taken_over import manager_hooks, managers, own_verl, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values import readers
@@ -65,7 +65,7 @@ def take(project: Recipient, program: str, before: Mapping[str, Any]) -> Taken:
     imported = _imported(project, program, manager) if manager is not None else None
     if imported is not None:
         return _copied(imported, project)
-    for path, key in ((file_of(program), manager), (_SCORERS, function)):
+    for path, key in ((program_file(program), manager), (_SCORERS, function)):
         text = project.text(path)
         new = _sources(text) - known
         if path == _SCORERS and not new:
@@ -93,7 +93,7 @@ def _registered(project: Recipient, names: Collection[str]) -> set[str]:
 
 def _imported(project: Recipient, program: str, key: str) -> _Scoring | None:
     """Return the class of a reward manager that a program imports from a file which no release of verl has."""
-    file = file_of(program)
+    file = program_file(program)
     found = own_verl.imported_by_program(registered.tree_of(project.text(file)), module_name(file))
     for module, name in found:  # the first is what trains, and others may only validate
         path = f"{module.replace('.', '/')}.py"
@@ -196,14 +196,16 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
     if is_class:
         line = f"from {package}.{_PROGRAM.replace('/', '.')} import {found.name}"
         programs = (
-            {file_of(found.program), *manager_hooks.PROGRAMS}
+            {program_file(found.program), *manager_hooks.PROGRAMS}
             if found.program
             else {found.path, *manager_hooks.PROGRAMS}
         )
-        handed, kept = manager_hooks.handed_by_programs(map(project.text, sorted(programs)), found.name)
+        texts = [project.text(path) for path in sorted(programs)]
+        handed, kept = manager_hooks.handed_by_programs(texts, found.name)
         reads = tuple(sorted(own_call.read_of_the_whole([*handed.values(), copied.text, *copying.files.values()])))
         has_its_own = manager_hooks.HAS_ITS_OWN.search(copied.text) is not None
-        text = manager_hooks.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed, has_its_own=has_its_own)
+        has = {"has_its_own": has_its_own, "has_overlong": manager_hooks.hand_overlong(texts, found.name)}
+        text = manager_hooks.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed, **has)
         own = {f"{_PROGRAM}.py": copied.text, **manager_hooks.support(text)}
         imported_by = {target: managers.IMPORTED_BY}
     else:
