@@ -99,7 +99,7 @@ def compared(
     if not launches:
         return Compared(name, Counter(), why="bash starts no trainer")
     command, (module, arguments) = launches[0]
-    place = own_config.file_of(module)
+    place = own_config.program_file(module)
     # It may be meant to be started from its own folder, or from one between that and the root.
     above = (folder for folder in script.parents if folder.is_relative_to(root))
     folders = (Path(command.environment.get("PWD", root)), *above)

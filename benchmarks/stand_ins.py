@@ -321,6 +321,8 @@ _OF_A_BATCH = {
     "multi_modal_inputs",
     "raw_prompt",
     "raw_prompt_ids",
+    "reward_scores",
+    "tool_extra_fields",
     "tools_kwargs",
     "uid",
 }

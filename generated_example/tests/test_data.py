@@ -403,7 +403,7 @@ def test_transformers_reads_the_files_of_its_models_once() -> None:
         "from generated_example.run.first_import import import_transformers\n"
         "import_transformers(); assert functools.lru_cache is plain\n"
         "import transformers.models; from transformers.utils import import_utils\n"
-        "read = getattr(import_utils, 'create_import_structure_from_path', None)\n"  # other releases may have another way
+        "read = getattr(import_utils, 'create_import_structure_from_path', None)\n"  # as it is called today
         "known = read and read.cache_info()\n"
         "assert not known or known.maxsize is None and known.hits and known.misses == known.currsize, known\n"
     )
