@@ -41,6 +41,7 @@ from extractor.values.renames import Renames
 
 _KEY = re.compile(r"\b(?!oc\.)[A-Za-z_]\w*(?:\.\w+)+")
 _NOTHING = object()
+_MEANT = re.compile(r"([\w.]+)=")
 EQUAL, REPORTED, THE_RELEASES, GONE, SILENT = "equal", "reported", "the release's", "gone", "silent"
 
 
@@ -153,6 +154,8 @@ def judged(
     told: dict[str, list[Remark]] = {}
     for remark in made.run.remarks:
         told.setdefault(remark.key, []).append(remark)
+    # What a report says that something else is here: `n_agent=5: here it is actor_rollout_ref.rollout.n=5`.
+    meant = {name for item in made.run.remarks for name in _MEANT.findall(item.why.partition("here it is")[2])}
     counts: Counter[str] = Counter()
     silent = []
     for key, value in theirs.items():
@@ -167,7 +170,7 @@ def judged(
         mine = run.written[key]
         if any(same(value, ours[name], root) or _follow_the_same(mine, here.get(name)) for name in own):
             what = EQUAL
-        elif any(_says(remark, value, theirs, root) for remark in about):
+        elif any(_says(remark, value, theirs, root) for remark in about) or not meant.isdisjoint(own):
             what = REPORTED
         elif own and any(_other_counts(name, key, names[name], theirs, ours, root, said) for name in own):
             what = "another name's"

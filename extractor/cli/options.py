@@ -74,8 +74,8 @@ FromRun = Annotated[
     typer.Option(
         "--from-verl-run",
         metavar="FILE",
-        help="Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, the"
-        " output of Hydra, or a checkpoint of verl to go on from.",
+        help="Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, its"
+        " log, what Hydra or a tracker wrote of it, or a checkpoint of verl to go on from.",
     ),
 ]
 RunVerl = Annotated[

@@ -8,6 +8,7 @@ import random
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import yaml
 
@@ -22,6 +23,7 @@ from extractor.project import base, lock
 from extractor.project.journal import archive as journal_archive
 from extractor.usecases.adopt.segments import split
 from extractor.usecases.fromrun.bash.script import read_script
+from extractor.usecases.fromrun.recorded import editors, logs
 from extractor.values import readers
 from extractor.values.configtree import BadOverride, flatten, parse_override, resolve
 from extractor.values.configtree.compose import compose, read_mapping
@@ -145,6 +147,12 @@ TARGETS: Mapping[str, Target] = {
     ),
     "a journal": Target(journal_archive.parse, _ZIP_ERRORS, (_journal(), inputs.overlapping("a", 200), _BASE)),
     "a launch script": Target(_script, _TEXT, tuple(text.encode() for text in inputs.BASH.values())),
+    "a log": Target(lambda data: logs.read(data, bool), (), tuple(inputs.LOGS.values())),
+    "an editor's launches": Target(
+        lambda data: editors.launches(editors.parsed(readers.text_of(data)), Path(".vscode/launch.json")),
+        (ValueError, OSError),
+        tuple(inputs.LAUNCHES.values()),
+    ),
     "overrides": Target(_overrides, (BadOverride, OSError), (_OVERRIDES,)),
     "a wheel": Target(_wheel, (VextractError,), (archives.wheel(), inputs.overlapping("verl/a", 200), b"")),
     "an sdist": Target(_sdist, (VextractError,), (archives.sdist(), b"")),

@@ -92,6 +92,11 @@ _OTHER_PARTS = (
         "lowered",
         "given for all devices together: divided among them",
     ),
+    Rule(
+        r"(actor_rollout_ref\.actor|critic)\.optim\.total_training_steps",
+        "dropped",
+        "the trainer works it out, from what trainer says",
+    ),
     Rule(r"data\.tokenizer", "dropped", "no code of verl's trainer reads it: the tokenizer is the model's"),
     Rule(r"critic\.model\.tokenizer_path", "dropped", "the critic reads the policy's tokens"),
     Rule(

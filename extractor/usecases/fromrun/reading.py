@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +20,7 @@ from extractor.usecases.fromrun.launches import launches_of
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries import easyr1, trl
 from extractor.usecases.fromrun.other_libraries.translation import FileScored, ScoredBy, Translated, Written
+from extractor.usecases.fromrun.recorded import editors, logs, trackers
 from extractor.usecases.fromrun.unknowns import readable, unknowns, with_words
 from extractor.values import limits, readers
 from extractor.values.configtree import BadOverride, Override, parse_override
@@ -31,6 +34,9 @@ _PLACEHOLDER = re.compile(r"<[^<>]+>|\{\w+\}")
 _QUOTES = "'\""
 _KEY = r"\+{0,2}[A-Za-z_][\w.]*"
 _OF_HYDRA = ("config.yaml", "overrides.yaml")
+_NO_LOG = (".bash", ".ipynb", ".json", ".md", ".py", ".rst", ".sh", ".yaml", ".yml")
+# By which one of several configurations of VS Code's is chosen.
+_CONFIGURATION = "configuration"
 
 
 @dataclass(frozen=True)
@@ -117,9 +123,11 @@ def _read(
     path: Path, given: Mapping[str, str], environment: Mapping[str, str], config_dirs: Sequence[Path], places: Places
 ) -> Run:
     if path.is_dir():
-        checkpoint = of_checkpoint.find(path)
-        return _from_hydra(path, places) if checkpoint is None else _from_checkpoint(checkpoint)
+        return _from_folder(path, places)
     try:
+        logged = None if path.suffix in _NO_LOG else logs.read(readers.read_start(path), _is_whole)
+        if logged is not None and logged.config:
+            return _from_log(path, logged, places)
         text = readers.read_text(path)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file", hint="pass a launch script, overrides or a resolved config") from None
@@ -131,20 +139,34 @@ def _read(
         body = _yaml(path, text)
         job = None if _is_config(body) or trl.is_config(body) else pasted.job(body, text)
         if job is None:
-            return _from_yaml(path, body, places)
+            return _from_yaml(path, trackers.unwrapped(body), places)
         return _from_script(path, job[0], given, {**environment, **job[1]}, config_dirs, places)
+    if path.suffix == ".json":
+        return _from_json(path, text, given, environment, config_dirs, places)
+    if path.suffix in (".py", ".ipynb") and pasted.listed(text) is None:
+        return _from_python(path, text)
+    return _from_words(path, text) or _from_script(path, pasted.script(text), given, environment, config_dirs, places)
+
+
+def _from_folder(folder: Path, places: Places) -> Run:
+    checkpoint = of_checkpoint.find(folder)
+    if checkpoint is not None:
+        return _from_checkpoint(checkpoint)
+    return _from_yaml(folder, trackers.read(folder), places) if trackers.is_run(folder) else _from_hydra(folder, places)
+
+
+def _from_words(path: Path, text: str) -> Run | None:
+    """Read a list of overrides, Python's or one to a line; None where it is none."""
     listed = pasted.listed(text)
     if listed is not None and any(map(_is_override, listed)):
         return Run(str(path), _overrides([item for item in listed if _is_override(item)], str(path)))
-    if path.suffix in (".py", ".ipynb"):
-        return _from_python(path, text)
     text = pasted.script(text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     is_list = path.suffix not in (".sh", ".bash") and not pasted.starts_python(text)
     if is_list and lines and all(_is_override(line.rstrip("\\ ")) for line in lines):
         overrides = _overrides([own_config.unquoted(line.rstrip("\\ ")) for line in lines], str(path))
         return Run(str(path), overrides, hints=_hints(path, text), kept=_kept(path, text))
-    return _from_script(path, text, given, environment, config_dirs, places)
+    return None
 
 
 def _from_python(path: Path, text: str) -> Run:
@@ -167,6 +189,50 @@ def _from_python(path: Path, text: str) -> Run:
 def _from_checkpoint(place: Path) -> Run:
     found = of_checkpoint.read(place)
     return Run(str(place), found.overrides, kept=found.kept, remarks=found.remarks, is_bare=True)
+
+
+def _from_log(path: Path, logged: logs.Logged, places: Places) -> Run:
+    """Read the config that a run has printed, of which its command says what it sets."""
+    run = _from_yaml(path, logged.config, places)
+    if run.resolved is not None and logged.overrides is not None:
+        words = [word for word in logged.overrides if _is_override(word)]
+        run = replace(run, overrides=_overrides(words, str(path)), defaults=run.resolved, resolved=None, is_whole=True)
+    program = next((after for word, after in itertools.pairwise(logged.command) if word == "-m"), "")
+    several = f"{logged.configs} configs: the last, in line {logged.line}, is the one that is taken"
+    return replace(run, program=program, notes=(several,) if logged.configs > 1 else ())
+
+
+def _from_json(
+    path: Path,
+    text: str,
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    config_dirs: Sequence[Path],
+    places: Places,
+) -> Run:
+    """Read a config, what W&B notes of a command, or how VS Code launches a run."""
+    try:
+        body = editors.parsed(text)
+    except ValueError as error:
+        raise UsageError(f"{path}: no JSON: {error}", hint="correct the file") from None
+    command = trackers.command_of(body)
+    if command:
+        return _from_script(path, shlex.join(command), given, environment, config_dirs, places)
+    if command is not None:  # of a worker of Ray's, beside which the config is
+        return _read(path.resolve().parents[1], given, environment, config_dirs, places)
+    launches = editors.launches(body, path)
+    if not launches:
+        return _from_yaml(path, trackers.unwrapped(body), places)
+    asked = given.get(_CONFIGURATION)
+    found = next((item for item in launches if asked in (None, item.name)), None)
+    if found is None:
+        names = ", ".join(item.name for item in launches)
+        raise UsageError(
+            f"{path}: no configuration {asked} that trains", hint=f"--set {_CONFIGURATION}=... of: {names}"
+        )
+    run = _from_script(path, found.script, given, {**environment, **found.environment}, config_dirs, places)
+    several = f"{len(launches)} configurations: {found.name} is the one that is taken (--set {_CONFIGURATION}=NAME)"
+    return replace(run, notes=(*run.notes, several)) if len(launches) > 1 and asked is None else run
 
 
 def _from_hydra(folder: Path, at: Places) -> Run:
@@ -215,6 +281,11 @@ def _from_yaml(path: Path, config: Any, places: Places) -> Run:
 def _is_config(body: Any) -> bool:
     """Tell whether a YAML is a config of verl's trainer, in its form or EasyR1's."""
     return isinstance(body, dict) and bool({"data", "actor_rollout_ref"} & body.keys())
+
+
+def _is_whole(body: Any) -> bool:
+    """Tell whether something that a log has is the whole config of a trainer."""
+    return _is_config(body) and "trainer" in body
 
 
 def _from_script(

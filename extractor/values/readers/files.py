@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from extractor.values import limits
 
@@ -32,6 +33,26 @@ def read_bytes(path: Path, most: int = limits.MAX_FILE) -> bytes:
         NotAFile: something else lies there.
         OSError: nothing does, it cannot be read, or it is larger.
     """
+    with _opened(path) as file:
+        length = os.fstat(file.fileno()).st_size
+        # What is appended meanwhile does not get past the limit either.
+        data = file.read(most + 1) if length <= most else b""
+        if length > most or len(data) > most:
+            raise OSError(errno.EFBIG, f"larger than {size(most)}", str(path))
+        return data
+
+
+def read_start(path: Path, most: int = limits.MAX_FILE) -> bytes:
+    """Return the first bytes of a plain file, as many as there are and at most so many.
+
+    Raises:
+        NotAFile, OSError: as for `read_bytes`, however large it is.
+    """
+    with _opened(path) as file:
+        return file.read(most)
+
+
+def _opened(path: Path) -> BinaryIO:
     # A pipe that nobody writes to would block whoever opens it.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -41,12 +62,7 @@ def read_bytes(path: Path, most: int = limits.MAX_FILE) -> bytes:
     except OSError:
         os.close(descriptor)
         raise
-    with os.fdopen(descriptor, "rb") as file:
-        # What is appended meanwhile does not get past the limit either.
-        data = file.read(most + 1) if found.st_size <= most else b""
-        if found.st_size > most or len(data) > most:
-            raise OSError(errno.EFBIG, f"larger than {size(most)}", str(path))
-        return data
+    return os.fdopen(descriptor, "rb")
 
 
 def read_text(path: Path, most: int = limits.MAX_TEXT) -> str:
