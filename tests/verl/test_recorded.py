@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from pprint import pformat
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -239,3 +240,114 @@ def test_json_that_launches_nothing(tmp_path: Path, text: str, said: str) -> Non
 
 def test_overrides_may_be_a_list_in_json(tmp_path: Path) -> None:
     assert keys(read(tmp_path, "overrides.json", json.dumps(WORDS))) == STATED
+
+
+def notebook(*cells: str) -> str:
+    return json.dumps({"cells": [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]})
+
+
+SHELL = (
+    "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\\n"
+    "  data.train_files=$HOME/a.parquet trainer.total_epochs=3"
+)
+
+
+@pytest.mark.parametrize("cell", [f"!PYTHONUNBUFFERED=1 {SHELL}\n", f"%%bash\n{SHELL}\n", f"x = 1\n!{SHELL}\ny = 2\n"])
+def test_a_notebook_starts_a_run_by_a_command(tmp_path: Path, cell: str) -> None:
+    cells = ["!pip install verl\nimport torch\n", "%env MODEL=a b\n%cd here\n", cell, f"# {SHELL}"]
+    (tmp_path / "a.ipynb").write_text(notebook(*cells))
+    run = read_run(tmp_path / "a.ipynb", {}, {"HOME": "/home/me"})
+    assert {item.key: item.value for item in run.overrides} == {
+        "algorithm.adv_estimator": "grpo",
+        "data.train_files": "/home/me/a.parquet",
+        "trainer.total_epochs": 3,
+    }
+
+
+# Programs that start a run, as people write them.
+LAUNCHERS = {
+    "a list": """
+        import os, sys
+        mode = "auto"
+        if len(sys.argv) > 1:
+            mode = sys.argv[1]
+        files = [f"part_{i}.parquet" for i in range(2)]
+        command = ["python3", "-B", "-m", "verl.trainer.main_ppo", f"data.train_files={files}"]
+        command += ["trainer.total_epochs=3", f"trainer.resume_mode={mode}", "algorithm.adv_estimator=grpo"]
+        command.append("" if mode == "auto" else "a.b=1")
+        command = [word for word in command if word]
+        os.execvp(command[0], command)
+        """,
+    "options": """
+        import argparse, subprocess, sys
+
+        def command_of(args):
+            given = {"algorithm.adv_estimator": "grpo", "trainer.total_epochs": args.epochs}
+            words = [sys.executable, "-m", "verl.trainer.main_ppo", *(f"{key}={value}" for key, value in given.items())]
+            words += ["trainer.resume_mode=auto"]
+            words.append(f"data.train_files=['part_0.parquet', '{args.second}']")
+            if args.debug:
+                words.append("trainer.total_epochs=1")
+            return words
+
+        def main():
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--epochs", type=int, default=3)
+            parser.add_argument("--second", default="part_1.parquet")
+            parser.add_argument("--debug", action="store_true")
+            subprocess.run(command_of(parser.parse_args()), check=True, env={"A": "1"})
+
+        if __name__ == "__main__":
+            main()
+        """,
+    "a text": '''
+        import subprocess
+        EPOCHS = 3
+        command = f"""cd here; python3 -m verl.trainer.main_ppo \\\\
+            algorithm.adv_estimator=grpo trainer.resume_mode=auto \\\\
+            data.train_files="['part_0.parquet', 'part_1.parquet']" trainer.total_epochs={EPOCHS}"""
+        subprocess.Popen(command, shell=True).wait()
+        ''',
+    "of a service": """
+        import modal
+        app = modal.App("training")
+
+        @app.function(gpu="H100")
+        def train(*words: str):
+            import subprocess
+            command = ["python", "-m", "verl.trainer.main_ppo", "algorithm.adv_estimator=grpo"]
+            command += ["trainer.total_epochs=3", "trainer.resume_mode=auto"]
+            command.append("data.train_files=[part_0.parquet,part_1.parquet]")
+            command.extend(words)
+            subprocess.check_call(command)
+        """,
+}
+
+
+@pytest.mark.parametrize("text", LAUNCHERS.values(), ids=LAUNCHERS)
+def test_a_program_starts_a_run_by_a_command(tmp_path: Path, text: str) -> None:
+    run = read(tmp_path, "launch.py", dedent(text))
+    assert {item.key: item.value for item in run.overrides} == {
+        "algorithm.adv_estimator": "grpo",
+        "data.train_files": ["part_0.parquet", "part_1.parquet"],
+        "trainer.resume_mode": "auto",
+        "trainer.total_epochs": 3,
+    }
+
+
+def test_what_only_a_program_knows_is_a_variable_of_its_command(tmp_path: Path) -> None:
+    text = """
+        import subprocess
+        model = ask_the_user()
+        subprocess.run(["python", "-m", "verl.trainer.main_ppo", "algorithm.adv_estimator=grpo", "trainer.nnodes=1",
+                        f"actor_rollout_ref.model.path={model.path}/v{2 + 1}", f"trainer.total_epochs={epochs(7)}"])
+        """
+    run = read(tmp_path, "launch.py", dedent(text), {"model_path": "a", "epochs_7": "5"})
+    values = {item.key: item.value for item in run.overrides}
+    assert (values["actor_rollout_ref.model.path"], values["trainer.total_epochs"]) == ("a/v3", 5)
+
+
+@pytest.mark.parametrize("text", ["import subprocess\nsubprocess.run(['ls'])\n", "# verl.trainer.main_ppo\nprint(1)\n"])
+def test_a_program_that_starts_no_run(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match="starts no run by a command"):
+        read(tmp_path, "a.py", text)

@@ -236,6 +236,7 @@ def test_functions_that_read_no_message_get_text(
         *("new", package, "--package", "of_trl", "--from-verl-run", tmp_path / "theirs" / "train.py", "--offline")
     )
     assert done.code == 0, done.err
+    importlib.invalidate_caches()
     manager = importlib.import_module("of_trl.custom.trl_reward_manager").TrlRewardManager
     monkeypatch.setattr(manager, "_prompt", lambda self, data, row: "1 + 1")
     assert [item["score"] for item in scores(package, ["four", "no"], is_text=True)] == [-4.0, -2.0]

@@ -19,6 +19,8 @@ _PROMPT = re.compile(r"^[ \t]*[$>] ", re.MULTILINE)
 # none, but for those whose first line only says how they are run.
 _COMMAND = re.compile(r"^([ \t]*)[%!](?:.*\\[ \t]*\n)*.*", re.MULTILINE)
 _RUN_AS = re.compile(r"%%(?:capture|time|timeit|prun)\b.*")
+_BASH_CELL = re.compile(r"%%(?:bash|sh)\b.*\n|%%script +(?:bash|sh)\b.*\n")
+_ENV = re.compile(r"%env +(\w+) *[= ] *(.*)")
 _FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 
 
@@ -35,6 +37,11 @@ def script(text: str) -> str:
             lines[first : first + len(inside)] = inside
         text = "\n".join(lines)
     return _PROMPT.sub("", text) if re.search(r"^[ \t]*\$ \S", text, re.MULTILINE) else text
+
+
+def launches(text: str) -> bool:
+    """Tell whether a text names what launches a run."""
+    return _LAUNCH.search(text) is not None
 
 
 def starts_python(text: str) -> bool:
@@ -87,17 +94,46 @@ def notebook(text: str) -> str:
     Raises:
         ValueError: it is no notebook.
     """
+    lines: list[str] = []
+    for cell in _cells(text):
+        code = _RUN_AS.sub("", cell, count=1)
+        if not code.startswith("%%"):
+            lines += _COMMAND.sub(r"\1pass", code).splitlines()
+    return "\n".join(lines) + "\n"
+
+
+def commands_of(text: str) -> str:
+    """Return the commands for a shell in a Jupyter notebook: `!` and what follows, and cells of `%%bash`.
+
+    What `%env` and `%cd` say is said to the shell.
+
+    Raises:
+        ValueError: it is no notebook.
+    """
+    lines: list[str] = []
+    for cell in _cells(text):
+        whole = _BASH_CELL.match(cell)
+        if whole is not None:
+            lines.append(cell[whole.end() :])
+            continue
+        for found in _COMMAND.finditer(cell):
+            command = found[0].strip()
+            if command.startswith("!"):
+                lines.append(command.lstrip("!"))
+            elif setting := _ENV.fullmatch(command):
+                lines.append(f"export {setting[1]}={shlex.quote(setting[2])}")
+            elif command.startswith("%cd "):
+                lines.append(f"cd {shlex.quote(command[4:].strip())}")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(text: str) -> Iterator[str]:
+    """Yield the code of a notebook's cells."""
     body = readers.parse_json(text)
     cells = body.get("cells") if isinstance(body, dict) else None
     if not isinstance(cells, list):
         raise ValueError("it has no cells")
-    lines: list[str] = []
     for cell in cells:
-        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
-            continue
-        source = cell.get("source", "")
-        code = "".join(map(str, source)) if isinstance(source, list) else str(source)
-        code = _RUN_AS.sub("", code.lstrip(), count=1)
-        if not code.startswith("%%"):
-            lines += _COMMAND.sub(r"\1pass", code).splitlines()
-    return "\n".join(lines) + "\n"
+        if isinstance(cell, dict) and cell.get("cell_type") == "code":
+            source = cell.get("source", "")
+            yield ("".join(map(str, source)) if isinstance(source, list) else str(source)).lstrip()

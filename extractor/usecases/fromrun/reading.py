@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun import checkout, of_checkpoint, own_config, pasted, prime, programs
+from extractor.usecases.fromrun import checkout, of_checkpoint, own_config, pasted, prime, programs, python_launchers
 from extractor.usecases.fromrun.bash import too_much
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.launches import launches_of
@@ -144,7 +144,10 @@ def _read(
     if path.suffix == ".json":
         return _from_json(path, text, given, environment, config_dirs, places)
     if path.suffix in (".py", ".ipynb") and pasted.listed(text) is None:
-        return _from_python(path, text)
+        read = _from_python(path, text)
+        if isinstance(read, Run):
+            return read
+        return _from_script(path, read, given, environment, config_dirs, places)
     return _from_words(path, text) or _from_script(path, pasted.script(text), given, environment, config_dirs, places)
 
 
@@ -169,9 +172,14 @@ def _from_words(path: Path, text: str) -> Run | None:
     return None
 
 
-def _from_python(path: Path, text: str) -> Run:
+def _from_python(path: Path, text: str) -> Run | str:
+    """Read a training script of TRL's; or return the command by which another program starts a run."""
     try:
-        found = trl.of_python(pasted.notebook(text) if path.suffix == ".ipynb" else text, path)
+        if path.suffix == ".ipynb" and pasted.launches(commands := pasted.commands_of(text)):
+            return commands
+        code = pasted.notebook(text) if path.suffix == ".ipynb" else text
+        found = trl.of_python(code, path)
+        command = python_launchers.script_of(code, path) if found is None else None
     except ValueError as error:
         raise UsageError(f"{path}: no notebook: {error}", hint="pass a notebook, or a script of it") from None
     except SyntaxError as error:
@@ -179,9 +187,12 @@ def _from_python(path: Path, text: str) -> Run:
         hint = "run vextract with Python 3.12 or later" if newer else "pass a launch script, or one of TRL's"
         place = str(path) if error.lineno is None else f"{path}:{error.lineno}"
         raise UsageError(f"{place}: no Python: {error.msg}", hint=hint) from None
+    if command is not None:
+        return command
     if found is None:
         raise UsageError(
-            f"{path}: it makes no GRPOConfig or RLOOConfig of TRL", hint="pass the script that starts the training"
+            f"{path}: it makes no GRPOConfig or RLOOConfig of TRL, and starts no run by a command",
+            hint="pass the script that starts the training",
         )
     return _translated(path, found)
 

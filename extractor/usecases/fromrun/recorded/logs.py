@@ -1,7 +1,8 @@
 """The config that a run has printed into its log, and the command that bash has.
 
 verl prints its config before it trains (`verl/trainer/main_ppo.py`: the whole, resolved, by `pprint`), EasyR1 prints it
-as JSON. Ray puts colours and the name of the process before each line, and lines of others between those of a config.
+as JSON. Ray puts colours and the name of the process before each line, and lines of others, and warnings of the same
+process, between those of a config.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ _SETTING = re.compile(r"(?:^|\s)['\"]?\+{0,2}(?:actor_rollout_ref|algorithm|crit
 _FEWEST = 3
 # What every config of a trainer has.
 _SECTION = "trainer"
+_TEXT = re.compile(r"""'(?:\\.|[^'\\])*(?:'|\Z)|"(?:\\.|[^"\\])*(?:"|\Z)""")
+# Another line of a config. Whatever else the process says, its warnings for one, may stand between them.
+_CONTINUES = re.compile(r" +(?:['\"(\[{)\]}]|-?[.\d]|(?:-?inf|-?nan|None|True|False|null|true|false)\b)|\}$")
 # How long a process' name may be, and how many lines are gone through in search of the ends of configs.
 _LONGEST_NAME = 200
 _MOST_LINES = 2_000_000
@@ -81,19 +85,25 @@ def _configs(lines: list[str]) -> Iterator[tuple[int, Any]]:
         first = line[len(name) :]
         if not _BEGINS.match(first):
             continue
-        own = []
+        own, depth = [first], _depth(first)
         for at in range(index + 1, min(index + 1 + left, len(lines))):
-            item, left = lines[at], left - 1
-            if item.startswith(name):
-                if not item.startswith(" ", len(name)):
-                    break
-                own.append(item[len(name) :])
-        text = "\n".join([first, *own])
-        if _SECTION not in text:
-            continue
-        config = _json(f"{text}\n}}") if first == "{" else _python(text)
+            if depth <= 0:
+                break
+            left -= 1
+            text = lines[at][len(name) :] if lines[at].startswith(name) else ""
+            if _CONTINUES.match(text):
+                own.append(text)
+                depth += _depth(text)
+        text = "\n".join(own)
+        config = (_json(text) if first == "{" else _python(text)) if depth == 0 and _SECTION in text else None
         if config is not None:
             yield index, config
+
+
+def _depth(line: str) -> int:
+    """Return how many more brackets a line opens than it closes; texts end in the line that they begin in."""
+    code = _TEXT.sub("", line)
+    return sum(map(code.count, "{[(")) - sum(map(code.count, ")]}"))
 
 
 def _python(text: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 
 from extractor.usecases.fromrun.other_libraries.script import library
 from extractor.usecases.fromrun.other_libraries.script.run import Run
+from extractor.usecases.fromrun.other_libraries.script.states import plain_of
 from extractor.usecases.fromrun.other_libraries.script.values import (
     LONGEST,
     Anything,
@@ -27,6 +29,7 @@ from extractor.usecases.fromrun.other_libraries.script.values import (
     Scope,
     Unsaid,
 )
+from extractor.values import readers
 
 _OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -51,6 +54,8 @@ _COMPARES: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 _NUMBERS = (int, float)
 # How large a number may get, and over how many items a comprehension goes.
 _MOST_BITS, _MOST_ITEMS = 1_000, 1_000
+# How a text with values in it begins.
+_TEXTS = ("f'", 'f"')
 
 
 class Unknown(Exception):
@@ -93,7 +98,7 @@ def is_true(value: Any, run: Run) -> bool | None:
     if isinstance(value, Unsaid):
         return False
     if isinstance(value, (Computed, Opened)):
-        return None
+        return True if value.startswith(_TEXTS) and _is_some_text(value) else None
     if isinstance(value, Outside) and value.name.endswith("TYPE_CHECKING"):
         return False
     found = run.state.of(value)
@@ -242,16 +247,38 @@ def _first(node: ast.BoolOp, scope: Scope, run: Run) -> Any:
     return value
 
 
+def _is_some_text(value: str) -> bool:
+    """Tell whether an expression is a text that has something in it, whatever only the script knows."""
+    node = readers.expression(value)
+    parts = node.values if isinstance(node, ast.JoinedStr) else ()
+    return any(isinstance(part, ast.Constant) and part.value for part in parts)
+
+
 def _text(node: ast.JoinedStr, scope: Scope, run: Run) -> str:
-    found = []
-    for part in node.values:
-        if isinstance(part, ast.FormattedValue):
-            value = known(part.value, scope, run)
+    """Return a text with values in it; one with what only the script knows is shown with what else is known."""
+    found = [item for part in node.values for item in _parts_of_text(part, scope, run)]
+    if all(isinstance(part, ast.Constant) for part in found):
+        return "".join(str(ast.literal_eval(part)) for part in found)
+    try:
+        return Computed(ast.unparse(ast.JoinedStr(found)))
+    except ValueError:  # quotes that this Python cannot write in one another
+        raise Unknown from None
+
+
+def _parts_of_text(part: ast.expr, scope: Scope, run: Run) -> list[ast.expr]:
+    if not isinstance(part, ast.FormattedValue):
+        return [part]
+    value = value_of(part.value, scope, run)
+    if isinstance(run.state.of(value), (Items, Listed)):
+        value = plain_of(value, run.state)
+    there = readers.expression(value) if isinstance(value, Computed) else None
+    if not isinstance(value, Computed):
+        with contextlib.suppress(Unknown, ValueError):
             how = "" if part.format_spec is None else known(part.format_spec, scope, run)
-            found.append(library.formatted(value, how, part.conversion))
-        else:
-            found.append(str(ast.literal_eval(part)))
-    return "".join(found)
+            return [ast.Constant(library.formatted(value, how, part.conversion))]
+    if isinstance(there, ast.JoinedStr) and part.format_spec is None and part.conversion == -1:
+        return there.values
+    return [ast.FormattedValue(there or part.value, part.conversion, part.format_spec)]
 
 
 def _item(node: ast.Subscript, scope: Scope, run: Run) -> Any:

@@ -1,0 +1,81 @@
+"""Programs in Python that start a run by a command: `subprocess.run([...])`, `os.system(...)`, `os.execvp(...)`.
+
+They are followed as training scripts are, and never run. What only they know becomes a variable of the command, which
+`--set` gives.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from extractor.usecases.fromrun import pasted
+from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.other_libraries.script.follower import Follower
+from extractor.usecases.fromrun.other_libraries.script.states import Event, State, plain_of
+from extractor.usecases.fromrun.other_libraries.script.values import Computed, Listed
+from extractor.values import readers
+
+# What starts a command, by the last part of its name.
+_STARTS = (
+    *("run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput", "system", "popen"),
+    *("execv", "execve", "execvp", "execvpe", "create_subprocess_exec", "create_subprocess_shell"),
+)
+_LONGEST_NAME = 60
+
+
+def script_of(text: str, path: Path) -> str | None:
+    """Return the command that a program starts a run by, as bash writes it; None where it starts none.
+
+    Args:
+        text: Of the program.
+        path: Of the program.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+    if not pasted.launches(text):
+        return None
+    places = Places.of(path, None) if path.is_file() else None
+    for everywhere in (False, True):
+        run = Follower(readers.python(text), path, {}, places, _STARTS, (_STARTS,), (), everywhere)
+        run.follow()
+        for event in run.events:
+            found = next(filter(pasted.launches, _commands(event)), None)
+            if found is not None:
+                return found
+    return None
+
+
+def _commands(event: Event) -> Iterator[str]:
+    """Yield what may be the command that a call starts: a text, or the list of its words."""
+    state = event.state
+    for value in [*event.made.given[:2], *filter(None, [event.made.named.items.get("args")])]:
+        listed = state.of(value)
+        if isinstance(listed, Listed):
+            yield " ".join(_word(item, state, quoted=True) for item in listed.items)
+        else:
+            yield _word(value, state, quoted=False)
+
+
+def _word(value: Any, state: State, *, quoted: bool) -> str:
+    """Return a value as a word of bash, or as the text of a command."""
+    plain = plain_of(value, state)
+    if not isinstance(plain, Computed):
+        return shlex.quote(str(plain)) if quoted else str(plain)
+    node = readers.expression(plain)
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return "".join(_part(part, plain, quoted=quoted) for part in parts)
+
+
+def _part(node: ast.expr | None, text: str, *, quoted: bool) -> str:
+    if isinstance(node, ast.Constant):
+        return shlex.quote(str(node.value)) if quoted else str(node.value)
+    said = ast.unparse(node.value if isinstance(node, ast.FormattedValue) else node) if node is not None else text
+    name = re.sub(r"\W+", "_", said).strip("_")[:_LONGEST_NAME]
+    name = name if name and not name[0].isdigit() else f"_{name}"
+    return f'"${{{name}}}"' if quoted else f"${{{name}}}"
