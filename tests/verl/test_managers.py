@@ -735,6 +735,47 @@ def test_a_run_that_has_no_steps_takes_one_unless_it_only_validates(only_validat
     assert [item.what for item in remarks] == ["changed"]
 
 
+LOOP = """
+from verl.experimental.reward.reward_loop import register
+
+
+@register("mine")
+class MineLoop:
+    async def run_single(self, data):
+        return {"reward_score": 1.0}
+"""
+BATCHES = """
+from verl.workers.reward_manager import register
+
+
+@register("mine")
+class MineOfBatches:
+    def __init__(self, tokenizer, num_examine, **given):
+        pass
+
+    def __call__(self, data, return_dict=False):
+        return [7.0 for item in data]
+"""
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("has_both", [True, False])
+def test_a_project_that_scores_batches_takes_no_class_that_scores_responses(
+    tmp_path: Path, imports: Path, has_both: bool
+) -> None:
+    """Forks of 0.7.0 have both under one name; a project of that release, which `adopt` makes, has one kind."""
+    files = {"src/verl/experimental/reward/reward_loop/mine.py": LOOP}
+    files |= {f"src/verl/experimental/{name}__init__.py": "" for name in ("", "reward/", "reward/reward_loop/")}
+    files["src/verl/workers/reward_manager/mine.py"] = BATCHES if has_both else ""
+    files["src/verl/trainer/main_ppo.py"] = ""
+    tree, said = take(chosen_by_name(tmp_path, **files))
+    if has_both:
+        assert registered(tree, imports)(tokenizer=None, num_examine=0)([1, 3]) == [7.0, 7.0]
+    else:
+        assert [line.partition(":")[0] for line in said] == ["to do"]
+        assert "scores one response at a time" in said[0]
+
+
 @pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize(
     ("made", "is_given"),

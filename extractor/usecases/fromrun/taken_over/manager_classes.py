@@ -16,7 +16,12 @@ from extractor.values.modules import absolute
 
 @dataclass(frozen=True)
 class Manager:
-    """A class, the file that it is known by, and how that is imported from which folder; scorer: module and name."""
+    """A class, the file that it is known by, and how that is imported from which folder.
+
+    Attributes:
+        scorer: Module and name of the function that its program scores by.
+        scores_each: Whether it scores one response at a time (`run_single`), as those of verl's reward loop do.
+    """
 
     cls: str
     module: str
@@ -24,6 +29,7 @@ class Manager:
     folder: Path | None
     is_registered: bool
     scorer: tuple[str, str] | None = None
+    scores_each: bool = False
 
 
 def known_as(name: str, places: Places, source: Source) -> Iterator[Manager]:
@@ -36,7 +42,8 @@ def known_as(name: str, places: Places, source: Source) -> Iterator[Manager]:
             classes = registered.registered_by(text, decorated)
             if classes:
                 module, base = _module(place, folder)
-                yield Manager(classes[0], module, place, base, is_registered=True)
+                each = "def run_single(" in text and "def __call__(" not in text
+                yield Manager(classes[0], module, place, base, is_registered=True, scores_each=each)
     for place, text, folder in texts:
         if "main" in Path(place).name and compared.search(text):
             chosen = _chosen(registered.tree_of(text), name)

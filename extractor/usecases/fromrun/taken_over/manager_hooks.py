@@ -165,8 +165,12 @@ def _said(value: ast.expr | None) -> str | None:
 def _register(cls: str, copying: Copying, project: Recipient) -> str:
     """Return the lines that import what a copied class is registered by."""
     text = next((text for text in copying.files.values() if f"class {cls}" in text), "")
-    scores_each = "def run_single(" in text and project.has(f"vendored/{_OF_RESPONSES[0].replace('.', '/')}")
-    return _of(_OF_RESPONSES if scores_each else _OF_BATCHES)
+    return _of(_OF_RESPONSES if "def run_single(" in text and scores_each(project) else _OF_BATCHES)
+
+
+def scores_each(project: Recipient) -> bool:
+    """Tell whether a project has managers that score one response at a time."""
+    return project.has(f"vendored/{_OF_RESPONSES[0].replace('.', '/')}")
 
 
 def _of(registry: tuple[str, str]) -> str:

@@ -11,7 +11,13 @@ from extractor.usecases.fromrun.files import own_call
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import own_verl, registered
 from extractor.usecases.fromrun.taken_over.manager_classes import known_as
-from extractor.usecases.fromrun.taken_over.manager_hooks import PROGRAMS, handed_by_programs, hook_of, support
+from extractor.usecases.fromrun.taken_over.manager_hooks import (
+    PROGRAMS,
+    handed_by_programs,
+    hook_of,
+    scores_each,
+    support,
+)
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken, copied_remarks
 from extractor.values.errors import UsageError
 
@@ -56,6 +62,10 @@ def take(project: Recipient) -> Taken:
         classes = (found for found in classes if own_verl.is_own(project, found.place))
     refused: list[Remark] = []
     for found in islice(classes, _MOST):
+        if found.scores_each and not scores_each(project):
+            why = f"{found.place} scores one response at a time, which projects of verl {project.release} do not"
+            refused.append(Remark(key, name, "to do", why))
+            continue
         copying = project.copying(() if found.folder is None else (found.folder,))
         try:
             copied = copying.copy(f"from {found.module} import {found.cls}\n", [found.cls])
