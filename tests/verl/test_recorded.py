@@ -29,12 +29,14 @@ CONFIG: dict[str, Any] = {
 WORDS = ["algorithm.adv_estimator=grpo", "data.train_files=[a.parquet, b.parquet]", "+trainer.n_gpus_per_node=8"]
 COMMAND = f"+ python3 -m verl.trainer.main_ppo {WORDS[0]} '{WORDS[1]}' {WORDS[2]}\n"
 PROCESS, ANOTHER = "\x1b[36m(TaskRunner pid=75125)\x1b[0m ", "\x1b[33m(raylet, ip=10.0.0.1)\x1b[0m "
+WARNING = ["/usr/lib/vllm/connections.py:8: RuntimeWarning: Failed to read commit hash:", "  from vllm import a"]
 FAILED = f"Error executing job with overrides: {WORDS}\nTraceback (most recent call last):\n"
 
 
 def by_ray(text: str) -> str:
     """Return a text as Ray shows what a process prints: with its name, and lines of others in between."""
     lines = [f"{PROCESS}{line}" for line in text.splitlines()]
+    lines[4:4] = [f"{PROCESS}{line}" for line in WARNING]
     lines.insert(2, f"{ANOTHER}some objects were spilled to disk")
     return "\n".join(lines) + "\n"
 
