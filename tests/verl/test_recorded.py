@@ -149,7 +149,7 @@ def test_of_several_runs_of_wandb_one_is_named(tmp_path: Path) -> None:
     assert read_run(tmp_path / "wandb", {}, {}).resolved == CONFIG
     shutil.rmtree(tmp_path / "wandb/run-1/files")
     (tmp_path / "wandb/run-2/files/config.yaml").write_text("a: [1\n")
-    with pytest.raises(UsageError, match=r"config\.yaml: cannot be read"):
+    with pytest.raises(UsageError, match=r"run-2: its config cannot be read"):
         read_run(tmp_path / "wandb", {}, {})
 
 

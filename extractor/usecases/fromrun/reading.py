@@ -155,7 +155,9 @@ def _from_folder(folder: Path, places: Places) -> Run:
     checkpoint = of_checkpoint.find(folder)
     if checkpoint is not None:
         return _from_checkpoint(checkpoint)
-    return _from_yaml(folder, trackers.read(folder), places) if trackers.is_run(folder) else _from_hydra(folder, places)
+    if not (folder / ".hydra").is_dir() and trackers.is_run(folder):
+        return _from_yaml(folder, trackers.read(folder), places)
+    return _from_hydra(folder, places)
 
 
 def _from_words(path: Path, text: str) -> Run | None:

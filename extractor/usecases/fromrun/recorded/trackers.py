@@ -23,8 +23,7 @@ _ITS_OWN = "_wandb"
 _MODEL = "_name_or_path"
 _OF_A_VALUE = frozenset({"desc", "sort", "value"})
 _LATEST, _RUNS = "latest-run", ("run-*", "offline-run-*")
-_FILES = ("files/config.yaml", "config.yaml")
-_LOGS = ("logs/debug.log", "debug.log")
+_FILES, _CONFIG, _LOG = "files", "config.yaml", "logs/debug.log"
 _SAID = "config: {"
 _PARAMS = "params"
 # The programs of Ray's workers, in which verl's trainer runs: their arguments are Ray's.
@@ -48,25 +47,34 @@ def unwrapped(body: Any) -> Any:
 
 def is_run(folder: Path) -> bool:
     """Tell whether a directory is what a tracker has made for a run, or for runs."""
-    return _run_of(folder) is not None or any(True for _ in _runs_in(folder))
+    return _has_config(folder) or any(map(_has_config, _runs_in(folder)))
 
 
 def read(folder: Path) -> Any:
     """Return the config of the run that a directory is of.
 
     Raises:
-        UsageError: it is of several runs, or has no config in it.
+        UsageError: it is of several runs, or its config cannot be read.
     """
-    found = _run_of(folder)
-    if found is not None:
-        return found
-    runs = [run for run in _runs_in(folder) if _run_of(run) is not None]
+    run = folder if _has_config(folder) else _only_run_in(folder)
+    try:
+        config = _config_of(run)
+    except (OSError, yaml.YAMLError) as error:
+        why = " ".join(str(error).split())
+        raise UsageError(f"{run}: its config cannot be read: {why}", hint="correct the file") from None
+    if config is None:
+        raise UsageError(f"{run}: no config in it", hint="pass the run's script, or its log")
+    return config
+
+
+def _only_run_in(folder: Path) -> Path:
+    runs = [run for run in _runs_in(folder) if _has_config(run)]
     latest = (folder / _LATEST).resolve()
-    run = runs[0] if len(runs) == 1 else next((item for item in runs if item.resolve() == latest), None)
-    if run is None:
-        what = f"the runs {', '.join(item.name for item in runs)}" if runs else "runs, and no config"
-        raise UsageError(f"{folder}: {what}", hint="pass the directory of the run")
-    return _run_of(run)
+    found = runs[0] if len(runs) == 1 else next((run for run in runs if run.resolve() == latest), None)
+    if found is None:
+        names = ", ".join(run.name for run in runs)
+        raise UsageError(f"{folder}: the runs {names}", hint="pass the directory of the run")
+    return found
 
 
 def command_of(body: Any) -> list[str] | None:
@@ -87,23 +95,24 @@ def _runs_in(folder: Path) -> Iterator[Path]:
         yield from (run for run in sorted(folder.glob(pattern)) if run.is_dir())
 
 
-def _run_of(folder: Path) -> Any:
-    """Return the config in a run's directory; None where there is none."""
-    file = next((folder / name for name in _FILES if (folder / name).is_file()), None)
-    if file is not None:
-        try:
-            body = read_yaml(readers.read_text(file), last_counts=True)
-        except (OSError, yaml.YAMLError) as error:
-            raise UsageError(
-                f"{file}: cannot be read: {' '.join(str(error).split())}", hint="correct the file"
-            ) from None
-        config = unwrapped(body)
-        return None if config is body else config
-    log = next((folder / name for name in _LOGS if (folder / name).is_file()), None)
-    if log is not None:
-        return _logged(readers.read_start(log).decode("utf-8", "replace"))
-    params = folder / _PARAMS
-    return _of_params(params) if params.is_dir() and (folder / "meta.yaml").is_file() else None
+def _has_config(run: Path) -> bool:
+    if (run / _CONFIG).is_file():
+        return run.name == _FILES
+    return any((run / name).is_file() for name in (f"{_FILES}/{_CONFIG}", _LOG)) or _has_params(run)
+
+
+def _has_params(run: Path) -> bool:
+    return (run / _PARAMS).is_dir() and (run / "meta.yaml").is_file()
+
+
+def _config_of(run: Path) -> Any:
+    """Return the config in a run's directory; None where its log has none."""
+    file = run / _CONFIG if run.name == _FILES else run / _FILES / _CONFIG
+    if file.is_file():
+        return unwrapped(read_yaml(readers.read_text(file), last_counts=True))
+    if _has_params(run):
+        return _of_params(run / _PARAMS)
+    return _logged(readers.read_start(run / _LOG).decode("utf-8", "replace"))
 
 
 def _logged(text: str) -> Any:
