@@ -65,6 +65,13 @@ def test_a_log_has_the_config_and_the_command(tmp_path: Path, name: str) -> None
     assert run.notes == ()
 
 
+@pytest.mark.parametrize("name", ["0: ", "config = "])
+def test_a_log_may_name_processes_in_another_way(tmp_path: Path, name: str) -> None:
+    text = "\n".join(f"{name}{line}" for line in pformat(CONFIG).splitlines())
+    text = text if name == "0: " else f"{name}{CONFIG}"
+    assert read(tmp_path, "a.log", f"step: {{'a': 1}}\n{text}\n").resolved == CONFIG
+
+
 def test_what_a_log_sets_is_also_in_the_error_that_hydra_prints(tmp_path: Path) -> None:
     run = read(tmp_path, "a.log", f"{pformat(CONFIG)}\n{FAILED}")
     assert (keys(run), run.defaults) == (STATED, CONFIG)

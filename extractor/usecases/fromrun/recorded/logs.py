@@ -18,9 +18,8 @@ from typing import Any
 from extractor.values import readers
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# Ray's name of a process: `(TaskRunner pid=75125) `, `(main_task pid=75125, ip=10.0.0.1) `.
-_PROCESS = re.compile(r"\([^()]*\bpid=\d+[^()]*\) ?")
-# Where a config begins: as Python, with a key; as JSON, with a line of its own.
+# Where a config begins: as Python, with a key; as JSON, at the end of a line. Before it stands what Ray or Slurm puts
+# before each line of a process: `(TaskRunner pid=75125) `, `(main_task pid=75125, ip=10.0.0.1) `, `0: `.
 _BEGINS = re.compile(r"\{'|\{$")
 _ECHO = re.compile(r"\++ (?P<command>.*)")
 _SETTING = re.compile(r"(?:^|\s)['\"]?\+{0,2}(?:actor_rollout_ref|algorithm|critic|data|trainer)\.\w")
@@ -80,11 +79,10 @@ def _configs(lines: list[str]) -> Iterator[tuple[int, Any]]:
     """Yield each mapping that is printed over lines of one process, and the index of its first."""
     left = _MOST_LINES
     for index, line in enumerate(lines):
-        process = _PROCESS.match(line[:_LONGEST_NAME])
-        name = process[0] if process else ""
-        first = line[len(name) :]
-        if not _BEGINS.match(first):
+        begins = _BEGINS.search(line[:_LONGEST_NAME])
+        if begins is None:
             continue
+        name, first = line[: begins.start()], line[begins.start() :]
         own, depth = [first], _depth(first)
         for at in range(index + 1, min(index + 1 + left, len(lines))):
             if depth <= 0:
