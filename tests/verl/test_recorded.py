@@ -65,6 +65,15 @@ def test_a_log_has_the_config_and_the_command(tmp_path: Path, name: str) -> None
     assert run.notes == ()
 
 
+def test_a_log_of_another_program_says_so(tmp_path: Path) -> None:
+    command = COMMAND.replace("-m verl.trainer.main_ppo", "recipe/own/main_own.py")
+    run = read(tmp_path, "a.log", f"{command}{by_ray(pformat(CONFIG))}")
+    assert (keys(run), run.program) == (STATED, "recipe/own/main_own.py")
+    assert [note.partition(":")[2] for note in run.notes] == [
+        " recipe/own/main_own.py is another trainer than main_ppo: what only it does is not carried over"
+    ]
+
+
 @pytest.mark.parametrize("name", ["0: ", "config = "])
 def test_a_log_may_name_processes_in_another_way(tmp_path: Path, name: str) -> None:
     text = "\n".join(f"{name}{line}" for line in pformat(CONFIG).splitlines())

@@ -104,7 +104,7 @@ def read_run(
     """Read a run.
 
     Args:
-        path: A bash script, a file of overrides, or a YAML file.
+        path: A bash script, a config, a program, or what a run has left behind: a file or a directory.
         given: Variables set by the user (`--set VAR=VALUE`).
         environment: Variables that a script may count on, such as HOME.
         config_dirs: Where to look for configs that the run names.
@@ -211,8 +211,17 @@ def _from_log(path: Path, logged: logs.Logged, places: Places) -> Run:
         words = [word for word in logged.overrides if _is_override(word)]
         run = replace(run, overrides=_overrides(words, str(path)), defaults=run.resolved, resolved=None, is_whole=True)
     program = next((after for word, after in itertools.pairwise(logged.command) if word == "-m"), "")
-    several = f"{logged.configs} configs: the last, in line {logged.line}, is the one that is taken"
-    return replace(run, program=program, notes=(several,) if logged.configs > 1 else ())
+    program = program or next((word for word in logged.command if word.endswith(".py")), "")
+    notes = _on_the_trainer(program, logged.line) if program else []
+    if logged.configs > 1:
+        notes.append(f"{logged.configs} configs: the last, in line {logged.line}, is the one that is taken")
+    return replace(run, program=program, notes=tuple(notes))
+
+
+def _on_the_trainer(module: str, line: int) -> list[str]:
+    if "main_ppo" in module or prime.is_launch(module):
+        return []
+    return [f"line {line}: {module} is another trainer than main_ppo: what only it does is not carried over"]
 
 
 def _from_json(
@@ -328,11 +337,7 @@ def _from_script(
             f"{path}:{command.line}: {module} is no trainer of verl's: it takes settings of {' and '.join(foreign)}",
             hint="pass a run of verl, of a fork of it, of EasyR1 or of TRL",
         )
-    if "main_ppo" not in module and not prime.is_launch(module):
-        notes.append(
-            f"line {command.line}: {module} is another trainer than main_ppo: what only it does is not carried over"
-        )
-    notes += config.notes
+    notes += [*_on_the_trainer(module, command.line), *config.notes]
     overrides = _overrides([word for word in config.words if _is_override(word)], f"{path}:{command.line}")
     odd = [word for word in config.words if _is_override(word) and _is_odd(with_words(word)[0])]
     notes += [f"{readable(word)}: Hydra would refuse it, and its text is taken" for word in odd]
