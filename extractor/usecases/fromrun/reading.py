@@ -132,7 +132,8 @@ def _read(
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file", hint="pass a launch script, overrides or a resolved config") from None
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}", hint="pass a text file, or a log that has the config") from None
+        hint = "pass a text file, or a log that has the run's config"
+        raise UsageError(f"{path}: cannot be read: {error.strerror}", hint=hint) from None
     if not text.strip():
         raise UsageError(f"{path}: empty", hint="pass a launch script, overrides or a resolved config")
     if path.suffix in (".yaml", ".yml"):
