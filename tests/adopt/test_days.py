@@ -207,3 +207,17 @@ def test_settings_of_the_forks_own_come_with_the_code_that_reads_them(run: Any, 
     assert report["run"]["settings"]["algorithm.mine_9"] == str(fork.top / "prompts/other.txt")
     assert "mine_2: 0.5" in (with_run / "config/recipe/verl_run.yaml").read_text()
     assert "mine_7" in (with_run / "config/unknown.yaml").read_text(), "which no code reads"
+
+
+def test_what_a_module_exports_is_the_projects_own(run: Any, tmp_path: Path) -> None:
+    """The names of classes that stay behind would have no place in a list, and conflict with what a release lists."""
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    managers = "workers/reward_manager/__init__.py"
+    text = fork.read(managers)
+    assert '__all__ = [\n    "' in text
+    fork.write(managers, text.replace('__all__ = [\n    "', '__all__ = [\n    "MineRewardManager",\n    "'))
+    report = report_of(run, fork, tmp_path / "toy")
+    assert edits(report)[f"verl/{managers}:__all__"] == "orphaned"
+    assert "MineRewardManager" not in (tmp_path / f"toy/toy/vendored/{managers}").read_text()
+    (lost,) = [item for item in report["edits"] if item["symbol"] == "__all__"]
+    assert lost["why"] == "the project's file lists what it has itself"

@@ -17,6 +17,7 @@ from extractor.values.reachable import reachable
 
 DROPPED = "the project does not have this symbol: nothing that was vendored uses it"
 UNUSED = "no code that came along names it"
+EXPORTS, LISTED = "__all__", "the project's file lists what it has itself"
 CONFLICT = "it contradicts what vextract changed at the same place; the project has vextract's version"
 
 
@@ -72,6 +73,8 @@ def reason(carried: Carried, sides: Sides, difference: Difference) -> str | None
         return None
     if unit in carried.why:
         return carried.why[unit]
+    if difference.key == EXPORTS:
+        return LISTED
     if difference.what == "removed":
         return "your fork removed it, and the project's other code may need it"
     if difference.what == "added":
@@ -88,7 +91,7 @@ def _roots(target: TargetProject) -> list[Unit]:
     found = []
     for _, sides in sorted(target.sides.items()):
         for item in sides.found.symbols:
-            if item.new is None:
+            if item.new is None or item.key == EXPORTS:
                 continue
             if item.is_upstreams:  # what the release lacks can be chosen by its name, whoever wrote it
                 wanted = item.old is None and _registers(sides, item.new)
