@@ -62,9 +62,11 @@ def test_what_only_its_checkout_has_by_default_is_compared_with_the_project() ->
     defaults = {"data.seed": 1, "filter.metric": None, "only.there": 2, "reward.reward_manager.name": "naive"}
     run = {"data.seed": 7, "reward_model.reward_manager": "dapo"}
     project = {"data.seed": 7, "filter.metric": "score", "reward.reward_manager.name": "dapo"}
-    theirs = with_defaults_of_its_own(run, defaults, project, lambda key: None)
-    assert theirs == {**run, "filter.metric": None}
-    assert found(theirs, {}, project, []) == [("filter.metric", None, KEPT)]
+    defaults |= {"rollout.bucket": 512, "rollout.n": 1, "critic.size": "${rollout.n}"}
+    renames = (lambda key: None, lambda key: None)
+    theirs = with_defaults_of_its_own(run, defaults, project, Defaults(RELEASE, flatten(resolve(RELEASE))), renames)
+    assert theirs == {**run, "filter.metric": None, "rollout.bucket": 512, "rollout.n": 1}
+    assert sorted(found(theirs, {}, project, [])) == [("filter.metric", None, KEPT), ("rollout.bucket", 512, KEPT)]
 
 
 SCRIPT = """

@@ -336,9 +336,8 @@ def settle(
     if not found.run.hints and not found.run.is_bare:
         usual = Defaults.of(Target.of(source))
         itself = stated if found.run.resolved is None else {}
-        theirs = unsaid.with_defaults_of_its_own(
-            found.experiment.wanted, flatten(found.run.defaults), config, renames[1]
-        )
+        own = flatten(found.run.defaults)
+        theirs = unsaid.with_defaults_of_its_own(found.experiment.wanted, own, config, usual, renames)
         every += tuple(unsaid.remarks(theirs, itself, config, usual, renames, every))
     head = report.headline(found.run.file, found.target.release, config, len(done.settings))
     if not found.run.hints:

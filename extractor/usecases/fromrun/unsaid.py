@@ -65,21 +65,32 @@ def remarks(
 
 
 def with_defaults_of_its_own(
-    run: Mapping[str, Any], defaults: Mapping[str, Any], project: Mapping[str, Any], back: _Renamed
+    run: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    project: Mapping[str, Any],
+    release: Defaults,
+    renames: tuple[_Renamed, _Renamed],
 ) -> dict[str, Any]:
-    """Return a run's config, and what its checkout has by default beside it: a key of the project's, in no other name.
+    """Return a run's config, and what its checkout has by default beside it: keys of the project's, or of its release's
+    that the project has not, which the run has under no other name.
 
     Args:
         run: Its config, flat and resolved, in the names of the release that it fits.
         defaults: The checkout's config, flat.
         project: The project's config.
-        back: From the project's keys to the run's release's.
+        release: The defaults of its release.
+        renames: From the run's release's keys to the project's, and back.
     """
+    there, back = renames
     alone = {
         key: defaults[key]
         for key in project
         if key in defaults and not any(name in run for name in (READ_BY_THE_ENGINE.get(key), *candidates(key, back)))
     }
+    for key in defaults:
+        names = () if key in project or key in run else candidates(key, there)
+        if any(name in release.flat for name in names) and not any(name in project or name in run for name in names):
+            alone[key] = defaults[key]
     return {**run, **{key: value for key, value in alone.items() if not _followed(value)}}
 
 
