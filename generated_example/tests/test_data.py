@@ -21,6 +21,7 @@ from generated_example.data.dataloading import PlacedPrompts, build_dataloaders,
 from generated_example.data.datasets import DataError, build_datasets, data_section, dataset_of_rows
 from generated_example.data.prepare import write_splits
 from generated_example.data.small_table import SmallTable, read_small, table_of_rows
+from generated_example.run.first_import import import_transformers
 from generated_example.training.hook_errors import HookError
 from generated_example.vendored.data.rl_dataset import collate_fn
 
@@ -400,10 +401,11 @@ def test_what_datasets_decodes_is_left_to_it(tmp_path):
 def test_transformers_reads_the_files_of_its_models_once() -> None:
     code = (
         "import functools; plain = functools.lru_cache\n"
-        "from generated_example.run.first_import import import_transformers\n"
+        f"from {import_transformers.__module__} import import_transformers\n"
         "import_transformers(); assert functools.lru_cache is plain\n"
         "import transformers.models; from transformers.utils import import_utils\n"
-        "read = getattr(import_utils, 'create_import_structure_from_path', None)\n"  # as it is called today
+        # As it is called today:
+        "read = getattr(import_utils, 'create_import_structure_from_path', None)\n"
         "known = read and read.cache_info()\n"
         "assert not known or known.maxsize is None and known.hits and known.misses == known.currsize, known\n"
     )

@@ -159,6 +159,7 @@ def test_the_index_has_no_such_release(
     assert "supported: " in result.err
 
 
+@pytest.mark.thorough  # makes two drafts
 def test_a_wheel_from_the_index_is_kept(
     run, older: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
