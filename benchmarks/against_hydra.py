@@ -170,7 +170,7 @@ def judged(
         mine = run.written[key]
         if any(same(value, ours[name], root) or _follow_the_same(mine, here.get(name)) for name in own):
             what = EQUAL
-        elif any(_says(remark, value, theirs, root) for remark in about) or not meant.isdisjoint(own):
+        elif any(_tells(remark, value, theirs, root) for remark in about) or not meant.isdisjoint(own):
             what = REPORTED
         elif own and any(_other_counts(name, key, names[name], theirs, ours, root, said) for name in own):
             what = "another name's"
@@ -215,6 +215,11 @@ def _other_counts(
 ) -> bool:
     """Tell whether the project has what the run says under another of a key's names, and this one is a default."""
     return key not in said and any(same(theirs[name], ours[own], root) for name in names if name != key)
+
+
+def _tells(remark: Remark, value: Any, theirs: Mapping[str, Any], root: Path) -> bool:
+    """Tell whether a remark says what became of a value, or that somebody has to look at its key."""
+    return remark.what in ("to do", "changed") or _says(remark, value, theirs, root)
 
 
 def _says(remark: Remark, value: Any, theirs: Mapping[str, Any], root: Path) -> bool:
