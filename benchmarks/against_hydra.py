@@ -41,7 +41,7 @@ from extractor.values.renames import Renames
 
 _KEY = re.compile(r"\b(?!oc\.)[A-Za-z_]\w*(?:\.\w+)+")
 _NOTHING = object()
-_MEANT = re.compile(r"([\w.]+)=")
+_MEANT = re.compile(r"([\w.]+)=(\S+)")
 EQUAL, REPORTED, THE_RELEASES, GONE, SILENT = "equal", "reported", "the release's", "gone", "silent"
 
 
@@ -155,7 +155,7 @@ def judged(
     for remark in made.run.remarks:
         told.setdefault(remark.key, []).append(remark)
     # What a report says that something else is here: `n_agent=5: here it is actor_rollout_ref.rollout.n=5`.
-    meant = {name for item in made.run.remarks for name in _MEANT.findall(item.why.partition("here it is")[2])}
+    meant = {said for item in made.run.remarks for said in _MEANT.findall(item.why.partition("here it is")[2])}
     counts: Counter[str] = Counter()
     silent = []
     for key, value in theirs.items():
@@ -170,7 +170,9 @@ def judged(
         mine = run.written[key]
         if any(same(value, ours[name], root) or _follow_the_same(mine, here.get(name)) for name in own):
             what = EQUAL
-        elif any(_tells(remark, value, theirs, root) for remark in about) or not meant.isdisjoint(own):
+        elif any(_says(remark, value, theirs, root) for remark in about) or any(
+            (name, str(ours[name])) in meant for name in own
+        ):
             what = REPORTED
         elif own and any(_other_counts(name, key, names[name], theirs, ours, root, said) for name in own):
             what = "another name's"
@@ -215,11 +217,6 @@ def _other_counts(
 ) -> bool:
     """Tell whether the project has what the run says under another of a key's names, and this one is a default."""
     return key not in said and any(same(theirs[name], ours[own], root) for name in names if name != key)
-
-
-def _tells(remark: Remark, value: Any, theirs: Mapping[str, Any], root: Path) -> bool:
-    """Tell whether a remark says what became of a value, or that somebody has to look at its key."""
-    return remark.what in ("to do", "changed") or _says(remark, value, theirs, root)
 
 
 def _says(remark: Remark, value: Any, theirs: Mapping[str, Any], root: Path) -> bool:

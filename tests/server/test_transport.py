@@ -255,7 +255,7 @@ def test_a_run_that_is_asked_to_stop_waits_no_longer(module: Any, connect: Any, 
         began = time.monotonic()
         with pytest.raises(interrupts.StopRequested):
             asking(module, connection, 3)
-        assert time.monotonic() - began < 60  # of the 600 that it may take, on a machine that is busy
+        assert time.monotonic() - began < 5
 
 
 def test_an_update_may_end_when_a_run_is_asked_to_stop(

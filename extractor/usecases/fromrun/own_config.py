@@ -86,10 +86,11 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
         beside += places.folders_like(readable(folder), by_last=True)
     folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
     main = said or default
-    choices = [_choice(item, folders) for item in words]
-    chosen = dict(filter(None, choices))
     within = [*places.folders, *config_dirs]
-    own = _Own(path, folders, within, dict(chosen))
+    own = _Own(path, folders, within)
+    choices = [own.choice(item) for item in words]
+    chosen = dict(filter(None, choices))
+    own.chosen = dict(chosen)
     if VERLS.fullmatch(main) is not None:
         own.main = main
     else:
@@ -99,32 +100,13 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
             if said:
                 raise
             why = f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir"
-            own = _Own(path, folders, within, dict(chosen), notes=[why])
+            own = _Own(path, folders, within, chosen=dict(chosen), notes=[why])
     own.add()
     words = [item for item, choice in zip(words, choices, strict=True) if choice is None]
     near = [*([own.beside] if own.beside is not None else []), *config_dirs, *beside]
     at = next((place for place in near if (place / f"{own.main}.yaml").is_file()), None)
     defaults = checkout.defaults_of(at, own.main, places)
     return OwnConfig(own.main, defaults, tuple(own.found), tuple(words), tuple(own.notes))
-
-
-def _choice(word: str, places: Sequence[Path]) -> tuple[str, list[str]] | None:
-    """Return group and options of a word that chooses files of the run's own; None for any other."""
-    found = _CHOICE.fullmatch(word)
-    if found is None:
-        return None
-    options = [found[2]] if found[2] else re.split(r"\s*,\s*", found[3])
-    group = found[1].partition("@")[0]
-    return (found[1], options) if all(_own_file(f"{group}/{option}", places) for option in options) else None
-
-
-def _own_file(name: str, places: Sequence[Path]) -> Path | None:
-    """Return the file of a group's option that is the run's own; None where it is verl's, or there is none."""
-    for place in places:
-        file = place / f"{name}.yaml"
-        if file.is_file() and not (_is_beside_verls(file) and _is_verls(file)):
-            return file
-    return None
 
 
 def _is_beside_verls(file: Path) -> bool:
@@ -185,12 +167,23 @@ class _Own:
     script: Path
     places: Sequence[Path]
     within: Sequence[Path]
-    chosen: dict[str, list[str]]
+    chosen: dict[str, list[str]] = field(default_factory=dict)
     main: str = "ppo_trainer"
     beside: Path | None = None
     found: list[Mapping[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _read: dict[str, tuple[list[Any], Any]] = field(default_factory=dict)
+    _files: dict[str, Path | None] = field(default_factory=dict)
+    _texts: dict[str, str] = field(default_factory=dict)
+    _bodies: dict[str, tuple[list[Any], Any]] = field(default_factory=dict)
+
+    def choice(self, word: str) -> tuple[str, list[str]] | None:
+        """Return group and options of a word that chooses files of the run's own; None for any other."""
+        found = _CHOICE.fullmatch(word)
+        if found is None:
+            return None
+        options = [found[2]] if found[2] else re.split(r"\s*,\s*", found[3])
+        group = found[1].partition("@")[0]
+        return (found[1], options) if all(self._file(file_of(group, option)) for option in options) else None
 
     def read(self, name: str) -> None:
         """Read a config, and those of the run's own that it starts from.
@@ -247,13 +240,10 @@ class _Own:
 
     def _absent(self, path: str, above: str, named: str) -> None:
         group, colon, option = named.rpartition(":")
-        named = (
-            f"{group.split()[-1].strip('/')}:{option}" if colon else named
-        )  # it may be optional, or override another
-        is_here = any(
-            (folder / posixpath.basename(path)).is_file() for folder in self._folders_of(path)
-        )  # it is verl's
-        if not is_here and not named.startswith("hydra/"):
+        if colon:  # it may be optional, or override another
+            named = f"{group.split()[-1].strip('/')}:{option}"
+        is_verls = any(file.is_file() for file in self._candidates(path))
+        if not is_verls and not named.startswith("hydra/"):
             file = posixpath.basename(above)
             self.notes.append(f"{file}: {named} is not here, and is taken for what verl has there")
 
@@ -262,10 +252,15 @@ class _Own:
 
     def _file(self, path: str) -> Path | None:
         """Return a config that is the run's own: of a group's options those that verl has so are not."""
-        for file in (folder / posixpath.basename(path) for folder in self._folders_of(path)):
-            if file.is_file() and not ("/" in path and _is_beside_verls(file) and _is_verls(file)):
-                return file
-        return None
+        if path not in self._files:
+            files = filter(Path.is_file, self._candidates(path))
+            is_option = "/" in path
+            own = (file for file in files if not (is_option and _is_beside_verls(file) and _is_verls(file)))
+            self._files[path] = next(own, None)
+        return self._files[path]
+
+    def _candidates(self, path: str) -> list[Path]:
+        return [folder / posixpath.basename(path) for folder in self._folders_of(path)]
 
     def _folders_of(self, path: str) -> list[Path]:
         found = [Path(os.path.normpath(place / posixpath.dirname(path))) for place in self.places]
@@ -282,12 +277,14 @@ class _Own:
             )
 
     def _text(self, path: str) -> str:
-        file = self._file(path)
-        assert file is not None
-        try:
-            return readers.read_text(file)
-        except OSError as error:
-            raise UsageError(f"{file}: cannot be read: {error.strerror}", hint=_CORRECT) from None
+        if path not in self._texts:
+            file = self._file(path)
+            assert file is not None
+            try:
+                self._texts[path] = readers.read_text(file)
+            except OSError as error:
+                raise UsageError(f"{file}: cannot be read: {error.strerror}", hint=_CORRECT) from None
+        return self._texts[path]
 
     def _body_of(self, path: str) -> tuple[list[Any], Any]:
         """Return a config's defaults list, and the rest.
@@ -295,12 +292,12 @@ class _Own:
         Raises:
             UsageError: it cannot be read, or is no YAML.
         """
-        if path not in self._read:
+        if path not in self._bodies:
             try:
-                self._read[path] = read_config(self._text(path))
+                self._bodies[path] = read_config(self._text(path))
             except yaml.YAMLError as error:
                 raise UsageError(f"{self._file(path)}: not valid YAML: {error}", hint=_CORRECT) from None
-        return self._read[path]
+        return self._bodies[path]
 
 
 def unquoted(text: str) -> str:

@@ -28,8 +28,8 @@ _STARTS = (
 _LONGEST_NAME = 60
 
 
-def script_of(text: str, path: Path) -> str | None:
-    """Return the command that a program starts a run by, as bash writes it; None where it starts none.
+def script_of(text: str, path: Path) -> str:
+    """Return the command that a program starts a run by, as bash writes it; "" where it starts none.
 
     Args:
         text: Of the program.
@@ -39,7 +39,7 @@ def script_of(text: str, path: Path) -> str | None:
         SyntaxError: it is no Python.
     """
     if not pasted.launches(text):
-        return None
+        return ""
     places = Places.of(path, None) if path.is_file() else None
     for everywhere in (False, True):
         run = Follower(readers.python(text), path, {}, places, _STARTS, (_STARTS,), (), everywhere)
@@ -48,7 +48,7 @@ def script_of(text: str, path: Path) -> str | None:
             found = next(filter(pasted.launches, _commands(event)), None)
             if found is not None:
                 return found
-    return None
+    return ""
 
 
 def _commands(event: Event) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import shlex
 import sys
@@ -114,20 +113,32 @@ def read_run(
         UsageError: no such file, not readable, or it starts nothing that can be converted.
     """
     places = Places.of(path, started_in)
-    run = _read(path, given, environment, config_dirs, places)
+    run = _read(path, _Around(given, environment, config_dirs, places))
     places = places.with_python_path(run.environment.get("PYTHONPATH", ""))
     return replace(run, places=places, version=checkout.version_of(places))
 
 
-def _read(
-    path: Path, given: Mapping[str, str], environment: Mapping[str, str], config_dirs: Sequence[Path], places: Places
-) -> Run:
+@dataclass(frozen=True)
+class _Around:
+    """Holds what a script is read with besides its text: the arguments of `read_run`, and where it may be started."""
+
+    given: Mapping[str, str]
+    environment: Mapping[str, str]
+    config_dirs: Sequence[Path]
+    places: Places
+
+    def with_variables(self, more: Mapping[str, str]) -> _Around:
+        """Return the same with variables of the environment besides."""
+        return replace(self, environment={**self.environment, **more})
+
+
+def _read(path: Path, around: _Around) -> Run:
     if path.is_dir():
-        return _from_folder(path, places)
+        return _from_folder(path, around.places)
     try:
         logged = None if path.suffix in _NO_LOG else logs.read(readers.read_start(path), _is_whole)
         if logged is not None and logged.config:
-            return _from_log(path, logged, places)
+            return _from_log(path, logged, around.places)
         text = readers.read_text(path)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file", hint="pass a launch script, overrides or a resolved config") from None
@@ -140,16 +151,13 @@ def _read(
         body = _yaml(path, text)
         job = None if _is_config(body) or trl.is_config(body) else pasted.job(body, text)
         if job is None:
-            return _from_yaml(path, trackers.unwrapped(body), places)
-        return _from_script(path, job[0], given, {**environment, **job[1]}, config_dirs, places)
+            return _from_yaml(path, trackers.unwrapped(body), around.places)
+        return _from_script(path, job[0], around.with_variables(job[1]))
     if path.suffix == ".json":
-        return _from_json(path, text, given, environment, config_dirs, places)
+        return _from_json(path, text, around)
     if path.suffix in (".py", ".ipynb") and pasted.listed(text) is None:
-        read = _from_python(path, text)
-        if isinstance(read, Run):
-            return read
-        return _from_script(path, read, given, environment, config_dirs, places)
-    return _from_words(path, text) or _from_script(path, pasted.script(text), given, environment, config_dirs, places)
+        return _from_python(path, text, around)
+    return _from_words(path, text) or _from_script(path, pasted.script(text), around)
 
 
 def _from_folder(folder: Path, places: Places) -> Run:
@@ -175,14 +183,15 @@ def _from_words(path: Path, text: str) -> Run | None:
     return None
 
 
-def _from_python(path: Path, text: str) -> Run | str:
-    """Read a training script of TRL's; or return the command by which another program starts a run."""
+def _from_python(path: Path, text: str, around: _Around) -> Run:
+    """Read a training script of TRL's, or the command by which a notebook or another program starts a run."""
+    found = None
     try:
-        if path.suffix == ".ipynb" and pasted.launches(commands := pasted.commands_of(text)):
-            return commands
-        code = pasted.notebook(text) if path.suffix == ".ipynb" else text
-        found = trl.of_python(code, path)
-        command = python_launchers.script_of(code, path) if found is None else None
+        command = pasted.commands_of(text) if path.suffix == ".ipynb" else ""
+        if not pasted.launches(command):
+            code = pasted.notebook(text) if path.suffix == ".ipynb" else text
+            found = trl.of_python(code, path)
+            command = "" if found is not None else python_launchers.script_of(code, path)
     except ValueError as error:
         raise UsageError(f"{path}: no notebook: {error}", hint="pass a notebook, or a script of it") from None
     except SyntaxError as error:
@@ -190,8 +199,8 @@ def _from_python(path: Path, text: str) -> Run | str:
         hint = "run vextract with Python 3.12 or later" if newer else "pass a launch script, or one of TRL's"
         place = str(path) if error.lineno is None else f"{path}:{error.lineno}"
         raise UsageError(f"{place}: no Python: {error.msg}", hint=hint) from None
-    if command is not None:
-        return command
+    if command:
+        return _from_script(path, command, around)
     if found is None:
         raise UsageError(
             f"{path}: it makes no GRPOConfig or RLOOConfig of TRL, and starts no run by a command",
@@ -208,11 +217,10 @@ def _from_checkpoint(place: Path) -> Run:
 def _from_log(path: Path, logged: logs.Logged, places: Places) -> Run:
     """Read the config that a run has printed, of which its command says what it sets."""
     run = _from_yaml(path, logged.config, places)
-    if run.resolved is not None and logged.overrides is not None:
-        words = [word for word in logged.overrides if _is_override(word)]
-        run = replace(run, overrides=_overrides(words, str(path)), defaults=run.resolved, resolved=None, is_whole=True)
-    program = next((after for word, after in itertools.pairwise(logged.command) if word == "-m"), "")
-    program = program or next((word for word in logged.command if word.endswith(".py")), "")
+    program, words = programs.launched(logged.command) or ("", logged.command or logged.overrides)
+    if run.resolved is not None and words is not None:
+        said = _overrides([word for word in words if _is_override(word)], str(path))
+        run = replace(run, overrides=said, defaults=run.resolved, resolved=None, is_whole=True)
     notes = _on_the_trainer(program, logged.line) if program else []
     if logged.configs > 1:
         notes.append(f"{logged.configs} configs: the last, in line {logged.line}, is the one that is taken")
@@ -225,14 +233,7 @@ def _on_the_trainer(module: str, line: int) -> list[str]:
     return [f"line {line}: {module} is another trainer than main_ppo: what only it does is not carried over"]
 
 
-def _from_json(
-    path: Path,
-    text: str,
-    given: Mapping[str, str],
-    environment: Mapping[str, str],
-    config_dirs: Sequence[Path],
-    places: Places,
-) -> Run:
+def _from_json(path: Path, text: str, around: _Around) -> Run:
     """Read a config, what W&B notes of a command, or how VS Code launches a run."""
     try:
         body = editors.parsed(text)
@@ -240,20 +241,20 @@ def _from_json(
         raise UsageError(f"{path}: no JSON: {error}", hint="correct the file") from None
     command = trackers.command_of(body)
     if command:
-        return _from_script(path, shlex.join(command), given, environment, config_dirs, places)
+        return _from_script(path, shlex.join(command), around)
     if command is not None:  # of a worker of Ray's, beside which the config is
-        return _read(path.resolve().parents[1], given, environment, config_dirs, places)
+        return _read(path.resolve().parents[1], around)
     launches = editors.launches(body, path)
     if not launches:
-        return _from_yaml(path, trackers.unwrapped(body), places)
-    asked = given.get(_CONFIGURATION)
+        return _from_yaml(path, trackers.unwrapped(body), around.places)
+    asked = around.given.get(_CONFIGURATION)
     found = next((item for item in launches if asked in (None, item.name)), None)
     if found is None:
         names = ", ".join(item.name for item in launches)
         raise UsageError(
             f"{path}: no configuration {asked} that trains", hint=f"--set {_CONFIGURATION}=... of: {names}"
         )
-    run = _from_script(path, found.script, given, {**environment, **found.environment}, config_dirs, places)
+    run = _from_script(path, found.script, around.with_variables(found.environment))
     several = f"{len(launches)} configurations: {found.name} is the one that is taken (--set {_CONFIGURATION}=NAME)"
     return replace(run, notes=(*run.notes, several)) if len(launches) > 1 and asked is None else run
 
@@ -311,15 +312,9 @@ def _is_whole(body: Any) -> bool:
     return _is_config(body) and "trainer" in body
 
 
-def _from_script(
-    path: Path,
-    text: str,
-    given: Mapping[str, str],
-    environment: Mapping[str, str],
-    config_dirs: Sequence[Path],
-    places: Places,
-) -> Run:
-    reading, launches, notes = launches_of(path, text, given, environment, places)
+def _from_script(path: Path, text: str, around: _Around) -> Run:
+    places = around.places
+    reading, launches, notes = launches_of(path, text, around.given, around.environment, places)
     if not launches:
         other = next((command for command in reading.commands if trl.is_launch(command.words, places)), None)
         if other is not None:
@@ -331,7 +326,7 @@ def _from_script(
     command, (module, arguments) = launches[0]
     if module == easyr1.MODULE:
         return replace(_translated(path, easyr1.launched(path, arguments, places)), notes=tuple(notes))
-    config = own_config.read(module, arguments, path, config_dirs, places)
+    config = own_config.read(module, arguments, path, around.config_dirs, places)
     sections = {section for body in config.overlay for section in body}
     if foreign := programs.foreign_sections(module, arguments, sections):
         raise UsageError(

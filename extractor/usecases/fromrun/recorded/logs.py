@@ -12,7 +12,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 from extractor.values import readers
@@ -45,7 +44,7 @@ class Logged:
         line: Where that begins, from 1 on.
         configs: How many configs the log has.
         command: The words of the command that bash has echoed, `set -x`; empty where none is there.
-        overrides: The overrides that the run was started with; None: they are not there.
+        overrides: Those of a run that has failed, as Hydra prints them; None: it does not.
     """
 
     config: dict[str, Any]
@@ -70,8 +69,8 @@ def read(data: bytes, is_config: Callable[[Any], bool]) -> Logged | None:
     index, config = found[-1] if found else (len(lines), {})
     before = [words for at, words in echoed if at < index]
     command = before[-1] if before else ()
-    after = takewhile(lambda line: _ECHO.match(line) is None or not _command(line), lines[index:])
-    overrides = command or next(filter(None, map(_of_an_error, after)), None)
+    end = next((at for at, _ in echoed if at > index), len(lines))
+    overrides = next(filter(None, map(_of_an_error, lines[index:end])), None)
     return Logged(config, index + 1, len(found), tuple(command), None if overrides is None else tuple(overrides))
 
 
@@ -93,7 +92,7 @@ def _configs(lines: list[str]) -> Iterator[tuple[int, Any]]:
                 own.append(text)
                 depth += _depth(text)
         text = "\n".join(own)
-        config = (_json(text) if first == "{" else _python(text)) if depth == 0 and _SECTION in text else None
+        config = (_json(text) if first == "{" else python_value(text)) if depth == 0 and _SECTION in text else None
         if config is not None:
             yield index, config
 
@@ -104,8 +103,8 @@ def _depth(line: str) -> int:
     return sum(map(code.count, "{[(")) - sum(map(code.count, ")]}"))
 
 
-def _python(text: str) -> Any:
-    """Return what `pprint` has printed."""
+def python_value(text: str) -> Any:
+    """Return what Python has printed of a value of its own types; None where that is none."""
     node = readers.expression(text)
     try:
         return None if node is None else ast.literal_eval(node)

@@ -8,13 +8,13 @@ mlruns/0/2f5c.../params/data/train_batch_size                 64
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from extractor.usecases.fromrun.recorded.logs import python_value
 from extractor.values import limits, readers
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.errors import UsageError
@@ -85,7 +85,7 @@ def command_of(body: Any) -> list[str] | None:
     if not isinstance(body, Mapping) or not isinstance(body.get("args"), list):
         return None
     program = body.get("codePath") or body.get("program")
-    if not isinstance(program, str) or "configurations" in body:
+    if not isinstance(program, str):
         return None
     return [] if _OF_RAY in program else ["python", *program.split(), *map(str, body["args"])]
 
@@ -118,12 +118,9 @@ def _config_of(run: Path) -> Any:
 def _logged(text: str) -> Any:
     """Return the last config that W&B has written into its log."""
     for line in reversed(text.split("\n")):
-        node = readers.expression(line.removeprefix("config: ")) if line.startswith(_SAID) else None
-        if isinstance(node, ast.Dict) and node.keys:
-            try:
-                return unwrapped(ast.literal_eval(node))
-            except (ValueError, TypeError):
-                continue
+        config = python_value(line.removeprefix("config: ")) if line.startswith(_SAID) else None
+        if config and isinstance(config, dict):
+            return unwrapped(config)
     return None
 
 
