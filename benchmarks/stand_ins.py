@@ -350,7 +350,9 @@ def rows(folder: Path, config: Config, number: int, answer: Any = "1") -> Path:
     known = _asked_for(function) or [*_asked_for(code), *_keys_looked_up(code)]
     known = known or _asked_for("\n".join(map(_text_of, _copies())))
     usual = next((name for pattern, name in _SOURCES if re.search(pattern, named, re.IGNORECASE)), "openai/gsm8k")
-    source = next((name for name in _own_sources() if name.lower() in named.lower()), usual)
+    here = [name for name in _own_sources() if name.lower() in named.lower()]
+    within = {second for _, second in _ASKED.findall(code)}  # a program may look for one, and then for another
+    source = "_".join(here) if len(here) > 1 and within.issuperset(here) else next(iter(here), usual)
     source = known[0] if known and source not in known else source
     # A program that scores by itself calls few scorers; verl's default function calls all that there are.
     of_program = [path for path in _copies() if path not in files] if [*Path().glob("*/custom/verl_program.py")] else []

@@ -159,6 +159,26 @@ def test_a_dataset_class_gets_its_files_as_the_config_has_them(
     assert f"got {said or ['train']}" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("named", "more", "gets"), [("max_samples", "", True), ("tokenizer", "", False), ("x", "**y", True)]
+)
+def test_a_dataset_class_gets_what_it_or_its_base_takes(
+    tmp_path: Path, config: Callable[..., Any], named: str, more: str, *, gets: bool
+) -> None:
+    file = tmp_path / "rows.py"
+    file.write_text(
+        f"from torch.utils.data import Dataset\n\n\nclass Base(Dataset):\n    def __init__(self, data_files, config, {named}=None, {more}):\n"
+        "        raise ValueError(sorted({**locals(), **locals().get('y', {})}))\n\n\n"
+        "class Rows(Base):\n    def __init__(self, *args, **kwargs):\n        super().__init__(*args, **kwargs)\n"
+    )
+    data = config(f"data.custom_cls.path={file}", "data.custom_cls.name=Rows").data
+    with pytest.raises(module("training.hook_errors").HookError) as caught:
+        module("data.datasets").dataset_of_files([], "train", data, None)
+    said = str(caught.value)
+    assert "raised ValueError" in said
+    assert ("'max_samples'" in said) == gets
+
+
 def test_a_reward_function_that_asks_a_served_model_is_told_of_it(config: Callable[..., Any], tmp_path: Path) -> None:
     file, section = tmp_path / "reward.py", module("settings.reward_keys").FUNCTION
     file.write_text("async def score(data_source, *, reward_router_address, reward_model_tokenizer=None): ...\n")

@@ -121,8 +121,11 @@ def registered(tree: Tree, folder: Path, name: str = "mine") -> Any:
 
 
 @pytest.mark.usefixtures("verl")
-def test_a_class_that_a_program_chooses_is_called_as_a_project_does(tmp_path: Path, imports: Path) -> None:
-    tree, said = take(chosen_by_name(tmp_path))
+@pytest.mark.parametrize("chooses", ["trainer/main_ppo.py", "trainer/ppo/reward.py"])
+def test_a_class_that_a_program_chooses_is_called_as_a_project_does(
+    tmp_path: Path, imports: Path, chooses: str
+) -> None:
+    tree, said = take(chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": "", f"src/verl/{chooses}": CHOOSES}))
     assert [line.partition(":")[0] for line in said] == ["changed"]
     manager = registered(tree, imports)(tokenizer=None, num_examine=0, compute_score=None, reward_fn_key="data_source")
     assert manager([1, 3]) == [1.0, 2.0]

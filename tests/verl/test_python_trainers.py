@@ -134,6 +134,24 @@ PROGRAMS = {
         if __name__ == "__main__":
             main()
         """,
+    "settings that are looked at on two ways, and set on both": """
+        import os
+        import hydra
+        from verl.trainer.main_ppo import run_ppo
+
+        @hydra.main(config_path="verl/trainer/config", config_name="ppo_trainer", version_base=None)
+        def main(config):
+            if os.environ.get("ENVIRONMENT") == "games":
+                factor = config.algorithm.gamma * config.actor_rollout_ref.rollout.n
+                config.trainer.total_epochs = 7
+            else:
+                factor = config.algorithm.gamma + config.actor_rollout_ref.rollout.n
+                config.trainer.total_epochs = 7
+            print(factor)
+            run_ppo(config)
+
+        main()
+        """,
     "a runner of verl's, and a trainer of one's own": """
         import ray
         from omegaconf import OmegaConf
@@ -228,6 +246,59 @@ def test_a_command_of_a_program_that_hydra_configures_has_overrides(tmp_path: Pa
     run = read_run(script, {}, {})
     assert stated(run) == {"trainer.project_name": "x", "trainer.total_epochs": 2}
     assert (list(run.overlay), run.program) == ([OWN], str(tmp_path / "start.py"))
+
+
+CHANGES = """
+    import hydra
+    from omegaconf import OmegaConf, open_dict
+    from verl.trainer.main_ppo import run_ppo
+
+    @hydra.main(config_path="verl/trainer/config", config_name="ppo_trainer", version_base=None)
+    def main(config):
+        if config.actor_rollout_ref.rollout.n > 1:
+            config.algorithm.adv_estimator = "grpo"
+        with open_dict(config):
+            config.trainer.total_epochs *= 2
+            config.data.extra = {"files": [config.data.train_files], "seed": config.data.seed}
+        OmegaConf.update(config, "trainer.project_name", f"{config.trainer.project_name}-{config.data.seed}")
+        run_ppo(config)
+
+    main()
+    """
+WORDS = (
+    "actor_rollout_ref.rollout.n=4",
+    "data.seed=5",
+    "data.train_files=a.parquet",
+    "trainer.total_epochs=3",
+    "trainer.project_name=q",
+    "actor_rollout_ref.actor.optim.lr=2e-6",
+)
+
+
+def test_what_a_program_sets_of_the_config_of_a_launch_is_what_it_hands_to_the_trainer(tmp_path: Path) -> None:
+    program = project(tmp_path, CHANGES)
+    script = tmp_path / "start.sh"
+    script.write_text(f"python3 start.py {' '.join(WORDS)}\n")
+    run = read_run(script, {}, {})
+    assert {**flat(BASE), **stated(run)} == flat(handed(program, *WORDS))
+    assert (run.remarks, run.notes) == (
+        (),
+        ("line 1: start.py is another trainer than main_ppo: what only it does is not carried over",),
+    )
+
+
+def test_what_a_program_sets_by_what_only_the_launch_knows_is_to_do(tmp_path: Path) -> None:
+    project(tmp_path, CHANGES)
+    script = tmp_path / "start.sh"
+    words = " ".join(WORDS).replace("n=4", "n=$(count)").replace("data.seed=5", "data.seed=$SEED")
+    script.write_text(f"SEED=$(date +%s)\npython3 start.py {words}\n")
+    run = read_run(script, {}, {})
+    assert {remark.key: (remark.value, remark.what) for remark in run.remarks} == {
+        "algorithm.adv_estimator": ("'grpo' if config.actor_rollout_ref.rollout.n > 1 else None", "to do"),
+        "data.extra.seed": ("$SEED", "to do"),
+        "trainer.project_name": ("f'q-{config.data.seed}'", "to do"),
+    }
+    assert "algorithm.adv_estimator" not in stated(run)
 
 
 SOMETIMES = """

@@ -15,8 +15,9 @@ from typing import Any
 
 from extractor.usecases.fromrun.bash import too_much
 from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.meaning import Remark
+from extractor.usecases.fromrun.meaning import Remark, is_of_another_back_end
 from extractor.usecases.fromrun.other_libraries import trl_command
+from extractor.usecases.fromrun.own_config import program_file
 from extractor.usecases.fromrun.python import verls
 from extractor.usecases.fromrun.python.follower import Follower
 from extractor.usecases.fromrun.python.states import Event, State, plain_of, text_of
@@ -74,6 +75,22 @@ def launched(words: Sequence[str], places: Places) -> Started | None:
         return None
 
 
+def changed(module: str, words: Sequence[str], places: Places) -> Started | None:
+    """Return what a program that Hydra configures sets of its config before it trains; None: it is not here, or other.
+
+    Args:
+        module: What is launched, or its file.
+        words: The overrides of its command.
+        places: Where it may have been started from.
+    """
+    file = places.find_like(program_file(module))
+    try:
+        found = None if file is None else read(readers.read_text(file), file, {}, words)
+    except (OSError, SyntaxError, UsageError):
+        return None
+    return found if found is not None and found.module == str(file) else None
+
+
 def read(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] | None = None) -> Started | None:
     """Read a program; None where it starts no trainer of verl's.
 
@@ -120,7 +137,12 @@ def _started(value: Any, event: Event, run: Follower, path: Path, words: Sequenc
     leaves = [*islice(_leaves(config, event.state, ""), limits.MAX_OVERRIDES + 1)]
     if len(leaves) > limits.MAX_OVERRIDES:
         raise too_much(str(path), f"more than {limits.MAX_OVERRIDES:,} settings")
+    by_hydra = config.origin == (verls.BY_HYDRA,)
+    known = dict(_leaves(run.items_of(verls.of_command(run)), run.state, "")) if by_hydra else {}
     for key, item in leaves:
+        is_known = key in known and known[key] == item and type(known[key]) is type(item)
+        if is_known or is_of_another_back_end(key):
+            continue
         if isinstance(item, Computed):
             option = _OPTION.search(item)
             said = f"--set {option[1]}=... says it, or set it in config/" if option else "set it in config/"
@@ -128,7 +150,6 @@ def _started(value: Any, event: Event, run: Follower, path: Path, words: Sequenc
             remarks.append(Remark(key, readable(str(item)), "to do", why))
         else:
             settings.append(Override("++", key, item, f"{key}={item}"))
-    by_hydra = config.origin == (verls.BY_HYDRA,)
     module, origin = (str(path), words or ()) if by_hydra else (MODULE, config.origin)
     return Started(module, tuple(origin), tuple(settings), tuple(remarks), notes=tuple(notes))
 

@@ -361,6 +361,8 @@ def _from_script(path: Path, text: str, around: _Around) -> Run:
             hint="pass a run of verl, of a fork of it, of EasyR1 or of TRL",
         )
     run = _configured(path, module, config, command.line)
+    changed = python_trainers.changed(module, config.words, places)
+    run = run if changed is None else _with(run, changed)
     return replace(
         run,
         notes=(*notes, *run.notes),
@@ -407,12 +409,17 @@ def _started(path: Path, found: python_trainers.Started, around: _Around, notes:
     if found.resolved is not None:
         return replace(_from_yaml(path, dict(found.resolved), around.places), notes=(*notes, *found.notes))
     config = own_config.read(found.module, found.words, path, around.config_dirs, around.places)
-    run = _configured(path, found.module, config, None)
+    run = _with(_configured(path, found.module, config, None), found)
+    return replace(run, notes=(*notes, *run.notes))
+
+
+def _with(run: Run, found: python_trainers.Started) -> Run:
+    """Return a run with what its program sets of its config."""
     return replace(
         run,
         overrides=(*run.overrides, *found.settings),
-        notes=(*notes, *run.notes, *found.notes),
-        remarks=found.remarks,
+        notes=(*run.notes, *found.notes),
+        remarks=(*run.remarks, *found.remarks),
     )
 
 

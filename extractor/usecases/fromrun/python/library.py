@@ -238,7 +238,9 @@ def merged_into(one: Items, other: Items, run: Run, depth: int = 0) -> None:
     one.is_whole, one.doubtful = one.is_whole and other.is_whole, one.doubtful | other.doubtful
     one.unread += other.unread
     for key, value in other.items.items():
-        mine, theirs = run.state.of(one.items.get(key)), run.state.of(value)
+        theirs = run.state.of(value)
+        is_section = isinstance(theirs, Items) and bool(theirs.items)
+        mine = run.state.of(run.opened(one, key) if one.is_open and is_section else one.items.get(key))
         if isinstance(mine, Items) and isinstance(theirs, Items):
             merged_into(mine, theirs, run, depth + 1)
         else:

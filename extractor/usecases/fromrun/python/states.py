@@ -80,21 +80,53 @@ def joined(test: str, one: State, other: State) -> State:
         if mine is not item:
             found[number] = item if mine is None else _either_object(test, mine, item, one, other)
             if isinstance(mine, Items) and isinstance(item, Items) and mine.is_open:
-                _put_sometimes(found, number, (test, mine, item, one))
-                _put_sometimes(found, number, (f"not ({test})", item, mine, other))
+                _join_sections(found, number, test, (mine, one), (item, other), set())
     return State(found)
 
 
-def _put_sometimes(found: dict[int, Object], number: int, way: tuple[str, Items, Items, State]) -> None:
-    """Put what one way alone has under a section of a config that is not here: what is in it is so sometimes."""
-    test, mine, item, here = way
+def _join_sections(
+    found: dict[int, Object],
+    number: int,
+    test: str,
+    way: tuple[Items, State],
+    elsewhere: tuple[Items, State],
+    seen: set[int],
+) -> None:
+    """Join the sections of a config that is not here: to look for one gives it nothing that the config has not.
+
+    Args:
+        found: The objects that there are after both ways.
+        number: Of the config.
+        test: The condition by which one way is taken.
+        way: The config at its end, and the objects that there are.
+        elsewhere: The same of the other way.
+        seen: The configs that were joined.
+    """
     made = found[number]
     assert isinstance(made, Items)
-    for key, value in mine.items.items():
-        inside = here.objects.get(value.number) if isinstance(value, Ref) else None
-        if key not in item.items and isinstance(inside, Items) and inside.is_open:
-            made.items[key] = value
-            _doubt(found, value.number, test, here, set())
+    seen.add(number)
+    (mine, here), (item, there) = way, elsewhere
+    for key in made.items:
+        one, other = _open_section(mine, key, here), _open_section(item, key, there)
+        if one is None and other is not None and key not in mine.items:
+            made.items[key] = item.items[key]
+            _doubt(found, item.items[key].number, f"not ({test})", there, set())
+        elif other is None and one is not None and key not in item.items:
+            made.items[key] = mine.items[key]
+            _doubt(found, mine.items[key].number, test, here, set())
+        elif one is not None and other is not None and mine.items[key] != item.items[key]:
+            inner = mine.items[key].number
+            made.items[key] = mine.items[key]
+            found[inner] = _either_items(test, one, other, here, there)
+            if inner not in seen:
+                _join_sections(found, inner, test, (one, here), (other, there), seen)
+
+
+def _open_section(config: Items, key: Any, state: State) -> Items | None:
+    """Return what is under a key of a config where that is a section of one that is not here."""
+    value = config.items.get(key)
+    inside = state.objects.get(value.number) if isinstance(value, Ref) else None
+    return inside if isinstance(inside, Items) and inside.is_open else None
 
 
 def _doubt(found: dict[int, Object], number: int, test: str, here: State, seen: set[int]) -> None:
@@ -103,10 +135,9 @@ def _doubt(found: dict[int, Object], number: int, test: str, here: State, seen: 
     assert isinstance(section, Items)
     made = section.copy()
     for key, value in section.items.items():
-        inside = here.objects.get(value.number) if isinstance(value, Ref) else None
         if isinstance(value, Ref) and value.number in seen:
             continue
-        if isinstance(inside, Items) and inside.is_open:
+        if _open_section(section, key, here) is not None:
             _doubt(found, value.number, test, here, seen)
         else:
             made.items[key] = Computed(f"{text_of(value, here)} if {test} else None")

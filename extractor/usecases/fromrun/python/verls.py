@@ -6,6 +6,7 @@ What such a config starts from is verl's own, which is not here: it has whatever
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -14,7 +15,8 @@ from extractor.usecases.fromrun.python import files, library
 from extractor.usecases.fromrun.python.run import Run
 from extractor.usecases.fromrun.python.states import State, text_of
 from extractor.usecases.fromrun.python.syntax import is_one_of
-from extractor.usecases.fromrun.python.values import DEEPEST, Computed, Items, Own, OwnClass, Ref
+from extractor.usecases.fromrun.python.values import DEEPEST, Computed, Items, Listed, Own, OwnClass, Ref
+from extractor.usecases.fromrun.unknowns import readable, unknowns
 from extractor.values import readers
 from extractor.values.configtree import BadOverride, parse_override
 
@@ -22,6 +24,8 @@ from extractor.values.configtree import BadOverride, parse_override
 BY_HYDRA = "@hydra.main"
 _MAKER = "OmegaConf.create"
 _OF_VERL = "verl"
+# An override of a setting, and of no whole section, which a file of Hydra's may be chosen for.
+_SETTING = re.compile(r"\+{0,2}\w+\.[\w.]+=")
 _INITIALIZES = ("initialize", "initialize_config_dir", "initialize_config_module")
 
 
@@ -54,8 +58,16 @@ def by_hydra(function: ast.AST, run: Run) -> Any:
     """Return the config that Hydra makes for a function, `@hydra.main(...)`; None: it makes none."""
     for item in getattr(function, "decorator_list", ()):
         if ast.unparse(item.func if isinstance(item, ast.Call) else item) in ("hydra.main", "main"):
-            return opened(run, (BY_HYDRA,))
+            config = opened(run, (BY_HYDRA,))
+            library.merged_into(run.items_of(config), run.items_of(of_command(run)), run)
+            return config
     return None
+
+
+def of_command(run: Run) -> Any:
+    """Return what the command sets of the config that Hydra makes for a program."""
+    words = [word for word in run.words or () if _SETTING.match(word)]
+    return _of_words([run.new(Listed(words))], run)
 
 
 def opened(run: Run, origin: Sequence[str] = ()) -> Ref:
@@ -150,6 +162,8 @@ def _setting(word: Any, run: Run) -> tuple[str, Any]:
     if not isinstance(word, str):
         return "", word
     key, equals, text = word.partition("=")
+    if unknowns(word):
+        return (key if equals else ""), Computed(readable(text))
     try:
         value = parse_override(word).value
     except BadOverride:

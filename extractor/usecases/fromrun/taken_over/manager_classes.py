@@ -45,7 +45,7 @@ def known_as(name: str, places: Places, source: Source) -> Iterator[Manager]:
                 each = "def run_single(" in text and "def __call__(" not in text
                 yield Manager(classes[0], module, place, base, is_registered=True, scores_each=each)
     for place, text, folder in texts:
-        if "main" in Path(place).name and compared.search(text):
+        if re.search("main|reward", Path(place).name) and compared.search(text):
             chosen = _chosen(registered.tree_of(text), name)
             if chosen is not None:
                 module, base = _module(place, folder)

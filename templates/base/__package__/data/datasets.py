@@ -195,15 +195,10 @@ def _build(
         "config": data,
         "max_samples": data.get(f"{split}_max_samples", -1),
     }
-    parameters = inspect.signature(
-        cls
-    ).parameters  # max_samples is newer than some releases, and than some owners' classes
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        arguments = {name: value for name, value in arguments.items() if name in parameters}
     if custom.get("path"):
         _hide_progress_bars()
     try:
-        dataset = cls(**arguments)
+        dataset = cls(**_taken_by(cls, arguments))
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         _check_truths(split, dataset)
@@ -227,6 +222,21 @@ def _build(
         where = hook_file_of(error, cls)
         raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
     return dataset
+
+
+def _taken_by(cls: type, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a class is made with; one that hands on what it does not name, with those of its base.
+
+    `max_samples` is newer than some releases, and than some owners' classes.
+    """
+    names: set[str] = set()
+    for base in cls.__mro__:
+        if "__init__" in vars(base):
+            parameters = inspect.signature(vars(base)["__init__"]).parameters
+            names |= parameters.keys()
+            if base is not object and not any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
+                return {name: value for name, value in arguments.items() if name in names}
+    return arguments
 
 
 def _hide_progress_bars() -> None:
