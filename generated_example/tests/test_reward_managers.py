@@ -32,10 +32,11 @@ def manager(tokenizer, tmp_path):
     (tmp_path / "scores.py").write_text(SCORES)
     with contextlib.ExitStack() as made:
 
-        def make(function, name="naive"):
+        def make(function, *more, name="naive"):
             section = "reward.custom_reward_function"
             options = f"{section}.path={tmp_path / 'scores.py'}", f"{section}.name={function}"
-            config = load_config(Path(__file__).parents[1] / "config", [*options, f"reward.reward_manager.name={name}"])
+            options = *options, f"reward.reward_manager.name={name}", *more
+            config = load_config(Path(__file__).parents[1] / "config", options)
             found = load_manager(config, tokenizer, 0, {})
             made.callback(getattr(found, "close", lambda: None))
             return found
@@ -54,6 +55,13 @@ def test_each_response_is_scored(manager, batch):
     assert result["reward_tensor"].tolist() == [[0, 0, 2, 0], [0, 0, 2, 0], [0, 1, 0, 0]]
     assert result["reward_extra_info"]["right"] == [True, False, False]
     assert torch.equal(found(batch), result["reward_tensor"])
+
+
+def test_the_data_source_may_stand_in_another_column(manager, batch):
+    columns = batch.non_tensor_batch
+    columns["kind"] = columns.pop("data_source")
+    right = manager("later", "data.reward_fn_key=kind")(batch, return_dict=True)["reward_extra_info"]["right"]
+    assert right == [True, False, False]
 
 
 def test_scores_that_are_given_are_the_reward(manager, batch):

@@ -167,7 +167,8 @@ def test_a_dataset_class_gets_what_it_or_its_base_takes(
 ) -> None:
     file = tmp_path / "rows.py"
     file.write_text(
-        f"from torch.utils.data import Dataset\n\n\nclass Base(Dataset):\n    def __init__(self, data_files, config, {named}=None, {more}):\n"
+        "from torch.utils.data import Dataset\n\n\n"
+        f"class Base(Dataset):\n    def __init__(self, data_files, config, {named}=None, {more}):\n"
         "        raise ValueError(sorted({**locals(), **locals().get('y', {})}))\n\n\n"
         "class Rows(Base):\n    def __init__(self, *args, **kwargs):\n        super().__init__(*args, **kwargs)\n"
     )

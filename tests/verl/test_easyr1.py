@@ -96,6 +96,21 @@ def test_the_function_that_a_run_names_is_found(tmp_path: Path) -> None:
     assert [item.what for item in gone.remarks if item.key == "worker.reward.reward_function"] == ["to do"]
 
 
+@pytest.mark.usefixtures("verl")
+def test_settings_of_the_function_may_follow_the_environment(
+    tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "worker.reward.reward_function_kwargs.worth='${oc.env:WORTH,0.25}'"
+    done = vextract(
+        "new", package, "--package", "of_easy", "--from-verl-run", script(tmp_path / "theirs", words), "--offline"
+    )
+    assert done.code == 0, done.err
+    monkeypatch.setenv("WORTH", "3")
+    importlib.invalidate_caches()
+    manager = importlib.import_module("of_easy.custom.easyr1_reward_manager")
+    assert manager.SETTINGS == {"worth": "3"}
+
+
 def test_what_prompts_are_filtered_by(tmp_path: Path) -> None:
     on = "algorithm.online_filtering=true"
     metric = "algorithm.filter_groups.metric"

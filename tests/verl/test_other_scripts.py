@@ -42,6 +42,17 @@ SPECIMENS = {
     "what is there": f'{HERE}[ -f "$HERE/lib/common.sh" ] && X=1; if [[ -d $HERE/lib ]]; then Y=2; fi; show $X $Y',
     "what is in files": f'{HERE}A="$(cat "$HERE/lib/words.txt")"; show "$A" $(<lib/words.txt)',
     "what is in files, changed": 'show "$(cat lib/words.txt lib/given.sh | tr a-z A-Z)" "$(< "lib/given.sh")"',
+    "one that it writes": 'X=1; cat > made.sh <<EOF\nshow $X "\\$1" "\\$0" $(pwd)\nEOF\nbash made.sh a',
+    "written in parts": "echo X=1 > m.sh; cat <<'EOF' >> m.sh\nshow \"$X\"\nEOF\nchmod +x m.sh; ./m.sh; . ./m.sh",
+    "written elsewhere": "T=lib/m; mkdir $T; cd $T; tee ../x.sh >/dev/null <<EOF\nshow $T\nEOF\ncd ..; bash x.sh",
+    "written and run in a line": "cat > made.sh <<EOF && bash made.sh\nshow b\nEOF\nshow c",
+    "a document for a shell": 'X=1; Y=2; export Y; bash -s -- a "b c" <<EOF\nshow $X \\$Y "\\$2"\nX=\\$1\nEOF\nshow $X',
+    "one for a queue": "X=1; sbatch --time=1 <<EOF\n#!/bin/bash\n#SBATCH --x\nshow $X\nexit 1\nEOF\nshow after",
+    "one for another machine": "ssh host bash <<'EOF'\nfor X in 1 2; do show $X; done\nEOF\n",
+    "one that is piped": "X=1; cat <<EOF | tee made.sh | sbatch\nshow $X\nEOF\nbash made.sh",
+    "a command that is piped": 'X="a b"; echo "show $X" | bash; printf "show %s\\n" 1 2 | sh',
+    "a text for a shell": 'X=1; export Y=2; Z=3 bash -c "show $X \\$Y \\$Z"; bash -ec \'show "$1" $Y\' zero one',
+    "one behind others": "srun -N 1 env X=1 bash -c 'cd lib && bash inner.sh'",
     "what is no folder": f'{HERE}if [ -d "$HERE/lib/common.sh" ]; then X=1; else X=2; fi; show $X',
 }
 
@@ -81,6 +92,9 @@ def test_bash_makes_the_same_of_it(name: str, checkout: Path, tmp_path: Path) ->
     shown.parent.mkdir()
     shown.write_text(f'#!/bin/sh\nprintf "%s\\0" "$@" "|" >> {out}\n')
     shown.chmod(0o755)
+    for name, text in (("sbatch", "exec bash"), ("ssh", 'shift; exec "$@"'), ("srun", 'shift 2; exec "$@"')):
+        (shown.parent / name).write_text(f"#!/bin/bash\n{text}\n")
+        (shown.parent / name).chmod(0o755)
     environment = {"HOME": "/root", "PATH": f"{shown.parent}{os.pathsep}/usr/bin{os.pathsep}/bin"}
     command = ["bash", str(script), "first", "second"]
     subprocess.run(command, check=True, capture_output=True, env=environment, cwd=checkout)

@@ -301,6 +301,47 @@ def test_what_a_program_sets_by_what_only_the_launch_knows_is_to_do(tmp_path: Pa
     assert "algorithm.adv_estimator" not in stated(run)
 
 
+PASSES_ON = """
+    import argparse
+    import subprocess
+    import sys
+
+    from helpers import settings
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config", default="ppo_trainer")
+    parser.add_argument("--fast", action="store_true")
+    args, others = parser.parse_known_args()
+    command = [sys.executable, "-m", "verl.trainer.main_ppo", f"--config-name={args.config}", *settings(args.fast)]
+    command.extend(others)
+    subprocess.run(command, check=True)
+    """
+HELPERS = (
+    "def settings(fast):\n    return ['algorithm.adv_estimator=grpo', f'trainer.total_epochs={1 if fast else 3}']\n"
+)
+
+
+@pytest.mark.parametrize("words", ["", "--fast data.seed=3", "--config ppo_trainer data.seed=4 trainer.project_name=q"])
+def test_a_program_that_a_script_starts_may_start_the_run(tmp_path: Path, words: str) -> None:
+    program = project(tmp_path, PASSES_ON)
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    (tmp_path / "verl/trainer/main_ppo.py").write_text(
+        "import json, os, sys\njson.dump(sys.argv[1:], open(os.environ['HANDED'], 'w'))\n"
+    )
+    script = tmp_path / "start.sh"
+    script.write_text(f"python3 start.py {words}\n")
+    given = [word for word in handed(program, *words.split()) if not word.startswith("--")]
+    found = [f"{key}={value}" for key, value in stated(read_run(script, {}, {})).items()]
+    assert found == given
+
+
+def test_a_program_that_starts_itself_ends(tmp_path: Path) -> None:
+    project(tmp_path, "import subprocess\nsubprocess.run(['accelerate', 'launch', 'start.py', 'main_ppo=1'])\n")
+    (tmp_path / "start.sh").write_text("python3 start.py\n")
+    with pytest.raises(UsageError):
+        read_run(tmp_path / "start.sh", {}, {})
+
+
 SOMETIMES = """
     import argparse
     from hydra import compose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -304,6 +305,12 @@ JOBS = {
     "an entry point": "kind: RayJob\nspec:\n  entrypoint: >-\n"
     "    python3 -m verl.trainer.main_ppo\n    a.b=4 'c.d=x y'\n",
     "words": f"spec:\n  containers:\n  - name: x\n    command: {WORDS}\n",
+    "a list of commands, of which one has a shell read all": (
+        "jobs:\n  - name: x\n    command:\n    - nvidia-smi\n    - |\n      bash -c '\n      set -x\n      export N=4\n"
+        '      python -c "\n      print(1)\n      "\n      # ' + "long " * 100 + "\n"
+        '      python3 -m verl.trainer.main_ppo a.b=$${N} "c.d=x y" 2>&1 | tee log\n      \'\n'
+    ),
+    "a program of one's own": "jobs:\n- command: [python, train.py, algorithm.adv_estimator=grpo, a.b=4, 'c.d=x y']\n",
     "words for a shell": f'spec:\n  command: [bash, -c]\n  args: ["{shlex.join(WORDS)}"]\n',
 }
 
@@ -313,8 +320,9 @@ def test_a_job_is_its_script(name: str, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(JOBS[name])
     run = read_run(file, {}, {})
-    assert [(item.key, item.value) for item in run.overrides] == [("a.b", 4), ("c.d", "x y")]
-    assert not [note for note in run.notes if "line" in note and "line 7: ray start" not in note]
+    found = [(item.key, item.value) for item in run.overrides if item.key != "algorithm.adv_estimator"]
+    assert found == [("a.b", 4), ("c.d", "x y")]
+    assert not [note for note in run.notes if "line" in note and not re.search("line 7: ray start|another trainer", note)]
 
 
 def test_a_config_whose_values_name_a_launch_is_a_config(tmp_path: Path) -> None:
@@ -332,6 +340,29 @@ def test_a_program_may_be_given_its_config_as_a_file(tmp_path: Path) -> None:
     (tmp_path / "conf/mine.yaml").unlink()
     with pytest.raises(UsageError, match=r"its config conf/mine\.yaml is not here"):
         read_run(tmp_path / "run.sh", {}, {})
+
+
+def test_what_a_loop_puts_together_is_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text(
+        'FILES="["\nfor f in $DATA/*.parquet; do [ -f "$f" ] && FILES="$FILES$f,"; done\n'
+        'python -m verl.trainer.main_ppo data.train_files="${FILES%,}]" a.b=1\n'
+    )
+    found = {item.key: item.value for item in read_run(file, {}, {}).overrides}
+    assert (found["a.b"], readable(found["data.train_files"])) == (1, "$FILES]")
+
+
+@pytest.mark.parametrize("length", [300, 5000])
+def test_a_text_too_long_for_a_path_is_none(tmp_path: Path, length: int) -> None:
+    text = "x/" + "y" * length
+    file = tmp_path / "run.sh"
+    file.write_text(
+        f"bash {text}\nsource {text}\n[ -f {text} ] && echo\nA=$(cat {text})\n"
+        f"python -m verl.trainer.main_ppo data.train_files={text} custom_reward_function.path={text}.py\n"
+    )
+    run = read_run(file, {}, {})
+    assert {item.key for item in run.overrides} == {"data.train_files", "custom_reward_function.path"}
+    assert run.places.find_like(text) is None
 
 
 def test_the_output_of_a_command_is_no_launch(tmp_path: Path) -> None:

@@ -530,6 +530,27 @@ def test_words_of_a_command_that_have_no_flag(tmp_path: Path, read_by: str) -> N
     assert "\nname = 'conf/one.yaml'\n" in run.scored_by.text
 
 
+@pytest.mark.parametrize(
+    "made", ["Path(args.log)", "args.log", "Path(args.folder) / 'log'", "args.log.parent / args.log.name"]
+)
+def test_a_function_that_is_made_with_a_path_gets_one(tmp_path: Path, made: str) -> None:
+    script = (
+        "import argparse\nfrom pathlib import Path\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--log', type=Path, default='out/log')\nparser.add_argument('--folder', default='out')\n"
+        "args = parser.parse_args()\n"
+        "def made(log, name=''):\n    file = log.parent / 'x'\n    def score(completions, **more):\n"
+        "        return [float(len(str(file)))] * len(completions)\n    return score\n"
+        f"GRPOTrainer(model='a/b', args=GRPOConfig(num_generations=4), reward_funcs=made({made}, name=str(args.log)))\n"
+    )
+    run, _ = read(tmp_path, script)
+    assert run.scored_by is not None
+    (line,) = [line for line in run.scored_by.text.splitlines() if line.startswith("made_ = ")]
+    assert line == "made_ = made(Path('out/log'), name='out/log')"
+    names: dict[str, Any] = {}
+    exec(run.scored_by.text.partition("GRPOTrainer(")[0] + f"from pathlib import Path\n{line}\n", names)
+    assert names["made_"](["a"]) == [5.0]
+
+
 def test_functions_of_a_table_of_the_repository_come_along_with_what_they_are_made_with(tmp_path: Path) -> None:
     script = """
 from dataclasses import dataclass, field

@@ -10,6 +10,7 @@ from extractor.usecases.fromrun import own_config, programs
 from extractor.usecases.fromrun.bash import Command, Reading, read_script
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.other_libraries import trl
+from extractor.values import readers
 
 _Launches = list[tuple[Command, tuple[str, list[str]]]]
 # What schedulers and clouds call the number of a machine; scripts start the run on the first.
@@ -59,8 +60,8 @@ def _read(
             if (found := programs.launched(command.words)) is not None and not trl.is_launch(command.words, places)
         ]
         words = {word.partition("=")[2] or word for command, _ in launches[:1] for word in command.words}
-        count = sum(word.startswith(f"{folder}/") and Path(word).exists() for word in words)
-        count += any((folder / own_config.program_file(module)).is_file() for _, (module, _) in launches[:1])
+        count = sum(word.startswith(f"{folder}/") and readers.is_there(Path(word)) for word in words)
+        count += any(readers.is_there(folder / own_config.program_file(module)) for _, (module, _) in launches[:1])
         if best is None or count > best[0]:
             best = count, reading, launches
     assert best is not None

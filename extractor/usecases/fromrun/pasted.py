@@ -60,9 +60,11 @@ def job(body: Any, text: str) -> tuple[str, dict[str, str]] | None:
         body: What is in the file.
         text: The file's. The script's lines have the numbers that they have there, where they stand there as they are.
     """
-    found = next((item for item in _texts(body) if _LAUNCH.search(item)), None)
+    texts = [*_texts(body)]
+    found = next((item for which in (_LAUNCH, _PROGRAM) for item in texts if which.search(item)), None)
     if found is None or not isinstance(body, Mapping):
         return None
+    found = found.replace("$$", "$")  # as a job's tool hands it to the shell
     given = next((body[name] for name in _ENVIRONMENT if name in body), None)
     pairs = given.items() if isinstance(given, Mapping) else [str(item).partition("=")[::2] for item in given or ()]
     variables = {str(name): str(value) for name, value in pairs if isinstance(value, str | int | float) and value != ""}

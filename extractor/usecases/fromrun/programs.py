@@ -14,6 +14,7 @@ _MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$|(?:^|[.
 _MAIN_IN = re.compile(r"\bmain_(?:ppo|dapo|grpo)\b")
 _OF_THE_TRAINER = re.compile(r"(?:\+\+?)?(?:actor_rollout_ref\.actor\.|algorithm\.adv_estimator=)")
 _SECTION = re.compile(r"(?:\+\+?|~)?([A-Za-z_]\w*)\.[\w.@/]+=")
+_USES_A_POLICY = re.compile(r"generat|eval|serve|infer", re.IGNORECASE)
 # Sections of verl's config that no other framework's has, and those that others have as well.
 _VERL = {"actor_rollout_ref", "algorithm", "critic", "reward_model", "reward", "custom_reward_function"}
 _SHARED = {"data", "trainer", "hydra", "ray_init", "ray_kwargs"}
@@ -34,7 +35,7 @@ def launched(words: Sequence[str], depth: int = 0) -> tuple[str, list[str]] | No
         if (_MAIN.search(word) or word == easyr1.MODULE) and "=" not in word:
             return word, list(words[index + 1 :])
     own = _python_program(words)
-    if own is not None and (any(map(_OF_THE_TRAINER.match, words)) or easyr1.is_launch(*own)):
+    if own is not None and (_has_trainers_settings(own) or easyr1.is_launch(*own)):
         return own
     quoted = [word for word in words if " " in word and _MAIN_IN.search(word) and len(word) <= limits.MAX_INNER_TEXT]
     for word in quoted[: limits.MAX_INNER]:
@@ -46,6 +47,14 @@ def launched(words: Sequence[str], depth: int = 0) -> tuple[str, list[str]] | No
             if found is not None:
                 return found
     return None
+
+
+def _has_trainers_settings(program: tuple[str, Sequence[str]]) -> bool:
+    """Tell whether a program takes settings that only the RL trainer has, or of a policy that it trains."""
+    name, words = program
+    sections = {found[1] for word in words if (found := _SECTION.match(word))}
+    trains = {"actor_rollout_ref", "trainer"} <= sections and _USES_A_POLICY.search(name) is None
+    return trains or any(map(_OF_THE_TRAINER.match, words))
 
 
 def instead(commands: Sequence[Sequence[str]], text: str) -> tuple[str, str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from extractor.usecases.fromrun import pasted
 from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.other_libraries import trl_command
 from extractor.usecases.fromrun.python.follower import Follower
 from extractor.usecases.fromrun.python.states import Event, State, plain_of
 from extractor.usecases.fromrun.python.values import Computed, Listed
@@ -25,27 +26,44 @@ from extractor.values.errors import UsageError
 _STARTS = (
     *("run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput", "system", "popen"),
     *("execv", "execve", "execvp", "execvpe", "create_subprocess_exec", "create_subprocess_shell"),
+    "submit_job",  # of Ray
 )
+_NAMED = ("args", "entrypoint")
 _LONGEST_NAME = 60
+# What a program has that starts a run itself, or by a module beside it.
+_MAY_LAUNCH = re.compile("verl|trl|main_(?:ppo|dapo|grpo)|accelerate", re.IGNORECASE)
 
 
-def script_of(text: str, path: Path, given: Mapping[str, str]) -> str:
+def started(words: Sequence[str], places: Places) -> str:
+    """Return the command by which a program starts a run that a command starts itself; "" where it starts none."""
+    start = trl_command.started(words, places)
+    if start.file is None:
+        return ""
+    try:
+        given = dict(trl_command.arguments(start.arguments))
+        return script_of(readers.read_text(start.file), start.file, given, start.arguments)
+    except (OSError, SyntaxError):
+        return ""
+
+
+def script_of(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] = ()) -> str:
     """Return the command that a program starts a run by, as bash writes it; "" where it starts none.
 
     Args:
         text: Of the program.
         path: Of the program.
         given: What its command line says.
+        words: The same, as it is written.
 
     Raises:
         SyntaxError: it is no Python.
         UsageError: what the command has depends on what only the program knows.
     """
-    if not pasted.launches(text):
+    if _MAY_LAUNCH.search(text) is None:
         return ""
     places = Places.of(path, None) if path.is_file() else None
     for everywhere in (False, True):
-        run = Follower(readers.python(text), path, given, places, _STARTS, (_STARTS,), (), everywhere)
+        run = Follower(readers.python(text), path, given, places, _STARTS, (_STARTS,), words, everywhere)
         run.follow()
         for event in run.events:
             for command, depends in _commands(event):
@@ -63,7 +81,8 @@ def script_of(text: str, path: Path, given: Mapping[str, str]) -> str:
 def _commands(event: Event) -> Iterator[tuple[str, str]]:
     """Yield what may be the command that a call starts, a text or its words, and what more words depend on."""
     state = event.state
-    for value in [*event.made.given[:2], *filter(None, [event.made.named.items.get("args")])]:
+    named = event.made.named.items
+    for value in [*event.made.given[:2], *(named[name] for name in _NAMED if name in named)]:
         listed = state.of(value)
         if isinstance(listed, Listed):
             depends = "" if listed.is_whole else listed.depends or "..."

@@ -335,7 +335,7 @@ def _is_whole(body: Any) -> bool:
     return _is_config(body) and "trainer" in body
 
 
-def _from_script(path: Path, text: str, around: _Around) -> Run:
+def _from_script(path: Path, text: str, around: _Around, *, is_by_a_program: bool = False) -> Run:
     places = around.places
     reading, launches, notes = launches_of(path, text, around.given, around.environment, places)
     if not launches:
@@ -346,6 +346,10 @@ def _from_script(path: Path, text: str, around: _Around) -> Run:
         started = next(filter(None, (python_trainers.launched(item.words, places) for item in reading.commands)), None)
         if started is not None:
             return _started(path, started, around, reading.notes)
+        launch = next(filter(None, (python_launchers.started(item.words, places) for item in reading.commands)), "")
+        if launch and not is_by_a_program:
+            found = _from_script(path, launch, around, is_by_a_program=True)
+            return replace(found, notes=(*reading.notes, *found.notes))
         what, hint = programs.instead([command.words for command in reading.commands], text)
         raise UsageError(f"{path}: {what}", hint=hint)
     notes += _of_several([command.line for command, _ in launches])
@@ -458,7 +462,7 @@ def _override(word: str, where: str) -> Override:
         found = parse_override(text)
     except BadOverride as error:
         key, _, value = text.partition("=")
-        if re.fullmatch(_KEY, key) and (_PLACEHOLDER.search(value) or _is_odd(text)):
+        if re.fullmatch(_KEY, key) and (_PLACEHOLDER.search(value) or _is_odd(text) or unknowns(word)):
             return Override(key[: len(key) - len(key.lstrip("+"))], key.lstrip("+"), back(value.strip(_QUOTES)), word)
         said = readable(back(str(error)))
         raise UsageError(f"{where}: {said}", hint="Hydra would refuse it as well: correct it") from None

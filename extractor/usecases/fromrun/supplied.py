@@ -62,7 +62,7 @@ def models_and_data(
                 Remark(key, "", "to do", f"only known to a run of the script, or empty: python main.py {key}=...")
             )
             continue
-        at, missing = _located(settings.get(key), places, _is_model if key in _MODELS else _is_data)
+        at, missing = _located(settings.get(key), places, _is_model if key in _MODELS else readers.is_there)
         if key in _DATA and not settings.get(_DATASET_CLASS):  # a class of the run's own may read directories
             at, folders = _with_their_files(at)
             why = "the Parquet files of it: a project takes files"
@@ -122,11 +122,7 @@ def chat_template(settings: Mapping[str, Any], of_run: Recipient) -> tuple[dict[
 
 
 def _is_model(path: Path) -> bool:
-    return path.is_dir()
-
-
-def _is_data(path: Path) -> bool:
-    return path.exists()
+    return readers.is_there(path) and path.is_dir()
 
 
 def _with_their_files(value: Any) -> tuple[Any, list[str]]:
@@ -135,7 +131,8 @@ def _with_their_files(value: Any) -> tuple[Any, list[str]]:
     found: list[Any] = []
     folders = []
     for path in paths:
-        files = sorted(map(str, Path(path).expanduser().glob("*.parquet"))) if isinstance(path, str) and path else []
+        place = Path(path).expanduser() if isinstance(path, str) and path else None
+        files = sorted(map(str, place.glob("*.parquet"))) if place is not None and readers.is_there(place) else []
         found += files or [path]
         folders += [path] if files else []
     return (found, folders) if folders else (value, [])

@@ -117,6 +117,14 @@ def size(count: int) -> str:
     return f"{count >> 20} MiB" if count >= 2**20 else f"{count >> 10} KiB"
 
 
+def is_there(path: Path) -> bool:
+    """Tell whether there is something at a path: at a text that is too long for one there is nothing."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def is_plain_path(path: str) -> bool:
     """Return True for a relative POSIX path that stays below where it starts, and that every file system can hold."""
     parts = path.split("/")

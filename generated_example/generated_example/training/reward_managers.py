@@ -88,6 +88,7 @@ class RewardLoop:
 
     def __init__(self, config: Any, tokenizer: Any, arguments: dict[str, Any]) -> None:
         self._loop = LoopThread("reward loop")
+        self._source = str(config.data.reward_fn_key)
 
         async def make() -> Any:
             return load_reward_manager(config, tokenizer, **arguments)
@@ -181,6 +182,8 @@ class RewardLoop:
         columns = dict(sample.non_tensor_batch)
         if "extra_info" in columns:  # which verl's managers add to
             columns["extra_info"] = objects(dict(info or {}) for info in columns["extra_info"])
+        if self._source in columns:  # under no other name do verl's managers look for it
+            columns.setdefault("data_source", columns[self._source])
         try:
             sample = DataProto(sample.batch, columns, sample.meta_info)
             result: dict[str, Any] = await self.manager.run_single(sample)

@@ -290,19 +290,23 @@ class Expansion:
         body = node.child_by_field_name("body")
         if len(redirects) != 1 or body is None or text_of(body) != "cat":
             return None
-        parts = {child.type: child for child in redirects[0].named_children}
+        return self.document(redirects[0]).rstrip("\n")
+
+    def document(self, redirect: Node) -> str:
+        """Return the text of a document that stands in the script: `<<EOF`."""
+        parts = {child.type: child for child in redirect.named_children}
         content = parts.get("heredoc_body")
         if content is None:
             return ""
         if text_of(parts["heredoc_start"])[:1] in "'\"\\":
-            return text_of(content).rstrip("\n")
+            return text_of(content)
         found, at = "", content.start_byte
         for child in content.named_children:
             found += _in_quotes(self._state.slice(at, child.start_byte))
             is_text = child.type == "heredoc_content"
             found += _in_quotes(text_of(child)) if is_text else _in_quotes(blanks_before(child)) + self.one(child)
             at = child.end_byte
-        return (found + _in_quotes(self._state.slice(at, content.end_byte))).rstrip("\n")
+        return found + _in_quotes(self._state.slice(at, content.end_byte))
 
     def _captured(self, nodes: list[Node]) -> str | None:
         """Return what `a && echo b || echo c` prints, where that can be said without running anything."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from extractor.usecases.fromrun.bash.branches import Runner
 from extractor.usecases.fromrun.bash.state import State, Stop, too_much
 from extractor.usecases.fromrun.bash.syntax import mended, parse
-from extractor.usecases.fromrun.unknowns import readable
+from extractor.usecases.fromrun.unknowns import readable, unknowns
 from extractor.values import limits, readers
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 20
 _SHELL = re.compile(r"(?:.*/)?(?:ba|z)?sh")
 _SCRIPT = re.compile(r".*\.(?:sh|bash)")
+_GIVEN = re.compile(r"-[a-z]*c")
 _PRINTS = ("echo", "printf", "cat", "ls", "chmod", "cp", "mv", "rm", "grep", "sed")
 _STARTERS = ("exec", "nohup", "time", "timeout", "env", "command", "sudo", "stdbuf", "setsid", "srun", "sbatch", "qsub")
 
@@ -53,27 +55,49 @@ class Scripts:
             self._state.arguments = kept
 
     def start(self, node: Node, words: Sequence[str], before: Mapping[str, str]) -> bool:
-        """`bash FILE ARGUMENT...`, also behind another command: a script of its own; False where there is none."""
-        place = _place(words)
-        text = None if place is None else self._text(words[place])
-        if place is None or text is None:
+        """`bash FILE ARGUMENT...`, `bash -c TEXT`, also behind another command, are scripts; False: it is neither."""
+        given = _given(words)
+        text = "" if given is None else words[given]
+        if given is not None and unknowns(text) != (text[1:-1],) and len(text) <= limits.MAX_INNER_TEXT:
+            self.read(node, text, {**self._state.environment(), **before}, words[given + 2 :])
+            return True
+        place = _place(words, self._state)
+        found = None if place is None else self._text(words[place])
+        if place is None or found is None:
             return False
+        self._apart(node, found, {**self._state.environment(), **before}, words[place + 1 :])
+        return True
+
+    def read(self, node: Node, text: str, environment: Mapping[str, str], arguments: Sequence[str] = ()) -> None:
+        """`bash <<EOF`: read a text as a script of its own, by a shell that the script starts."""
+        if self._state.depth < MAX_DEPTH:
+            self._state.spend(len(text))
+            file = self._state.file
+            self._apart(node, (Path(file), mended(text.encode(), file)), environment, arguments)
+
+    def _apart(
+        self, node: Node, text: tuple[Path, bytes], environment: Mapping[str, str], arguments: Sequence[str]
+    ) -> None:
+        """Read a script that sees no more of this one than its environment, and changes nothing of it."""
         state = self._state
         kept = state.variables, state.exported, state.functions, state.arguments, state.zero
-        state.variables = {**state.environment(), **before, **state.given, "PWD": state.variable("PWD")}
+        state.variables = {**environment, **state.given, "PWD": state.variable("PWD")}
         state.exported = set(state.variables)
         state.functions = {}
-        state.arguments, state.zero = list(words[place + 1 :]), str(text[0])
+        state.arguments, state.zero = list(arguments), str(text[0])
         try:
             self._run(node, *text)
         finally:
             state.variables, state.exported, state.functions, state.arguments, state.zero = kept
-        return True
 
     def _text(self, path: str) -> tuple[Path, bytes] | None:
-        """Return a script of the checkout, as the parser takes it; None: there is none, or it is no text."""
+        """Return a script of the checkout, or one that was written here, as the parser takes it; None: it is none."""
         if self._state.depth >= MAX_DEPTH:
             return None
+        written = self._state.written(path)
+        if written is not None:
+            self._state.spend(len(written))
+            return Path(path), mended(written.encode(), path)
         file = self._state.found(path)
         if file is None or not file.is_file():
             return None
@@ -94,15 +118,27 @@ class Scripts:
             return None
 
 
-def _place(words: Sequence[str]) -> int | None:
+def is_shell(word: str) -> bool:
+    """Tell whether a word names a shell."""
+    return _SHELL.fullmatch(word) is not None
+
+
+def _given(words: Sequence[str]) -> int | None:
+    """Return the index of the text that a command has a shell read, `bash -c TEXT`; None where it has none read one."""
+    pairs = itertools.pairwise(words[:-1]) if words[0] not in _PRINTS else ()
+    found = (index for index, (word, flags) in enumerate(pairs) if is_shell(word) and _GIVEN.fullmatch(flags))
+    return next((index + 2 for index in found), None)
+
+
+def _place(words: Sequence[str], state: State) -> int | None:
     """Return the index of the script among the words of a command; None where it starts none."""
     if words[0] in _PRINTS:
         return None
     starts = words[0] in _STARTERS
     for index, word in enumerate(words):
-        if _SCRIPT.fullmatch(word) and (starts or not index):
+        if (starts or not index) and (_SCRIPT.fullmatch(word) or state.written(word) is not None):
             return index
-        if _SHELL.fullmatch(word):
+        if is_shell(word):
             options = 0
             while words[index + 1 + options :][:1] and words[index + 1 + options].startswith("-"):
                 options += 1

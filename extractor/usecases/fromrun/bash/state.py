@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -97,6 +98,7 @@ class State:
         self._expanded = 0
         self.commands: list[Command] = []
         self.notes: list[str] = []
+        self._written: dict[str, str] = {}
 
     @contextlib.contextmanager
     def inside(self, source: bytes, file: str, line: int | None = None) -> Iterator[None]:
@@ -120,6 +122,25 @@ class State:
     def found(self, path: str) -> Path | None:
         """Return the file or directory of the checkout that a path names; None: it is not there, or not known."""
         return None if unknowns(path) or not path else self.there(path, self.variable("PWD"))
+
+    def write(self, path: str, text: str, *, more: bool) -> None:
+        """Note a text that the script writes into a file.
+
+        Args:
+            path: As the script names it; a part of it may be unknown.
+            text: What it writes.
+            more: Whether that stands behind what it has written before.
+        """
+        before = (self.written(path) or "") if more else ""
+        self.spend(len(before) + len(text))
+        self._written[self._absolute(path)] = before + text
+
+    def written(self, path: str) -> str | None:
+        """Return what the script has written into a file; None: nothing."""
+        return self._written.get(self._absolute(path)) if self._written else None
+
+    def _absolute(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(self.variable("PWD"), path))
 
     def step(self) -> None:
         """Count a statement.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from extractor.usecases.fromrun.bash.branches import Runner
 from extractor.usecases.fromrun.bash.commands import formatted, is_probe
 from extractor.usecases.fromrun.bash.conditions import Conditions
+from extractor.usecases.fromrun.bash.documents import Documents
 from extractor.usecases.fromrun.bash.expansion import Expansion
 from extractor.usecases.fromrun.bash.scripts import MAX_DEPTH, Scripts
 from extractor.usecases.fromrun.bash.state import Command, Failure, Function, State, Stop
@@ -42,6 +43,7 @@ class Statements:
         self._conditions = conditions
         self._interpreter = interpreter
         self._scripts = Scripts(state, interpreter)
+        self._documents = Documents(state, expansion, self._scripts, interpreter)
         self.handlers: dict[str, Callable[[Node], bool | None]] = {
             "variable_assignment": self._assignment,
             "variable_assignments": self._assignments,
@@ -248,17 +250,19 @@ class Statements:
             for item in child.named_children[_destinations(child) :]
             for word in self._expansion.words(item)
         ]
-        if behind and body.type == "command":
-            count = len(self._state.commands)
-            outcome = self._interpreter.statement(body)
-            if len(self._state.commands) > count:
-                last = self._state.commands[-1]
-                self._state.commands[-1] = Command((*last.words, *behind), last.line, last.environment)
-            return outcome
-        return self._interpreter.statement(body)
+        count = len(self._state.commands)
+        outcome = self._interpreter.statement(body)
+        if behind and body.type == "command" and len(self._state.commands) > count:
+            last = self._state.commands[-1]
+            self._state.commands[-1] = Command((*last.words, *behind), last.line, last.environment)
+        behind_it = self._documents.follow(node, self._state.commands[count:])
+        return outcome if behind_it is None else behind_it
 
     def _pipeline(self, node: Node) -> bool | None:
-        return self._interpreter.run([child for child in node.named_children if child.type != "comment"])
+        count = len(self._state.commands)
+        outcome = self._interpreter.run([child for child in node.named_children if child.type != "comment"])
+        self._documents.pipe(node, self._state.commands[count:])
+        return outcome
 
     def _compound(self, node: Node) -> bool | None:
         if node.children and node.children[0].type == "((":

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from extractor.values import readers
+
 # How far above a script the root of its repository may be.
 _ABOVE = 8
 _CHECKOUT = ".git"
@@ -79,7 +81,7 @@ class Places:
     def find(self, path: str) -> Path | None:
         """Return the file that a path of the run names; None where there is none."""
         wanted = Path(path).expanduser()
-        return next((folder / wanted for folder in self.folders if (folder / wanted).is_file()), None)
+        return next((folder / wanted for folder in self.folders if _is_file(folder / wanted)), None)
 
     def within(self, path: str, folder: str) -> Path | None:
         """Return the file or directory that a path names in the run's own checkout; None where it is not there.
@@ -94,13 +96,17 @@ class Places:
             tried += self.folders_like(str(tried[0]))
         for wanted in tried:
             found = Path(os.path.normpath(wanted))
-            if self.home is not None and found.exists() and found.resolve().is_relative_to(self.home):
+            if self.home is not None and readers.is_there(found) and found.resolve().is_relative_to(self.home):
                 return found
         return None
 
     def find_like(self, path: str) -> Path | None:
         """Return the file that a path of the run names, also where it begins in a folder of somebody else's."""
-        return self.find(path) or next((file for file in self.folders_like(path) if file.is_file()), None)
+        return self.find(path) or next((file for file in self.folders_like(path) if _is_file(file)), None)
+
+
+def _is_file(path: Path) -> bool:
+    return readers.is_there(path) and path.is_file()
 
 
 def is_on_the_hub(name: str) -> bool:

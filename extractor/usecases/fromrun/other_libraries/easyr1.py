@@ -203,7 +203,7 @@ def translated(body: Mapping[str, Any], places: Places | None = None) -> Transla
     whole = {**_DEFAULTS, **stated}
     template = None if places is None else places.find_like(str(stated.get(_TEMPLATE) or "."))
     found = {**dict(_named(whole)), **_kl(whole), **_derived(whole)}
-    if template is not None and template.is_file():
+    if template is not None:
         found["actor_rollout_ref.model.custom_chat_template"] = readers.read_text(template)
     read = {
         *_NAMES,

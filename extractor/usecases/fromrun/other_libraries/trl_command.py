@@ -20,6 +20,7 @@ from extractor.values.errors import UsageError
 
 # What has commands, and how many of these are looked at and shown.
 _COMMANDS, _MOST_FILES, _MOST_SHOWN = (".sh", ".slurm", ".sbatch", ".md"), 300, 3
+_OVERRIDE = re.compile(r"[+~]{0,2}\w+(?:\.\w+)+=")
 # What `trl` trains by, of what a project can do.
 ALGORITHMS = (GRPO, RLOO)
 
@@ -105,10 +106,17 @@ def arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
             continue
         values = [text] if equals else []
         while not equals and index < len(words) and not words[index].startswith("--"):
+            if values and is_override(words[index]):
+                break
             values.append(words[index])
             index += 1
         known = [_read(value) for value in values]
         yield key[2:].replace("-", "_"), True if not known else known[0] if len(known) == 1 else known
+
+
+def is_override(word: str) -> bool:
+    """Tell whether an argument is a setting of a config, `trainer.seed=1`, and no value of the option before it."""
+    return _OVERRIDE.match(word) is not None
 
 
 def _read(text: str) -> Any:

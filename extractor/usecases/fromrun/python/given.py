@@ -15,7 +15,7 @@ from extractor.usecases.fromrun.files.imports import Name, rewritten
 from extractor.usecases.fromrun.python.run import Run
 from extractor.usecases.fromrun.python.scorers import settled
 from extractor.usecases.fromrun.python.states import State, plain_of
-from extractor.usecases.fromrun.python.values import Computed, Items, Made, Own, OwnClass, Ref, Unsaid
+from extractor.usecases.fromrun.python.values import Computed, FilePath, Items, Made, Own, OwnClass, Ref, Unsaid
 from extractor.values import readers
 from extractor.values.modules import absolute
 
@@ -187,6 +187,9 @@ class _Writer:
         if isinstance(made, Made) and made.kind is not None:  # filled from the command line
             items = {**made.defaults.items, **made.named.items, **made.attributes.items}
             return self._object(Items(items, maker="SimpleNamespace"))
+        if isinstance(value, FilePath):
+            self.imports.add("from pathlib import Path")
+            return f"Path({str(value)!r})"
         plain = plain_of(value, self.state)
         if isinstance(plain, Computed) or isinstance(value, (Own, OwnClass)):
             raise _Unknown
@@ -201,7 +204,9 @@ class _Writer:
         plain = {name: value for name, value in plain.items() if not isinstance(value, Computed)}
         self.imports.add(_MAKERS[made.maker])
         if made.maker == "SimpleNamespace":
-            return f"SimpleNamespace({', '.join(f'{name}={value!r}' for name, value in plain.items())})"
+            paths = {name: made.items[name] for name in plain if isinstance(made.items[name], FilePath)}
+            written = {name: self.text(paths[name]) if name in paths else repr(value) for name, value in plain.items()}
+            return f"SimpleNamespace({', '.join(f'{name}={value}' for name, value in written.items())})"
         return f"{made.maker}({plain!r})"
 
     def _arguments(self, given: tuple[Any, ...], named: Items) -> str:

@@ -16,6 +16,7 @@ from extractor.usecases.fromrun.python.values import (
     LONGEST,
     Anything,
     Computed,
+    FilePath,
     Items,
     Listed,
     Made,
@@ -33,8 +34,10 @@ from extractor.values.configtree import resolve
 NOT_HERE = object()
 _KINDS: Mapping[str, Callable[[Any], Any]] = {
     **{kind.__name__: kind for kind in (int, float, str, bool)},
-    **{f"{kind}": str for kind in ("Path", "PurePath", "pathlib.Path", "os.fspath")},
-    **dict.fromkeys(("os.path.abspath", "os.path.realpath", "os.path.expanduser", "os.path.normpath"), str),
+    **dict.fromkeys(("Path", "PurePath", "pathlib.Path"), FilePath),
+    **dict.fromkeys(
+        ("os.fspath", "os.path.abspath", "os.path.realpath", "os.path.expanduser", "os.path.normpath"), str
+    ),
     "os.path.dirname": posixpath.dirname,
     "os.path.basename": posixpath.basename,
 }
@@ -51,14 +54,15 @@ OF_DICTS = ("get", "pop", "setdefault", "update", "items", "keys", "values", "co
 _OF_TEXT: Mapping[str, Callable[..., Any]] = {
     **{name: getattr(str, name) for name in ("strip", "lower", "upper", "rstrip", "lstrip", "replace", "title")},
     **{name: getattr(str, name) for name in ("startswith", "endswith", "removesuffix", "removeprefix", "isdigit")},
-    **dict.fromkeys(("resolve", "absolute", "expanduser", "as_posix"), lambda text: text),
-    "joinpath": posixpath.join,
+    **dict.fromkeys(("resolve", "absolute", "expanduser"), lambda text: text),
+    "as_posix": str,
+    "joinpath": lambda text, *parts: FilePath(posixpath.join(text, *parts)),
     "is_absolute": posixpath.isabs,
-    "with_suffix": lambda text, suffix: str(PurePosixPath(text).with_suffix(suffix)),
-    "with_name": lambda text, name: str(PurePosixPath(text).with_name(name)),
+    "with_suffix": lambda text, suffix: FilePath(PurePosixPath(text).with_suffix(suffix)),
+    "with_name": lambda text, name: FilePath(PurePosixPath(text).with_name(name)),
 }
 _OF_PATH: Mapping[str, Callable[[str], Any]] = {
-    "parent": posixpath.dirname,
+    "parent": lambda text: FilePath(posixpath.dirname(text)),
     "name": posixpath.basename,
     "stem": lambda text: PurePosixPath(text).stem,
     "suffix": lambda text: PurePosixPath(text).suffix,
@@ -79,14 +83,14 @@ _FORMAT = re.compile(r"[,.\d]{0,4}[defg%]?")
 _MOST = 1_000
 
 
-def joined_path(one: str, other: str) -> str:
+def joined_path(one: str, other: str) -> FilePath:
     """Return a path in a folder."""
-    return posixpath.join(one, other)
+    return FilePath(posixpath.join(one, other))
 
 
-def parent(path: str, index: int) -> str:
+def parent(path: str, index: int) -> FilePath:
     """Return a folder above a path."""
-    return str(PurePosixPath(path).parents[index])
+    return FilePath(PurePosixPath(path).parents[index])
 
 
 def formatted(value: Any, how: str, conversion: int = -1) -> str:
@@ -140,7 +144,7 @@ def called(name: str, given: Sequence[Any], named: Items, run: Run) -> Any:
     if name in _VARIABLES:
         return given[1] if len(given) == 2 else NOT_HERE
     if name == "os.path.join" and all(isinstance(item, str) for item in given):
-        return posixpath.join(*given)
+        return FilePath(posixpath.join(*given))
     if not named.items:
         return _of_values(name, given, run)
     return NOT_HERE
@@ -152,7 +156,7 @@ def _of_values(name: str, given: Sequence[Any], run: Run) -> Any:
     if name in _KINDS and len(given) == 1 and plain:
         return _KINDS[name](given[0])
     if name in ("Path", "pathlib.Path") and len(given) > 1 and plain:
-        return posixpath.join(*given)
+        return FilePath(posixpath.join(*given))
     if name in _NUMBERS and given and all(isinstance(item, (int, float)) for item in given):
         return _NUMBERS[name](*given)
     if name in ("getattr", "hasattr") and len(given) > 1 and isinstance(given[1], str):

@@ -10,6 +10,7 @@ from typing import Any
 from extractor.usecases.fromrun.python.run import Run
 from extractor.usecases.fromrun.python.values import (
     Computed,
+    FilePath,
     Items,
     Made,
     Method,
@@ -23,7 +24,7 @@ _PARTS = ("add_argument_group", "add_mutually_exclusive_group", "add_subparsers"
 # Give a default, where they stand as one.
 _OPTIONS = ("Option", "Argument")
 _BY_A_CLASS = ("tyro.cli", "simple_parsing.parse", "draccus.parse", "pyrallis.parse")
-_TYPES = {"int": int, "float": float, "str": str}
+_TYPES = {"int": int, "float": float, "str": str, "Path": FilePath, "pathlib.Path": FilePath}
 PARSES = (
     *("parse_args", "parse_known_args", "parse_args_and_config", "parse_args_into_dataclasses", "parse"),
     *("parse_intermixed_args", "parse_yaml_file", "parse_json_file", "parse_dict"),
@@ -63,7 +64,7 @@ def by_method(target: Method, given: Sequence[Any], named: Items, node: ast.Call
     if not target.name.startswith("parse_") or not (target.name.endswith("args") or not run.options):
         return None
     args = _namespace(run)
-    return (args, run.entered([])) if "known" in target.name else args
+    return (args, run.entered(_unknown(run))) if "known" in target.name else args
 
 
 def _classes(found: Any, run: Run) -> list[Any]:
@@ -129,8 +130,27 @@ def _namespace(run: Run) -> Any:
         elif name in said:
             made.items[name] = _typed(said[name], option, run)
         else:
-            made.items.setdefault(name, option.default)
+            is_text = type(option.default) is str  # which argparse reads as it would read a word of the command
+            made.items.setdefault(name, _typed(option.default, option, run) if is_text else option.default)
     return run.new(made)
+
+
+def _unknown(run: Run) -> list[str]:
+    """Return the words of the command that no option of a parser has taken."""
+    found: list[str] = []
+    words, positional = list(run.words or ()), len(run.positional)
+    while words:
+        word = words.pop(0)
+        flag, equals, _ = word.partition("=")
+        option = run.options.get(flag.lstrip("-").replace("-", "_")) if flag.startswith("--") else None
+        if option is not None:
+            if not equals and not isinstance(option.default, bool):
+                del words[:1]
+        elif not word.startswith("-") and not found and positional:
+            positional -= 1
+        else:
+            found.append(word)
+    return found
 
 
 def _typed(value: Any, option: Option, run: Run) -> Any:

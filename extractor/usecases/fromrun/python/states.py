@@ -12,6 +12,7 @@ from extractor.usecases.fromrun.python.values import (
     DEEPEST,
     Computed,
     Either,
+    FilePath,
     Items,
     Listed,
     Made,
@@ -228,7 +229,7 @@ def _plain(value: Any, state: State, depth: int, seen: Iterator[int]) -> Any:
     if isinstance(value, _PLAIN):
         if isinstance(value, str) and "${" in value:  # what is written so follows something
             raise ValueError("not known")
-        return value
+        return str(value) if isinstance(value, FilePath) else value
     if isinstance(value, (tuple, frozenset)):
         return [_plain(item, state, depth + 1, seen) for item in value]
     found = state.of(value)

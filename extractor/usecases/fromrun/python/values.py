@@ -48,6 +48,10 @@ class Opened(str):
     """The path of a file that is open."""
 
 
+class FilePath(str):
+    """A path, as `pathlib` has them: its text."""
+
+
 class Anything:
     """Has whatever is looked for in it: the names that a config of TRL's takes."""
 

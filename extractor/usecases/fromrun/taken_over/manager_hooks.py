@@ -11,7 +11,7 @@ from extractor.usecases.fromrun import templates
 from extractor.usecases.fromrun.files import SCORERS, Copying
 from extractor.usecases.fromrun.files.copying import FOLDER
 from extractor.usecases.fromrun.files.own_call import OWN_SETTINGS
-from extractor.usecases.fromrun.taken_over import registered
+from extractor.usecases.fromrun.taken_over import program_values, registered
 from extractor.usecases.fromrun.taken_over.manager_classes import Manager
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.values.errors import UsageError
@@ -45,22 +45,6 @@ _HANDED = """\
                     print(f"note: {{name}} is {{taken[name].default!r}}: the run says no other ({{error}})")
 """
 _BY_VERL = frozenset({"tokenizer", "num_examine", "compute_score", "reward_fn_key", "config"})
-_PLAIN_NODES = (
-    ast.Expression,
-    ast.Attribute,
-    ast.Name,
-    ast.Constant,
-    ast.Call,
-    ast.Subscript,
-    ast.BinOp,
-    ast.BoolOp,
-    ast.Compare,
-    ast.IfExp,
-    ast.boolop,
-    ast.cmpop,
-    ast.operator,
-    ast.expr_context,
-)
 
 
 def adapted(
@@ -109,18 +93,11 @@ def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], 
     others: set[str] = set()
     for text in texts:
         tree = registered.tree_of(text)
-        values = {
-            ast.unparse(target): node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Assign)
-            for target in node.targets
-            if isinstance(target, ast.Name) or ast.unparse(target).startswith("config.")
-        }
+        values = program_values.assigned(tree)
         chosen = {cls, *(name for name, value in values.items() if isinstance(value, ast.Name) and value.id == cls)}
         for name, given in _handed(tree, chosen):
             if name not in {*_BY_VERL, *found}:
-                written = values.get(ast.unparse(given))  # a variable, or a setting that the program itself sets
-                value = _said(given if written is None and not isinstance(given, ast.Name) else written)
+                value = program_values.said(given, values)
                 found.update({} if value is None else {name: value})
                 others |= {name} if value is None else set()
     return found, sorted(others - found.keys())
@@ -144,22 +121,6 @@ def _handed(tree: ast.Module, classes: Collection[str]) -> Iterator[tuple[str, a
         target = node.targets[0]
         if isinstance(target, ast.Subscript) and ast.unparse(target.value) in tables:
             yield ast.unparse(target.slice).strip("'"), node.value
-
-
-def _said(value: ast.expr | None) -> str | None:
-    """Return an expression of the run's config, its tokenizer and its environment alone; None: it is of others."""
-    if value is None:
-        return None
-    text = re.sub(r"\bself\.(config|tokenizer)\b", r"\1", ast.unparse(value))
-    nodes = list(ast.walk(ast.parse(text, mode="eval")))
-    plain = all(isinstance(node, _PLAIN_NODES) for node in nodes)
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
-    asked = all(
-        (isinstance(func, ast.Attribute) and func.attr in {"get", "getenv"}) or ast.unparse(func) == "hasattr"
-        for func in calls
-    )
-    return text if plain and asked and names <= {"config", "hasattr", "os", "tokenizer"} else None
 
 
 def _text_of(cls: str, copying: Copying) -> str:
