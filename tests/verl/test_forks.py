@@ -16,7 +16,8 @@ from extractor.usecases.fromrun import carry_over, convert, earlier, fitting, re
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import KEPT, Remark
 from extractor.usecases.fromrun.other_libraries import easyr1, trl_settings
-from extractor.usecases.fromrun.reading import Run, read_run
+from extractor.usecases.fromrun.reading import read_run
+from extractor.usecases.fromrun.run import Run
 from extractor.usecases.fromrun.taken_over import estimators, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values import releases

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from extractor.usecases.fromrun.reading import Run, read_run
+from extractor.usecases.fromrun.reading import read_run
+from extractor.usecases.fromrun.run import Run
 from extractor.values.errors import UsageError
 
 # What a program sees of verl, Hydra's config of it and Ray: enough to run it up to its trainer.

@@ -10,7 +10,8 @@ import pytest
 
 from extractor.usecases.fromrun.other_libraries import trl_script
 from extractor.usecases.fromrun.python.values import Computed
-from extractor.usecases.fromrun.reading import Run, read_run
+from extractor.usecases.fromrun.reading import read_run
+from extractor.usecases.fromrun.run import Run
 from extractor.values.errors import UsageError
 
 MODEL, ACTOR, ROLLOUT = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"

@@ -13,7 +13,7 @@ from extractor.usecases.export.project import UNKNOWN, load
 from extractor.usecases.fromrun import report
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.run import Run
 from extractor.usecases.fromrun.taken_over import named_files
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.usecases.fromrun.unknowns import shown

@@ -34,7 +34,8 @@ from extractor.usecases.fromrun import settings as settings_of
 from extractor.usecases.fromrun.bash import read_script
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.reading import Run, read_run
+from extractor.usecases.fromrun.reading import read_run
+from extractor.usecases.fromrun.run import Run
 from extractor.usecases.fromrun.taken_over import managers, named_files, own_verl, surroundings
 from extractor.usecases.fromrun.taken_over.everything import take_over
 from extractor.usecases.fromrun.taken_over.recipient import Recipient

@@ -13,7 +13,7 @@ from extractor.usecases.fromrun import prime
 from extractor.usecases.fromrun.bash.choices import choices
 from extractor.usecases.fromrun.fitting import Fit
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
-from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.run import Run
 from extractor.usecases.fromrun.supplied import SUPPLIED
 from extractor.usecases.fromrun.taken_over import named_files
 from extractor.usecases.fromrun.unknowns import readable, unknowns

@@ -7,7 +7,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.run import Run
 from extractor.values import releases
 from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import merge

@@ -9,7 +9,7 @@ from typing import Any
 from extractor.usecases.export.keys import candidates
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun.meaning import is_of_another_back_end
-from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.run import Run
 from extractor.values.configtree import Override, Problem, flatten
 from extractor.values.configtree.compose import apply, merge
 from extractor.values.manifest import renamed

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.reading import Run
 from extractor.usecases.fromrun.renaming import flat_settings, renamed
+from extractor.usecases.fromrun.run import Run
 
 CAP = "actor_rollout_ref.actor.tis_imp_ratio_cap"
 _BEFORE = "algorithm.rollout_is"

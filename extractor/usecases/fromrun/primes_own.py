@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.reading import Run
 from extractor.usecases.fromrun.renaming import flat_settings, renamed
+from extractor.usecases.fromrun.run import Run
 from extractor.usecases.fromrun.turns import N
 from extractor.values.configtree import Override
 from extractor.values.configtree.compose import apply

@@ -15,7 +15,7 @@ from typing import Any
 
 from extractor.usecases.fromrun import pasted
 from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.other_libraries import trl_command
+from extractor.usecases.fromrun.other_libraries import trl, trl_command
 from extractor.usecases.fromrun.python.follower import Follower
 from extractor.usecases.fromrun.python.states import Event, State, plain_of
 from extractor.usecases.fromrun.python.values import Computed, Listed
@@ -31,7 +31,7 @@ _STARTS = (
 _NAMED = ("args", "entrypoint")
 _LONGEST_NAME = 60
 # What a program has that starts a run itself, or by a module beside it.
-_MAY_LAUNCH = re.compile("verl|trl|main_(?:ppo|dapo|grpo)|accelerate", re.IGNORECASE)
+_MAY_LAUNCH = re.compile("verl|trl|ppo|dapo|grpo|accelerate", re.IGNORECASE)
 
 
 def started(words: Sequence[str], places: Places) -> str:
@@ -67,7 +67,7 @@ def script_of(text: str, path: Path, given: Mapping[str, Any], words: Sequence[s
         run.follow()
         for event in run.events:
             for command, depends in _commands(event):
-                if not pasted.launches(command):
+                if not pasted.launches(command) and not _trains_by_trl(command, places):
                     continue
                 if depends:
                     raise UsageError(
@@ -76,6 +76,14 @@ def script_of(text: str, path: Path, given: Mapping[str, Any], words: Sequence[s
                     )
                 return command
     return ""
+
+
+def _trains_by_trl(command: str, places: Places | None) -> bool:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    return places is not None and any(word.endswith(".py") for word in words) and trl.is_launch(words, places)
 
 
 def _commands(event: Event) -> Iterator[tuple[str, str]]:

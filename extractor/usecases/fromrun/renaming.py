@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.run import Run
 from extractor.values.configtree import Override, flatten
 from extractor.values.configtree.compose import apply, merge
 

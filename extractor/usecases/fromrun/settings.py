@@ -13,7 +13,7 @@ from extractor.usecases.fromrun import prime, reward_model
 from extractor.usecases.fromrun.convert import Experiment
 from extractor.usecases.fromrun.fitting import TAKES_ANYTHING
 from extractor.usecases.fromrun.meaning import KEPT, Remark, is_about_where, rule_for
-from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.run import Run
 from extractor.usecases.fromrun.supplied import SUPPLIED
 from extractor.usecases.fromrun.unknowns import shown, unknowns
 from extractor.values.configtree import flatten

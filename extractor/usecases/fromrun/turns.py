@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.reading import Run
 from extractor.usecases.fromrun.renaming import flat_settings, renamed
+from extractor.usecases.fromrun.run import Run
 
 _ROLLOUT = "actor_rollout_ref.rollout"
 N, PLAYS, TURNS = f"{_ROLLOUT}.n", f"{_ROLLOUT}.multi_turn.enable", f"{_ROLLOUT}.multi_turn.max_assistant_turns"

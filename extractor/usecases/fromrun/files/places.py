@@ -63,6 +63,17 @@ class Places:
         named = [Path(item) for item in value.split(os.pathsep) if item.startswith("/")]
         return replace(self, folders=tuple(dict.fromkeys([*self.folders, *filter(Path.is_dir, named)])))
 
+    def gone_to(self, path: str) -> Places:
+        """Return the places of a command, of which the likeliest is the directory that its script has gone to.
+
+        Args:
+            path: Of that, as the script has it; it may also be somebody else's.
+        """
+        tried = [Path(os.path.normpath(path)), *self.folders_like(path)] if path.startswith("/") else []
+        known = (folder for folder in tried if self.home is not None and folder.is_relative_to(self.home))
+        found = next((folder for folder in known if readers.is_there(folder) and folder.is_dir()), None)
+        return self if found is None else replace(self, folders=tuple(dict.fromkeys([found, *self.folders])))
+
     @property
     def root(self) -> Path | None:
         """Return the likeliest root of a repository among them; None where there is none."""

@@ -11,7 +11,7 @@ from extractor.usecases.fromrun.files import own_call
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.other_libraries.translation import FileScored
 from extractor.usecases.fromrun.own_config import program_file
-from extractor.usecases.fromrun.reading import Run
+from extractor.usecases.fromrun.run import Run
 from extractor.usecases.fromrun.taken_over import (
     easyr1_prompts,
     easyr1_rewards,

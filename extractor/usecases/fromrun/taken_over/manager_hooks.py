@@ -93,11 +93,12 @@ def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], 
     others: set[str] = set()
     for text in texts:
         tree = registered.tree_of(text)
-        values = program_values.assigned(tree)
-        chosen = {cls, *(name for name, value in values.items() if isinstance(value, ast.Name) and value.id == cls)}
-        for name, given in _handed(tree, chosen):
+        values = program_values.Values(tree)
+        assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and ast.unparse(node.value) == cls]
+        chosen = {cls, *(ast.unparse(target) for node in assigned for target in node.targets)}
+        for name, given, where in _handed(tree, chosen):
             if name not in {*_BY_VERL, *found}:
-                value = program_values.said(given, values)
+                value = program_values.said(given, values.where(where))
                 found.update({} if value is None else {name: value})
                 others |= {name} if value is None else set()
     return found, sorted(others - found.keys())
@@ -110,17 +111,20 @@ def hand_overlong(texts: Iterable[str], cls: str) -> bool:
     return not given or any(names & {None, "overlong_buffer_cfg"} for names in given)
 
 
-def _handed(tree: ast.Module, classes: Collection[str]) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the arguments that a program makes classes with, by name or in a dictionary: `reward_kwargs["n"] = ...`."""
+def _handed(tree: ast.Module, classes: Collection[str]) -> Iterator[tuple[str, ast.expr, ast.AST]]:
+    """Yield the arguments that a program makes classes with, by name or in a dictionary: `reward_kwargs["n"] = ...`.
+
+    With each comes the call or the statement that it stands in.
+    """
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     calls = [node for node in calls if ast.unparse(node.func) in {*classes, "reward_manager_cls"}]
     for call in calls:
-        yield from ((item.arg, item.value) for item in call.keywords if item.arg is not None)
+        yield from ((item.arg, item.value, call) for item in call.keywords if item.arg is not None)
     tables = {ast.unparse(item.value) for call in calls for item in call.keywords if item.arg is None}
     for node in (item for item in ast.walk(tree) if isinstance(item, ast.Assign)):
         target = node.targets[0]
         if isinstance(target, ast.Subscript) and ast.unparse(target.value) in tables:
-            yield ast.unparse(target.slice).strip("'"), node.value
+            yield ast.unparse(target.slice).strip("'"), node.value, node
 
 
 def _text_of(cls: str, copying: Copying) -> str:

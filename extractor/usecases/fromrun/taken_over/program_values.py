@@ -29,41 +29,54 @@ _PLAIN_NODES = (
 )
 _METHODS = {"get", "getenv"}
 _FUNCTIONS = {"bool", "dict", "float", "getattr", "hasattr", "int", "len", "list", "max", "min", "str", "tuple"}
+_BODIES = ("body", "handlers", "orelse", "finalbody")
 _GIVEN = {"config", "os", "tokenizer"}
 # Names that stand for names, and how long what they make may get.
 _DEEPEST, _LONGEST = 8, 2_000
 
 
-def assigned(tree: ast.Module) -> dict[str, ast.expr]:
-    """Return what a program's variables, and settings that it sets, are given: by conditions, where they say it.
+class Values:
+    """What a program's variables, and the settings that it sets, are given: by conditions, where they say it.
 
-    Of several assignments that are not ways of one condition the last one of the module counts.
+    Args:
+        tree: The program.
     """
-    found: dict[str, ast.expr] = {}
-    _assign(tree.body, found)
-    return found
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._at: dict[int, dict[str, ast.expr]] = {}
+        self.in_the_end: dict[str, ast.expr] = {}
+        self._follow(tree.body, self.in_the_end)
+
+    def where(self, node: ast.AST) -> dict[str, ast.expr]:
+        """Return what they are given where a statement, or a call in it, stands; what comes later fills gaps."""
+        return {**self.in_the_end, **self._at.get(id(node), {})}
+
+    def _follow(self, body: Sequence[ast.AST], found: dict[str, ast.expr]) -> None:
+        for node in body:
+            inside = [item for name in _BODIES for item in getattr(node, name, None) or []]
+            if isinstance(node, ast.If):
+                ways = dict(found), dict(found)
+                self._follow(node.body, ways[0])
+                self._follow(node.orelse, ways[1])
+                for name in dict.fromkeys([*ways[0], *ways[1]]):
+                    found[name] = _either(node.test, name, *(way.get(name) for way in ways))
+            elif inside:
+                self._follow(inside, found)
+            else:
+                here = dict(found)
+                self._at |= {id(item): here for item in ast.walk(node) if isinstance(item, (ast.Assign, ast.Call))}
+            if isinstance(node, ast.Assign):
+                names = [ast.unparse(target) for target in node.targets]
+                found |= {name: node.value for name in names if name.isidentifier() or name.startswith("config.")}
 
 
-def _assign(body: Sequence[ast.AST], found: dict[str, ast.expr]) -> None:
-    for node in body:
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                if isinstance(target, ast.Name) or ast.unparse(target).startswith("config."):
-                    found[ast.unparse(target)] = node.value
-        elif isinstance(node, ast.If):
-            ways = dict(found), dict(found)
-            _assign(node.body, ways[0])
-            _assign(node.orelse, ways[1])
-            for name in dict.fromkeys([*ways[0], *ways[1]]):
-                as_it_is = ast.parse(name, mode="eval").body if name.startswith("config.") else None
-                one, other = (way.get(name, as_it_is) for way in ways)
-                if one is not None and other is not None and one is not other:
-                    found[name] = ast.IfExp(node.test, one, other)
-                else:  # a variable that no other way has
-                    found[name] = one or other or node.test
-        else:
-            for name in ("body", "handlers", "orelse", "finalbody"):
-                _assign(getattr(node, name, None) or [], found)
+def _either(test: ast.expr, name: str, one: ast.expr | None, other: ast.expr | None) -> ast.expr:
+    """Return what is given one way or another; where one gives it nothing a setting is as it was, a variable unused."""
+    as_it_was = ast.parse(name, mode="eval").body if name.startswith("config.") else None
+    one, other = one or as_it_was or other, other or as_it_was or one
+    assert one is not None
+    assert other is not None
+    return one if one is other else ast.IfExp(test, one, other)
 
 
 def said(value: ast.expr, values: Mapping[str, ast.expr]) -> str | None:
