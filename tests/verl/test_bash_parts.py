@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tree_sitter import Node
 
+from extractor.usecases.fromrun.bash import read_script
 from extractor.usecases.fromrun.bash.choices import choices
 from extractor.usecases.fromrun.bash.commands import is_probe, printed
 from extractor.usecases.fromrun.bash.conditions import Conditions
@@ -41,6 +42,20 @@ esac
     assert choices(text, "KIND") == ["linear", "cosine"]
     assert choices(text, "SIZE") == ["7b", "1b", "3b"]
     assert choices(text, "MISSING") == []
+
+
+@pytest.mark.parametrize("text", [",$A/x/y,", "a/b$A", "$A/b.c/d", "$A", "x-$A-y/", "[$A,"])
+@pytest.mark.parametrize(
+    "operation",
+    ["#,", "%,", "##*/", "#*/", "%/*", "%%/*", "%.*", "%%.*", "#a", "##a/", "%/y,", "%/", "#\\[", "##x*", "%*y"],
+)
+def test_a_known_end_of_a_text_is_trimmed_as_it_would_be(text: str, operation: str) -> None:
+    script = f'T="{text}"\nshow "${{T{operation}}}"\n'
+    (found,) = [item.words[1] for item in read_script(script, "x", {}, {}).commands]
+    whole = text.replace("$A", unknown("A"))
+    for value in ("q", "one-two", "e.f", "b/c", ",/"):
+        (known,) = [item.words[1] for item in read_script(script, "x", {"A": value}, {}).commands]
+        assert found.replace(unknown("A"), value) == known or found == whole
 
 
 def test_state_keeps_what_the_user_sets() -> None:

@@ -394,6 +394,25 @@ def test_a_module_beside_a_file_that_looks_for_modules_there_comes_along(
     assert ("pip install shapes" in (tmp_path / "one/from_run.md").read_text()) != comes
 
 
+def test_a_copy_does_not_search_for_packages_that_it_has_by_it(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": "",
+        "src/scores/__init__.py": "def size(text):\n    return float(len(text))\n",
+        "scripts/reward.py": "import sys\nfrom pathlib import Path\n"
+        "def package():\n    place = Path(__file__).resolve().parents[1] / 'src'\n"
+        "    if not (place / 'scores').is_dir():\n        raise ModuleNotFoundError('no scores')\n    return place\n"
+        "sys.path.insert(0, str(package()))\nfrom scores import size\n"
+        "def compute_score(solution_str, **_):\n    return size(solution_str)\n",
+        "run.sh": "python3 -m verl.trainer.main_ppo custom_reward_function.path=scripts/reward.py\n",
+    }
+    put(tmp_path / "repo", files)
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
+    shutil.rmtree(tmp_path / "repo")
+    code = "from one.custom.verl_reward import compute_score; print(compute_score('xy'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("2.0\n", "")
+
+
 @pytest.mark.parametrize("where", ["Path(__file__).resolve().parents[2]", "Path(__file__).parent.parent.parent"])
 def test_files_above_a_module_that_opens_them_come_along(tmp_path: Path, where: str) -> None:
     reads = f'from pathlib import Path\nROOT = {where}\nWORTH = float((ROOT / "configs" / "worth.txt").read_text())\n'

@@ -15,6 +15,7 @@ from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_TRIMS = ("%", "%%", "#", "##")
 _QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
 
 
@@ -59,8 +60,10 @@ class Parameters:
         if value is None:
             return self._state.variable(name)
         if unknowns(value):
-            return value
-        if operation in ("%", "%%", "#", "##"):
+            return (
+                _trimmed_partly(value, operand, operation) if operation in _TRIMS and not unknowns(operand) else value
+            )
+        if operation in _TRIMS:
             self._state.spend(len(value) * len(value) // 8)
             return _trimmed(value, operand, operation)
         if operation in ("/", "//", "/#", "/%"):
@@ -153,6 +156,27 @@ def _trimmed(value: str, pattern: str, operation: str) -> str:
         if operation.startswith("#") and _fits(value[:length], pattern):
             return value[length:]
     return value
+
+
+def _trimmed_partly(value: str, pattern: str, operation: str) -> str:
+    """Return a text of which a part is not known, trimmed where the known end of it decides that; else as it is."""
+    first, last = value.index(unknown("")[0]), value.rindex(unknown("")[-1]) + 1
+    before, after = value[:first], value[last:]
+    if not re.search(r"[\[*?\\]", pattern):
+        if operation.startswith("#"):
+            return value[len(pattern) :] if before.startswith(pattern) else value
+        return value[: len(value) - len(pattern)] if pattern and after.endswith(pattern) else value
+    found = re.fullmatch(r"(\*?)([^\[*?\\]+)(\*?)", pattern)
+    if found is None or bool(found[1]) == bool(found[3]):
+        return value
+    mark = found[2]
+    if operation == "##" and found[1] and mark in after:
+        return after.rpartition(mark)[2]
+    if operation == "#" and found[1] and mark in before:
+        return value.partition(mark)[2]
+    if operation == "%" and found[3] and mark in after:
+        return value.rpartition(mark)[0]
+    return before.partition(mark)[0] if operation == "%%" and found[3] and mark in before else value
 
 
 def _replaced(value: str, pattern: str, new: str, *, every: bool) -> str:

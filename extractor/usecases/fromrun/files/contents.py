@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeGuard
 
@@ -85,10 +85,20 @@ def is_launch(node: ast.stmt) -> TypeGuard[ast.If]:
     return isinstance(node, ast.If) and "__name__" in names_loaded(node.test)
 
 
-def without_launch(text: str) -> str:
-    """Leave out what a module does only as a program: `if __name__ == "__main__"`."""
-    lines = text.split("\n")
-    for node in reversed(readers.python_again(text).body):
-        if is_launch(node) and not node.orelse:
+def as_a_copy(text: str) -> str:
+    """Leave out what a module does only as a program, and how it finds its own packages, which a copy has by it."""
+    lines, body = text.split("\n"), readers.python_again(text).body
+    own = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    for node in reversed(body):
+        if (is_launch(node) and not node.orelse) or _searches(node, own):
             del lines[node.lineno - 1 : node.end_lineno]
     return "\n".join(lines)
+
+
+def _searches(node: ast.stmt, own: Collection[str]) -> bool:
+    """Tell whether a statement puts into `sys.path` what a function of the module's own finds."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or ast.unparse(call.func) not in ("sys.path.insert", "sys.path.append"):
+        return False
+    inside = (part.func for item in call.args for part in ast.walk(item) if isinstance(part, ast.Call))
+    return any(isinstance(func, ast.Name) and func.id in own for func in inside)

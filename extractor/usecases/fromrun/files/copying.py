@@ -101,7 +101,7 @@ class Copying:
         self._gathered.absent.clear()
         self._problems.clear()
         self._before = self._gathered.copy()
-        text = contents.without_launch(text)
+        text = contents.as_a_copy(text)
         if version_of is not None:
             text = needed_part(text, roots, self._of_project(text, version_of))
         self._itself = "" if place is None else self._modules.name_of(place)

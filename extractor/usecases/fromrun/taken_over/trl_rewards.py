@@ -32,7 +32,7 @@ _PROMPT_KEY = "data.prompt_key"
 # Under which a message has its text.
 _SAYS = "content"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_ARGUMENTS = {"self", "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
+_ARGUMENTS = {"self", "cls", "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
 
 
 def take(project: Recipient, scored_by: ScoredBy | None) -> Taken:
