@@ -292,6 +292,7 @@ _SOURCES = (
 _TRUTHS = {"searchR1_nq": {"target": ["1"]}}
 # Forms of answers in which rows are made once more where a scorer raises at those of the usual one.
 ANSWERS: tuple[Any, ...] = (
+    1.0,
     "true",
     "A",
     ["1"],
