@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from tests.fixes.support import Case, Part, Vendored
@@ -28,3 +34,27 @@ def test_hooks_of_later_releases_can_register(case: Case, fixed: Vendored, broke
         with pytest.raises(ValueError, match="registered already"):
             core.register_adv_est(taken)(lambda: None)
     assert [name for name in NAMES if hasattr(broken.module("vendored.algorithms.core_algos"), name)] == []
+
+
+@pytest.mark.parametrize("first", ["vendored.algorithms.core_algos", "training.registries"])
+def test_what_a_forks_core_algos_registers_itself_waits_for_the_registries(
+    vendored: Callable[..., Vendored], tmp_path: Path, first: str
+) -> None:
+    made = vendored("0.4.0", PART)
+    there = made.module("vendored.algorithms.core_algos").__file__
+    assert there is not None
+    shutil.copytree(Path(there).parents[2], tmp_path / made.package)
+    file = tmp_path / made.package / "vendored" / "algorithms" / "core_algos.py"
+    own = "".join(
+        f"\n\n@register_{kind}({name!r})\ndef own_{name}(): ...\n"
+        for kind, name in (("adv_est", "mine"), ("adv_est", "grpo"), ("policy_loss", "other"))
+    )
+    file.write_text(file.read_text() + own)
+    code = (
+        f"import {made.package}.{first}\nfrom {made.package}.training import registries\n"
+        f"from {made.package}.vendored.algorithms import core_algos\n"
+        "assert registries.get_adv_estimator_fn('mine') is core_algos.own_mine\n"
+        "assert registries.get_adv_estimator_fn('grpo') is not core_algos.own_grpo\n"
+        "assert registries.get_policy_loss_fn('other') is core_algos.own_other\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)

@@ -46,7 +46,6 @@ NOT_NEGATIVE = (
     "actor_rollout_ref.actor.clip_ratio_low",
     "actor_rollout_ref.actor.optim.lr",
     "actor_rollout_ref.rollout.val_kwargs.temperature",
-    "algorithm.filter_groups.max_num_gen_batches",
     "critic.cliprange_value",
     "critic.optim.lr",
     "data.dataloader_num_workers",

@@ -7,6 +7,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from ..shims import registries as in_core_algos
 from ..vendored.algorithms import trainer_functions
 from ..vendored.algorithms.core_algos import compute_policy_loss
 from ..vendored.algorithms.trainer_functions import AdvantageEstimator
@@ -83,3 +84,15 @@ def compute_advantage(data: DataProto, adv_estimator: str, config: Any = None, *
         config=config,
     )
     return data
+
+
+def _register_what_waits() -> None:
+    """Register what core_algos has registered itself; what it has for verl's own names the trainer calls anyway."""
+    for register, name, function in in_core_algos.waiting:
+        if register == "register_policy_loss":
+            register_policy_loss(name)(function)
+        elif name not in ADV_ESTIMATOR_REGISTRY:
+            register_adv_est(name)(function)
+
+
+_register_what_waits()
