@@ -159,6 +159,21 @@ def test_what_only_the_forks_trainer_puts_into_a_batch(run: Any, tmp_path: Path)
     }
 
 
+def test_what_only_the_forks_rollouts_give_to_rows(run: Any, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    fork.into("trainer/ppo/ray_trainer.py", "apply_kl_penalty", 'token_1 = data.non_tensor_batch["mine_2"]')
+    fork.into("trainer/ppo/ray_trainer.py", "compute_advantage", 'token_3 = data.non_tensor_batch["of_the_data"]')
+    (fork.top / "rollouts.py").write_text(
+        "from verl import DataProto\ndef rows(data: DataProto):\n    row = {}\n    row['mine_2'] = 1\n    return row\n"
+    )
+    (fork.top / "prepare.py").write_text("def row():\n    made = {}\n    made['of_the_data'] = 1\n    return made\n")
+    report = report_of(run, fork, tmp_path / "toy")
+    assert {item["symbol"]: item["why"] for item in report["edits"]} == {
+        "apply_kl_penalty": "it reads mine_2 from a batch, which nothing in the project puts there",
+        "compute_advantage": None,
+    }
+
+
 def test_arguments_that_only_a_parked_method_takes(run: Any, tmp_path: Path) -> None:
     fork = Fork(tmp_path / "repo", source_of(RELEASE))
     fork.into("protocol.py", "select", "import ray; token_1 = ray")
@@ -173,21 +188,25 @@ def test_arguments_that_only_a_parked_method_takes(run: Any, tmp_path: Path) -> 
 @pytest.mark.thorough
 def test_settings_of_the_forks_own_come_with_the_code_that_reads_them(run: Any, tmp_path: Path) -> None:
     fork = Fork(tmp_path / "repo", source_of(RELEASE))
-    line = "token_1 = config.mine_2 if config else 0; mine_8 = mine_9 = 8"
+    line = "token_1 = config.mine_2 if config else 0; mine_8 = mine_9 = mine_11 = mine_12 = mine_13 = 8"
     fork.into("trainer/ppo/ray_trainer.py", "compute_advantage", line)
     fork.into("trainer/ppo/ray_trainer.py", "fit", "token_3 = self.config.algorithm.lost_4")
     config = "trainer/config/ppo_trainer.yaml"
     assert "\nalgorithm:\n" in fork.read(config)
     prompts = "  mine_9: verl/trainer/prompts/mine.txt\n"
+    prompts += "  mine_11: ${algorithm.mine_2}\n  mine_12: ${algorithm.lost_4}\n  mine_13: ${eval:'1 + 1'}\n"
     new = f"\nalgorithm:\n  mine_2: 0.25\n  lost_4: 1\n  mine_5:\n    mine_6: [1]\n{prompts}"
     fork.write("trainer/prompts/mine.txt", "Think.\n")
     fork.write(config, fork.read(config).replace("\nalgorithm:\n", new, 1))
     project = tmp_path / "toy"
     report_of(run, fork, project)
     body = (project / "config/fork/keys.yaml").read_text()
-    assert "algorithm:\n  mine_2: 0.25\n" in body
+    assert "  mine_2: 0.25\n" in body
     assert "lost_4" not in body
     assert "mine_6" not in body
+    assert "mine_11: ${algorithm.mine_2}\n" in body
+    assert "mine_12" not in body, "it follows a setting that no code reads"
+    assert "mine_13" not in body
     assert "mine_9: config/fork/verl/trainer/prompts/mine.txt\n" in body
     assert (project / "config/fork/verl/trainer/prompts/mine.txt").read_text() == "Think.\n"
     assert "  - fork@_global_: keys\n" in (project / "config/ppo_trainer.yaml").read_text()

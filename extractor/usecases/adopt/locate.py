@@ -25,6 +25,8 @@ _FEWEST = 3
 _LIKE_THE_FIRST = 0.5
 _HINT = "pass the directory that holds your copy of verl, or one above it"
 VERSION = "verl/version/version"
+# A batch, by its class.
+_BATCH = b"DataProto"
 
 
 def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
@@ -77,11 +79,18 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
 
 def _put_into_rows(files: Mapping[str, bytes]) -> Iterator[str]:
     for path, data in files.items():
-        if path.endswith(".py") and (b"non_tensor_batch[" in data or EXTRA.encode() in data):
+        if path.endswith(".py") and any(mark in data for mark in (b"non_tensor_batch[", EXTRA.encode(), _BATCH)):
             try:
-                yield from keys_written(ast.walk(readers.python(data)))
+                nodes = list(ast.walk(readers.python(data)))
             except SyntaxError:  # nobody may have run it
                 continue
+            yield from keys_written(nodes)
+            if _BATCH in data:  # rows of which code makes one: `row["key"] = ...`
+                stores = (node for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
+                of_rows = (node.slice for node in stores if isinstance(node.value, ast.Name))
+                yield from (
+                    item.value for item in of_rows if isinstance(item, ast.Constant) and type(item.value) is str
+                )
 
 
 def _files(top: Path) -> Iterator[tuple[str, bytes]]:

@@ -49,7 +49,7 @@ def added(copy: Copy, source: Source, project: Mapping[str, File]) -> dict[str, 
         if key not in known
         and key.partition(".")[0] not in without
         and all(map(str.isidentifier, key.split(".")))
-        and not (isinstance(value, str) and "${" in value)
+        and _follows(value) <= theirs.keys()
     }
 
 
@@ -117,10 +117,17 @@ def with_keys(tree: Mapping[str, File], keys: Mapping[str, Any]) -> dict[str, by
     """
     have = flatten(_of_project(tree))
     new = {key: value for key, value in keys.items() if not _stands_in_the_way(key, have)}
+    while lost := [key for key, value in new.items() if not _follows(value) <= {*have, *new}]:
+        new = {key: value for key, value in new.items() if key not in lost}
     main = tree[_PROJECTS].data.decode()
     if not new or main.count(_SELF) != 1:
         return {}
     return {FILE: (_HEAD + dumped(nested(new))).encode(), _PROJECTS: main.replace(_SELF, _LINE).encode()}
+
+
+def _follows(value: Any) -> set[str]:
+    """Return the settings that a value follows: `${data.seed}`. What is worked out in another way is none."""
+    return set(re.findall(r"\$\{([^{}]*)", value)) if isinstance(value, str) else set()
 
 
 def _of_release(source: Source) -> Mapping[str, Any]:
