@@ -97,3 +97,11 @@ def test_a_project_of_such_a_run_waits_for_its_environment(tmp_path: Path) -> No
     report = (tmp_path / "mine/from_run.md").read_text()
     assert "custom/env_wrapper.py has a toy environment in their place" in report
     assert "| `actor_rollout_ref.rollout.n_agent` | `5` | as many responses to each prompt" in report
+
+
+@pytest.mark.parametrize(("said", "told"), [("enable: false", [False]), ("enable: true", []), ("format: x", [])])
+def test_a_loop_of_ones_own_says_so_of_verls_that_is_off(tmp_path: Path, said: str, told: list[bool]) -> None:
+    config = f"actor_rollout_ref: {{rollout: {{multi_turn: {{{said}}}}}}}\nenv: {{max_steps: 9}}\n"
+    overrides(tmp_path, "data.seed=1", config)
+    run = with_verls_names(read_run(tmp_path / "run.sh", {}, {}, started_in=tmp_path))
+    assert [item.value for item in run.remarks if item.key == f"{PLAIN}.enable"] == told

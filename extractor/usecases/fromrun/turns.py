@@ -110,6 +110,8 @@ def _named(run: Run, loop: _Loop, flat: dict[str, Any]) -> Run:
         found[PLAYS] = True
         if loop.on in flat:
             remarks.append(Remark(loop.on, on, "changed", f"turns are played: here it is {PLAYS}=True"))
+        elif flat.get(PLAYS) is False:
+            remarks.append(Remark(PLAYS, False, "changed", f"its own loop plays turns: here it is {PLAYS}=True"))
         say(loop.turns, TURNS, turns + loop.last, "turns of the model" if loop.last == 0 else "one more answers")
         start = flat.get(loop.prompt or "")
         if loop.prompt and isinstance(start, int) and isinstance(flat.get(PROMPT), int):
