@@ -336,6 +336,24 @@ def test_a_program_that_a_script_starts_may_start_the_run(tmp_path: Path, words:
     assert found == given
 
 
+def test_what_a_script_goes_to_counts_for_the_program_that_it_starts(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    files = {
+        "train/start.py": "import os, subprocess\n"
+        "subprocess.run('python -m verl.trainer.main_ppo --config-path=conf --config-name=mine '"
+        " 'custom_reward_function.path=own.py data.seed=$SEED', shell=True)\n",
+        "train/conf/mine.yaml": "trainer: {total_epochs: 7}\n",
+        "train/own.py": "",
+        "start.sh": "export SEED=3\ncd train\npython start.py\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    run = read_run(tmp_path / "start.sh", {}, {})
+    assert (stated(run)["data.seed"], list(run.overlay)) == (3, [{"trainer": {"total_epochs": 7}}])
+    assert run.places.find("own.py") == tmp_path / "train" / "own.py"
+
+
 def test_a_program_that_starts_itself_ends(tmp_path: Path) -> None:
     project(tmp_path, "import subprocess\nsubprocess.run(['accelerate', 'launch', 'start.py', 'main_ppo=1'])\n")
     (tmp_path / "start.sh").write_text("python3 start.py\n")

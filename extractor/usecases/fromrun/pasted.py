@@ -64,7 +64,7 @@ def job(body: Any, text: str) -> tuple[str, dict[str, str]] | None:
     found = next((item for which in (_LAUNCH, _PROGRAM) for item in texts if which.search(item)), None)
     if found is None or not isinstance(body, Mapping):
         return None
-    found = found.replace("$$", "$")  # as a job's tool hands it to the shell
+    found = re.sub(r"\$\$(?=[A-Za-z_{(])", "$", found)  # as a job's tool hands it to the shell
     given = next((body[name] for name in _ENVIRONMENT if name in body), None)
     pairs = given.items() if isinstance(given, Mapping) else [str(item).partition("=")[::2] for item in given or ()]
     variables = {str(name): str(value) for name, value in pairs if isinstance(value, str | int | float) and value != ""}

@@ -85,11 +85,14 @@ def _by_another_program(path: Path, text: str, reading: Reading, around: Around,
     for command, places in ran:
         started = python_trainers.launched(command.words, places)
         if started is not None:
-            return replace(by_program(path, started, around, reading.notes), places=places)
-    launch = next(filter(None, (python_launchers.started(command.words, places) for command, places in ran)), "")
-    if launch and not is_by_a_program:
-        found = by_script(path, launch, around, is_by_a_program=True)
-        return replace(found, notes=(*reading.notes, *found.notes))
+            run = by_program(path, started, replace(around, places=places), reading.notes)
+            return replace(run, places=places, environment=command.environment)
+    for command, places in ran if not is_by_a_program else ():
+        launch = python_launchers.started(command.words, places)
+        if launch:
+            there = replace(around, places=places).with_variables(command.environment)
+            found = by_script(path, launch, there, is_by_a_program=True)
+            return replace(found, notes=(*reading.notes, *found.notes))
     what, hint = programs.instead([command.words for command, _ in ran], text)
     raise UsageError(f"{path}: {what}", hint=hint)
 

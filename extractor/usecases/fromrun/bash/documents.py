@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 # They run a script that they read, here, on another machine, or later.
-_READERS = ("sbatch", "qsub", "bsub", "ssh", "srun")
+_READERS = ("sbatch", "qsub", "bsub", "ssh")
 _PRINTS = ("echo", "printf")
 _FILE, _DOCUMENT = "file_redirect", "heredoc_redirect"
 _STATEMENTS = ("command", "list", "redirected_statement", "subshell", "compound_statement")
@@ -102,9 +102,17 @@ class Documents:
             for word in words[1:]:
                 if not word.startswith("-") and word != "tee":
                     self._state.write(word, text, more=more)
-        elif posixpath.basename(words[0]) in _READERS or any(map(is_shell, words)):
+        elif _reads(words):
             behind = words[words.index("-s") + 1 :] if "-s" in words else ()
             self._scripts.read(node, text, command.environment, behind[1:] if behind[:1] == ("--",) else behind)
+
+
+def _reads(words: Sequence[str]) -> bool:
+    """Tell whether a command runs the script that it reads: one that is given a script or a program reads data."""
+    place = next((index for index, word in enumerate(words) if is_shell(word)), None)
+    if place is not None:
+        return "-s" in words[place:] or all(word.startswith("-") for word in words[place + 1 :])
+    return posixpath.basename(words[0]) in _READERS and not any(word.startswith("python") for word in words)
 
 
 def _stages(pipeline: Node) -> Iterator[Node]:

@@ -106,7 +106,7 @@ def arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
             continue
         values = [text] if equals else []
         while not equals and index < len(words) and not words[index].startswith("--"):
-            if values and is_override(words[index]):
+            if values and _is_setting(words[index]):
                 break
             values.append(words[index])
             index += 1
@@ -114,7 +114,7 @@ def arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
         yield key[2:].replace("-", "_"), True if not known else known[0] if len(known) == 1 else known
 
 
-def is_override(word: str) -> bool:
+def _is_setting(word: str) -> bool:
     """Tell whether an argument is a setting of a config, `trainer.seed=1`, and no value of the option before it."""
     return _OVERRIDE.match(word) is not None
 
