@@ -54,6 +54,7 @@ STUBS = {
             with open(os.environ["HANDED"], "w") as file: json.dump(config, file)
         class TaskRunner:
             def run(self, config): run_ppo(config)
+        def main(config): run_ppo(config)
         """,
     "verl/trainer/ppo/__init__.py": "",
     "verl/trainer/ppo/ray_trainer.py": """
@@ -152,6 +153,18 @@ PROGRAMS = {
             run_ppo(config)
 
         main()
+        """,
+    "verl's own main, under another name": """
+        import hydra
+        from verl.trainer.main_ppo import main as train
+
+        @hydra.main(config_path="verl/trainer/config", config_name="ppo_trainer", version_base=None)
+        def main(config):
+            config.data.seed = 11
+            train(config)
+
+        if __name__ == "__main__":
+            main()
         """,
     "a runner of verl's, and a trainer of one's own": """
         import ray

@@ -952,3 +952,15 @@ def test_of_a_page_with_commands_of_a_script_the_first_that_trains_is_taken(tmp_
     run = read_run(tmp_path / "README.md", {}, {})
     assert run.scored_by is not None
     assert run.notes == ("2 launches: the first, in line 10, is the one that is taken",)
+
+
+@pytest.mark.parametrize(
+    "imports", ["from verl.trainer import GRPOTrainer", "import verl.trainer as own\nGRPOTrainer = own.GRPOTrainer"]
+)
+def test_a_trainer_of_verls_of_that_name_is_none_of_trls(tmp_path: Path, imports: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        f"{imports}\nGRPOTrainer(model='a/b', reward_funcs=[], config={{'learning_rate': 1e-6}}).train()\n"
+    )
+    with pytest.raises(UsageError, match="it starts no trainer"):
+        read_run(script, {}, {})

@@ -32,7 +32,7 @@ _IMPORTS = re.compile(r"^[ \t]*(?:from|import)[ \t]+verl\b", re.MULTILINE)
 _TRAINS = re.compile(r"\b(?:run_(?:ppo|dapo|grpo)|main_(?:ppo|dapo|grpo)|Ray\w*Trainer|\w*TaskRunner)\b")
 # What a program is followed for, and what else it may hand its config to, by the last part of its name.
 _SOUGHT = ("run_ppo", "run_dapo", "run_grpo", "main_task")
-_NOTED = (*_SOUGHT, "Trainer", "remote", "run")
+_NOTED = (*_SOUGHT, "Trainer", "main", "remote", "run")
 # An option of its command line, as the follower calls it.
 _OPTION = re.compile(r"\bargs\.(\w+)")
 # What a config has besides settings.

@@ -265,7 +265,9 @@ def whole(stated: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def role(event: Event) -> str:
-    """Return what is called: of a class that a script has made of TRL's trainer or config, TRL's."""
+    """Return what is called: of a class that a script has made of TRL's trainer or config, TRL's; "": one of verl's."""
+    if event.of.startswith("verl."):
+        return ""
     name = last_of(event.of.rpartition(":")[2])
     return next((known for known in NOTED if name.endswith(known)), name)
 
