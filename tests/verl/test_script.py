@@ -339,8 +339,11 @@ def test_a_program_may_be_given_its_config_as_a_file(tmp_path: Path) -> None:
     run = read_run(tmp_path / "run.sh", {}, {})
     assert run.overlay == ({"data": {"train_batch_size": 8}},)
     (tmp_path / "conf/mine.yaml").unlink()
-    with pytest.raises(UsageError, match=r"its config conf/mine\.yaml is not here"):
+    with pytest.raises(UsageError, match=r"its config conf/mine\.yaml is not here") as caught:
         read_run(tmp_path / "run.sh", {}, {})
+    looked = caught.value.message.partition("looked in ")[2].rstrip(")").split(", ")
+    assert str(tmp_path) in looked
+    assert all(Path(place).is_dir() for place in looked)
 
 
 def test_what_a_loop_puts_together_is_to_do(tmp_path: Path) -> None:

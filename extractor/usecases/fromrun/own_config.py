@@ -270,7 +270,8 @@ class _Own:
 
     def _check_is_here(self, path: str, name: str) -> None:
         if self._file(path) is None:
-            shown = ", ".join(dict.fromkeys(str(place) for place in self.places))
+            here = [place for place in dict.fromkeys(self.places) if readers.is_there(place)]
+            shown = ", ".join(map(str, here or self.places[:1]))
             raise UsageError(
                 f"{self.script}: its config {name}.yaml is not here (looked in {shown})",
                 hint="pass --config-dir DIR, the directory that it is in",
