@@ -183,6 +183,8 @@ def test_columns_that_only_the_code_of_a_fork_gives_to_rows() -> None:
     other = "def g(data):\n    data.batch['c'] = data.non_tensor_batch['a']\n    return {'b': 1, 'x/a': 2}\n"
     named = files(own=text, other=other)
     assert list(unfed(named, of_rows=True)) == [(("p.own", "f"), "a"), (("p.other", "g"), "a")]
+    levels = "LEVELS = ['a', 'b', 'info']\n"  # of something that has nothing to do with it
+    assert list(unfed(files(own=text, levels=levels), of_rows=True)) == list(unfed(files(own=text), of_rows=True))
     stores = "def h(data):\n    data.non_tensor_batch['a'] = 1\n    data.batch['x'] = 2\n    other['y'] = 3\n"
     stores += "    reward_extra_info['b'].append(1)\n    found.reward_extra_info['c'] = 2\n"
     assert sorted(keys_written(ast.walk(ast.parse(stores)))) == ["a", "b", "c"]

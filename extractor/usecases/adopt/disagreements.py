@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,10 @@ from extractor.values import readers
 from extractor.values.modules import module_name
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+# What code names that has to do with batches, and their rows.
+_OF_BATCHES = re.compile(rb"batch|DataProto|\brows?\b")
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ def _facts(data: bytes) -> _Facts:
         keys = made.keys() | others.keys() | _read_again(nodes, set(made.values()))
         constants = (item for item in nodes if isinstance(item, ast.Constant) and id(item) not in keys)
         strings.update(item.value for item in constants if isinstance(item.value, str))
-        given.update(_given(nodes))
+        given.update(_given(nodes) if _OF_BATCHES.search(data) else ())
     return _Facts(
         {item.name: item for item in defined if not isinstance(item, ast.ClassDef) and _is_plain(item)},
         tuple(node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))),
