@@ -180,6 +180,20 @@ def test_a_dataset_class_gets_what_it_or_its_base_takes(
     assert ("'max_samples'" in said) == gets
 
 
+def test_a_dataset_class_without_a_constructor_is_made_with_nothing(tmp_path: Path, config: Callable[..., Any]) -> None:
+    file = tmp_path / "rows.py"
+    file.write_text(
+        "from torch.utils.data import Dataset\n\n\nclass Rows(Dataset):\n    def __len__(self):\n        return 0\n"
+    )
+    data = config(f"data.custom_cls.path={file}", "data.custom_cls.name=Rows").data
+    with pytest.raises(module("errors").DataError, match=r"the train dataset \(Rows\) is empty"):
+        module("data.datasets").dataset_of_files([], "train", data, None)
+
+
+def test_no_limit_of_batches_for_a_group_may_be_said_as_in_verl() -> None:
+    assert module("settings.ranges").out_of_range("algorithm.filter_groups.max_num_gen_batches", -1) is None
+
+
 def test_a_reward_function_that_asks_a_served_model_is_told_of_it(config: Callable[..., Any], tmp_path: Path) -> None:
     file, section = tmp_path / "reward.py", module("settings.reward_keys").FUNCTION
     file.write_text("async def score(data_source, *, reward_router_address, reward_model_tokenizer=None): ...\n")

@@ -349,6 +349,34 @@ def test_a_program_that_a_script_starts_may_start_the_run(tmp_path: Path, words:
     assert found == given
 
 
+def test_a_job_of_rays_is_a_command(tmp_path: Path) -> None:
+    program = tmp_path / "submit.py"
+    program.write_text(
+        "from ray.job_submission import JobSubmissionClient\n"
+        "command = ['python', '-m', 'verl.trainer.main_ppo', 'data.seed=3']\n"
+        "JobSubmissionClient().submit_job(entrypoint=' '.join(command))\n"
+    )
+    assert stated(read_run(program, {}, {})) == {"data.seed": 3}
+
+
+def test_a_program_that_a_script_starts_may_start_a_training_script_of_trls(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "start.sh").write_text("python all.py --rate 2e-6\n")
+    (tmp_path / "all.py").write_text(
+        "import argparse, subprocess, sys\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--rate', type=float)\n"
+        "args = parser.parse_args()\nsubprocess.run([sys.executable, 'prepare.py'])\n"
+        "subprocess.run([sys.executable, 'grpo.py', '--learning_rate', str(args.rate)])\n"
+    )
+    (tmp_path / "grpo.py").write_text(
+        "import argparse\nfrom trl import GRPOConfig, GRPOTrainer\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--learning_rate', type=float, default=1.0)\nargs = parser.parse_args()\n"
+        "config = GRPOConfig(learning_rate=args.learning_rate, num_generations=4)\n"
+        "GRPOTrainer(model='a/b', args=config, reward_funcs=len)\n"
+    )
+    assert stated(read_run(tmp_path / "start.sh", {}, {}))["actor_rollout_ref.actor.optim.lr"] == 2e-6
+
+
 def test_what_a_script_goes_to_counts_for_the_program_that_it_starts(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     files = {

@@ -552,6 +552,17 @@ def test_a_function_that_is_made_with_a_path_gets_one(tmp_path: Path, made: str)
     assert names["made_"](["a"]) == [5.0]
 
 
+def test_what_joins_texts_is_a_text(tmp_path: Path) -> None:
+    script = (
+        "import os\ndef made(log):\n    def score(completions, **more):\n        return [len(log)] * len(completions)\n"
+        "    return score\n"
+        "GRPOTrainer(model='a/b', args=GRPOConfig(num_generations=4), reward_funcs=made(os.path.join('out', 'log')))\n"
+    )
+    run, _ = read(tmp_path, script)
+    assert run.scored_by is not None
+    assert "\nmade_ = made('out/log')\n" in run.scored_by.text
+
+
 def test_functions_of_a_table_of_the_repository_come_along_with_what_they_are_made_with(tmp_path: Path) -> None:
     script = """
 from dataclasses import dataclass, field

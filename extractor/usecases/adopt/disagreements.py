@@ -21,8 +21,6 @@ from extractor.values import readers
 from extractor.values.modules import module_name
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
 # What code names that has to do with batches, and their rows.
 _OF_BATCHES = re.compile(rb"batch|DataProto|\brows?\b")
 
@@ -90,6 +88,7 @@ def _facts(data: bytes) -> _Facts:
     passed: set[str] = set()
     of_self: list[tuple[str, ast.Call]] = []
     replacing: dict[str, _Function] = {}
+    has_batches = _OF_BATCHES.search(data) is not None
     for node in body:
         name, nodes = getattr(node, "name", ""), list(ast.walk(node))
         calls += [(name, call, targets) for call, targets in _calls(nodes)]
@@ -103,7 +102,7 @@ def _facts(data: bytes) -> _Facts:
         keys = made.keys() | others.keys() | _read_again(nodes, set(made.values()))
         constants = (item for item in nodes if isinstance(item, ast.Constant) and id(item) not in keys)
         strings.update(item.value for item in constants if isinstance(item.value, str))
-        given.update(_given(nodes) if _OF_BATCHES.search(data) else ())
+        given.update(_given(nodes) if has_batches else ())
     return _Facts(
         {item.name: item for item in defined if not isinstance(item, ast.ClassDef) and _is_plain(item)},
         tuple(node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))),

@@ -23,6 +23,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from ..errors import ConfigError
 from ..errors import DataError as DataError  # hooks take it from here
+from ..training.hook_arguments import taken_by
 from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
@@ -193,12 +194,12 @@ def _build(
         "tokenizer": tokenizer,
         "processor": processor,
         "config": data,
-        "max_samples": data.get(f"{split}_max_samples", -1),
+        "max_samples": data.get(f"{split}_max_samples", -1),  # newer than some releases, and than owners' classes
     }
     if custom.get("path"):
         _hide_progress_bars()
     try:
-        dataset = cls(**_taken_by(cls, arguments))
+        dataset = cls(**taken_by(cls, arguments))
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         _check_truths(split, dataset)
@@ -222,21 +223,6 @@ def _build(
         where = hook_file_of(error, cls)
         raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
     return dataset
-
-
-def _taken_by(cls: type, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that a class is made with; one that hands on what it does not name, with those of its base.
-
-    `max_samples` is newer than some releases, and than some owners' classes.
-    """
-    names: set[str] = set()
-    for base in cls.__mro__:
-        if "__init__" in vars(base):
-            parameters = inspect.signature(vars(base)["__init__"]).parameters
-            names |= parameters.keys()
-            if base is not object and not any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
-                return {name: value for name, value in arguments.items() if name in names}
-    return arguments
 
 
 def _hide_progress_bars() -> None:

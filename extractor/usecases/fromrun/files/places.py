@@ -92,7 +92,7 @@ class Places:
     def find(self, path: str) -> Path | None:
         """Return the file that a path of the run names; None where there is none."""
         wanted = Path(path).expanduser()
-        return next((folder / wanted for folder in self.folders if _is_file(folder / wanted)), None)
+        return next((folder / wanted for folder in self.folders if is_file(folder / wanted)), None)
 
     def within(self, path: str, folder: str) -> Path | None:
         """Return the file or directory that a path names in the run's own checkout; None where it is not there.
@@ -113,10 +113,11 @@ class Places:
 
     def find_like(self, path: str) -> Path | None:
         """Return the file that a path of the run names, also where it begins in a folder of somebody else's."""
-        return self.find(path) or next((file for file in self.folders_like(path) if _is_file(file)), None)
+        return self.find(path) or next((file for file in self.folders_like(path) if is_file(file)), None)
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Tell whether a path is that of a file; a text that is too long for one is none."""
     return readers.is_there(path) and path.is_file()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.files import Places, is_file
 from extractor.values import readers
 from extractor.values.configtree import BadOverride, compose, parse_override, resolve
 from extractor.values.configtree.compose import read_mapping
@@ -64,7 +64,7 @@ def module_at(name: str, path: Path, level: int, places: Places | None) -> Path 
     above = [*path.resolve().parents]
     folders = above[level - 1 : level] if level else [above[0], *places.folders]
     files = (folder / end for folder in folders for end in ends)
-    return next((file for file in files if readers.is_there(file) and file.is_file() and is_own(file, places)), None)
+    return next((file for file in files if is_file(file) and is_own(file, places)), None)
 
 
 def by_hydra(function: ast.AST, path: Path, places: Places | None, words: Sequence[str]) -> Any:

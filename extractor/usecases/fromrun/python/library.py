@@ -144,7 +144,7 @@ def called(name: str, given: Sequence[Any], named: Items, run: Run) -> Any:
     if name in _VARIABLES:
         return given[1] if len(given) == 2 else NOT_HERE
     if name == "os.path.join" and all(isinstance(item, str) for item in given):
-        return FilePath(posixpath.join(*given))
+        return posixpath.join(*given)
     if not named.items:
         return _of_values(name, given, run)
     return NOT_HERE

@@ -1,12 +1,12 @@
 # vextract:template - edit freely
 """A dataset whose prompts are rows that code makes, instead of rows of files."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..episodes.factories import factory_of, is_environment, resolved
 from ..errors import ProjectError
+from ..training.hook_arguments import taken_by
 from ..training.hook_errors import HookError, hook_file_of, source_of
 from .datasets import RowPrompts
 
@@ -47,9 +47,8 @@ class RowsDataset(RowPrompts):
 
             config = data_section(load_config())
         arguments = {"tokenizer": tokenizer, "config": config, "processor": processor, "max_samples": max_samples}
-        known = inspect.signature(RowPrompts).parameters  # max_samples is newer than some releases
-        arguments = {name: value for name, value in arguments.items() if name in known}
-        super().__init__([split] if is_environments else data_files, **arguments)
+        taken = taken_by(RowPrompts, arguments)  # max_samples is newer than some releases
+        super().__init__([split] if is_environments else data_files, **taken)
 
     @staticmethod
     def make_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ Rewards are computed by one process, rank 0, over the global batch.
 """
 
 import contextlib
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +19,7 @@ from ..rewards.sandboxing.isolation import SandboxError
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..vendored.protocol import DataProto
+from .hook_arguments import arguments_of
 from .reward_managers import load_manager, manager_class
 
 # What a manager is offered from elsewhere, should it stand among its further arguments as well.
@@ -167,16 +167,3 @@ def offered(config: Any, manager: Any) -> dict[str, Any]:
         settings["config"] = config
     names = arguments_of(manager)
     return {name: value for name, value in settings.items() if name in names}
-
-
-def arguments_of(manager: Any) -> set[str]:
-    """Return the arguments that a class's constructor names, and those of the ones that it hands others to."""
-    names: set[str] = set()
-    for cls in inspect.getmro(manager) if inspect.isclass(manager) else (manager,):
-        function = cls.__dict__.get("__init__") if inspect.isclass(cls) else cls
-        if function is not None:
-            parameters = inspect.signature(function).parameters.values()
-            names.update(item.name for item in parameters if item.kind is not item.VAR_KEYWORD)
-            if not any(item.kind is item.VAR_KEYWORD for item in parameters):
-                break
-    return names - {"self", "args"}

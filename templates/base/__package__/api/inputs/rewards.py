@@ -47,7 +47,8 @@ from ...rewards.forms import FORMS, VERLS, Form, FormError, form_of
 from ...rewards.functions import FunctionsRewardManager, Part, unique_names
 from ...rewards.manager import TextRewardManager
 from ...rewards.pipelines import PipelineReward, is_pipeline
-from ...training.rewarding import Rewards, arguments_of, offered
+from ...training.hook_arguments import arguments_of
+from ...training.rewarding import Rewards, offered
 from .environments import EnvironmentReward
 from .given import Given
 from .rows import columns_of
