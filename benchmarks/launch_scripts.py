@@ -15,11 +15,12 @@ import functools
 import hashlib
 import json
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,15 +105,26 @@ def scripts_of(roots: list[Path], only: str, take: int, per_folder: int) -> Iter
         yield root, [found[index * len(found) // count] for index in range(count)]
 
 
-def convert(script: Path, target: Path, release: str, keep_unknown: bool) -> tuple[str, ...]:
+def listed(lines: Iterable[str]) -> Iterator[tuple[Path, Path, tuple[str, ...]]]:
+    """Yield the checkout, the script and the given variables of each line of a draw (`benchmarks.drawn`)."""
+    for line in lines:
+        if line.strip():
+            root, script, *given = line.rstrip("\n").split("|", 2)
+            yield Path(root), Path(root) / script, tuple(shlex.split(given[0]) if given else ())
+
+
+def convert(
+    script: Path, target: Path, release: str, keep_unknown: bool, given: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """Make a script's project; returns the variables that had to be set by hand.
 
     Raises:
         VextractError: it cannot be made.
     """
-    made, given = project_of(script, Options(target.name, release, "hf", "grpo", (), "toy"), keep_unknown)
+    options = Options(target.name, release, "hf", "grpo", (), "toy")
+    made, set_by_hand = project_of(script, options, keep_unknown, given=given)
     new.write(target, made)
-    return given
+    return set_by_hand
 
 
 def project_of(
@@ -199,22 +211,34 @@ def remember() -> None:
 
 
 def outcomes(
-    scripts: list[Path], folder: Path, release: str, root: Path, keep_unknown: bool = False, train: bool = True
-) -> Iterator[Outcome]:
-    """Convert each script, start its project, and train it for two steps."""
+    scripts: Iterable[tuple[Path, Path, tuple[str, ...]]],
+    folder: Path,
+    release: str,
+    keep_unknown: bool = False,
+    train: bool = True,
+) -> Iterator[tuple[Path, Outcome]]:
+    """Convert each script, start its project, and train it for two steps.
+
+    Args:
+        scripts: The checkout of each, its path, and variables that are set by hand.
+        folder: Where the projects go.
+        release: Of verl, for the projects.
+        keep_unknown: As the flag of `vextract new`.
+        train: Whether they train, too.
+    """
     with tried() as attempt:
-        for number, script in enumerate(scripts):
+        for number, (root, script, variables) in enumerate(scripts):
             name, target = str(script.relative_to(root)), folder / f"{root.name}-{number}" / "proj"
             try:
-                given = convert(script, target, release, keep_unknown)
+                given = convert(script, target, release, keep_unknown, variables)
             except VextractError as error:
-                yield Outcome(name, "refused", error.message)
+                yield root, Outcome(name, "refused", error.message)
                 continue
             except Exception as error:
-                yield Outcome(name, "bug", f"{type(error).__name__}: {error}")
+                yield root, Outcome(name, "bug", f"{type(error).__name__}: {error}")
                 continue
             what, why, supplied = attempt(target, train)
-            yield Outcome(name, what, why or " ".join(given), tuple(supplied), set_aside(target))
+            yield root, Outcome(name, what, why or " ".join(given), tuple(supplied), set_aside(target))
 
 
 @contextmanager
@@ -247,7 +271,9 @@ def set_aside(project: Path) -> tuple[str, ...]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("checkouts", type=Path, nargs="+")
+    parser.add_argument("checkouts", type=Path, nargs="*")
+    parser.add_argument("--drawn", type=Path, help="a file of scripts, as `benchmarks.drawn` prints them, instead")
+    parser.add_argument("--share", default="1/1", help="only every Nth script from the Ith on: I/N, for N machines")
     parser.add_argument("--verl", default=releases.default(), help="release of the projects")
     parser.add_argument("--take", type=int, default=0, help="at most so many scripts of each checkout; 0: all")
     parser.add_argument("--per-folder", type=int, default=0, help="at most so many of folders of the same path; 0: all")
@@ -257,21 +283,28 @@ def main() -> int:
     parser.add_argument("--into", type=Path, help="keep the projects here")
     options = parser.parse_args()
     remember()
-    total: Counter[str] = Counter()
+    if options.drawn:
+        scripts = list(listed(options.drawn.read_text(encoding="utf-8").splitlines()))
+    else:
+        roots = [path.resolve() for path in options.checkouts]
+        found = scripts_of(roots, options.only, options.take, options.per_folder)
+        scripts = [(root, script, ()) for root, some in found for script in some]
+    first, every = map(int, options.share.split("/"))
+    counts: defaultdict[Path, Counter[str]] = defaultdict(Counter)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.into or Path(temporary)
-        roots = [path.resolve() for path in options.checkouts]
-        for root, scripts in scripts_of(roots, options.only, options.take, options.per_folder):
-            counts: Counter[str] = Counter()
-            for item in outcomes(scripts, folder, options.verl, root, options.keep_unknown, not options.start):
-                counts[item.what] += 1
-                counts[WHOLE] += item.what == "trains" and not item.aside
-                supplied = f"  (supplied {', '.join(item.supplied)})" if item.supplied else ""
-                aside = f"  (without {len(item.aside)} of its settings)" if item.aside else ""
-                print(f"{item.what:12}  {item.script}: {' '.join(item.why.split())[:300]}{supplied}{aside}", flush=True)
-            print(f"{root.name}: {summary(counts)}", flush=True)
-            total += counts
-    print(f"all: {summary(total)}")
+        for root, item in outcomes(
+            scripts[first - 1 :: every], folder, options.verl, options.keep_unknown, not options.start
+        ):
+            counts[root][item.what] += 1
+            counts[root][WHOLE] += item.what == "trains" and not item.aside
+            supplied = f"  (supplied {', '.join(item.supplied)})" if item.supplied else ""
+            aside = f"  (without {len(item.aside)} of its settings)" if item.aside else ""
+            line = f"{item.what:12}  {root.name}/{item.script}: {' '.join(item.why.split())[:300]}{supplied}{aside}"
+            print(line, flush=True)
+    for root, some in counts.items():
+        print(f"{root.name}: {summary(some)}")
+    print(f"all: {summary(sum(counts.values(), Counter()))}")
     return 0
 
 
