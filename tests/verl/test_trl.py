@@ -808,8 +808,6 @@ def test_functions_that_a_script_makes_come_along(
         ("chosen", "chosen = [near]\n    chosen.pop()"),
         ("chosen", "chosen = [near]\n    if rows:\n        chosen = [make(1.0)]"),
         ("[near, judged(rows)]", ""),
-        ("make(args.unsaid)", ""),
-        ("make(unsaid)", "unsaid = args.unsaid"),
         ("[near, 'some/model']", ""),
     ],
 )
@@ -819,12 +817,24 @@ def test_functions_that_only_the_script_as_it_runs_knows_are_to_do(tmp_path: Pat
     assert [item.what for item in run.remarks if item.key == "reward_funcs"] == ["to do"]
 
 
+@pytest.mark.parametrize(("handed", "before"), [("make(args.unsaid)", ""), ("make(unsaid)", "unsaid = args.unsaid")])
+def test_what_a_function_is_made_with_is_to_do_where_no_command_is_known(
+    tmp_path: Path, handed: str, before: str
+) -> None:
+    by_command = made_by(tmp_path, handed, before).scored_by
+    assert by_command is not None
+    assert "\nmake_ = make(None)\n" in by_command.text
+    run = read_run(tmp_path / "train.py", {"target": "2"}, {})
+    assert run.scored_by is None
+    assert [item.what for item in run.remarks if item.key == "reward_funcs"] == ["to do"]
+
+
 def test_what_stands_at_the_top_by_an_option_that_nobody_has_said_is_to_do(tmp_path: Path) -> None:
     read = "parser = argparse.ArgumentParser()\nparser.add_argument('--kind')\nargs = parser.parse_args()\n"
     rest = "KINDS = {'short': [size]}\nchosen = KINDS[args.kind]\nconfig = GRPOConfig(num_generations=4)\n"
     rest += "GRPOTrainer(model='a/b', args=config, reward_funcs=chosen, train_dataset=rows).train()\n"
     checkout(tmp_path, **{"train.py": LEAST + read + rest})
-    assert launch(tmp_path, "python train.py").scored_by is None
+    assert read_run(tmp_path / "train.py", {}, {}).scored_by is None
     scored_by = launch(tmp_path, "python train.py --kind short").scored_by
     assert scored_by is not None
     assert (scored_by.functions, scored_by.is_open) == (("size",), False)

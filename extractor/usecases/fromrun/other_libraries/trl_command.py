@@ -13,9 +13,9 @@ import yaml
 
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.other_libraries.trl_losses import GRPO, RLOO
-from extractor.usecases.fromrun.unknowns import with_words
+from extractor.usecases.fromrun.python import command_line
 from extractor.values import readers
-from extractor.values.configtree.compose import read_mapping, read_yaml
+from extractor.values.configtree.compose import read_mapping
 from extractor.values.errors import UsageError
 
 # What has commands, and how many of these are looked at and shown.
@@ -110,18 +110,10 @@ def arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
                 break
             values.append(words[index])
             index += 1
-        known = [_read(value) for value in values]
+        known = [command_line.value(value) for value in values]
         yield key[2:].replace("-", "_"), True if not known else known[0] if len(known) == 1 else known
 
 
 def _is_setting(word: str) -> bool:
     """Tell whether an argument is a setting of a config, `trainer.seed=1`, and no value of the option before it."""
     return _OVERRIDE.match(word) is not None
-
-
-def _read(text: str) -> Any:
-    plain, back = with_words(text)
-    try:
-        return float(plain) if "e" in plain.lower() and plain[:1].isdigit() else back(read_yaml(plain))
-    except (ValueError, yaml.YAMLError):
-        return back(plain)

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
-from extractor.usecases.fromrun.python import expressions, files, library, names, parsing, verls
+from extractor.usecases.fromrun.python import commands, expressions, files, library, names, parsing, verls
 from extractor.usecases.fromrun.python.run import Run
 from extractor.usecases.fromrun.python.states import Event
 from extractor.usecases.fromrun.python.syntax import ENDS, default_of, is_one_of, last_of, yields
@@ -26,7 +26,7 @@ from extractor.usecases.fromrun.python.values import (
 )
 
 # Start a function that they are given.
-_STARTS = ("fire.Fire", "Fire", "typer.run", "asyncio.run", "run_async", "anyio.run")
+_STARTS = ("asyncio.run", "run_async", "anyio.run")
 _DEEPEST = 40
 
 
@@ -46,7 +46,9 @@ def call(run: Run, node: ast.Call, scope: Scope) -> Any:
         else:
             named.put(item.arg, run.value_of(item.value, scope), item.value)
     text = ast.unparse(node)
-    if isinstance(target, Own):
+    if isinstance(target, Own) and commands.is_by_click(target):
+        value = run.enter(target, [], commands.start(run, target), text)
+    elif isinstance(target, Own):
         value = run.enter(target, given, named, text)
     elif isinstance(target, OwnClass):
         value = instance(run, target, given, named, node, scope)
@@ -70,9 +72,10 @@ def _by_maker(run: Run, maker: Any, given: list[Any], named: Items, node: ast.Ca
 def _by_library(run: Run, name: str, given: list[Any], named: Items, node: ast.Call, scope: Scope) -> Any:
     if name in ENDS:
         raise Stops
-    if name in _STARTS and given:
+    if name in (*_STARTS, *commands.BY_TYPER, *commands.BY_FIRE) and given:
         first = given[0]
-        return run.enter(first, [], Start(), name) if isinstance(first, Own) else first
+        by = next((group for group in (commands.BY_TYPER, commands.BY_FIRE) if name in group), ())
+        return run.enter(first, [], commands.start(run, first, by), name) if isinstance(first, Own) else first
     if name == "setattr" and len(given) == 3 and isinstance(given[1], str) and not isinstance(given[1], Computed):
         names.set_attribute(run, given[0], given[1], given[2], node.args[2])
         return None

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import ast
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from extractor.usecases.fromrun.python import command_line
 from extractor.usecases.fromrun.python.run import Run
 from extractor.usecases.fromrun.python.values import (
     Computed,
     FilePath,
     Items,
+    Listed,
     Made,
     Method,
     Option,
     Outside,
+    Own,
     OwnClass,
+    Ref,
     Unsaid,
 )
 
-_PARTS = ("add_argument_group", "add_mutually_exclusive_group", "add_subparsers", "add_parser")
+_GROUPS = ("add_argument_group", "add_mutually_exclusive_group")
+_COMMANDS, _COMMAND = "add_subparsers", "add_parser"
 # Give a default, where they stand as one.
 _OPTIONS = ("Option", "Argument")
 _BY_A_CLASS = ("tyro.cli", "simple_parsing.parse", "draccus.parse", "pyrallis.parse")
-_TYPES = {"int": int, "float": float, "str": str, "Path": FilePath, "pathlib.Path": FilePath}
+_TYPES = {"int": int, "float": float, "str": str, "bool": bool, "Path": FilePath, "pathlib.Path": FilePath}
 PARSES = (
     *("parse_args", "parse_known_args", "parse_args_and_config", "parse_args_into_dataclasses", "parse"),
     *("parse_intermixed_args", "parse_yaml_file", "parse_json_file", "parse_dict"),
 )
 # What a parser is told by whatever name the script has for it.
-OF_A_PARSER = ("add_argument", "set_defaults", *_PARTS, *PARSES[:4])
+OF_A_PARSER = ("add_argument", "set_defaults", *_GROUPS, _COMMANDS, _COMMAND, *PARSES[:4])
 
 
 def called(name: str, given: Sequence[Any], named: Items, node: ast.Call, run: Run) -> Any:
@@ -50,12 +54,17 @@ def by_method(target: Method, given: Sequence[Any], named: Items, node: ast.Call
     if is_text or not (found is None or isinstance(found, Made)):
         return None
     if target.name == "add_argument":
-        _add(given, named, run)
+        _add(given, named, run, _options_of(target.owner, run))
         return target.owner
-    if target.name in _PARTS:
+    if target.name in _GROUPS:
         return target.owner
+    if target.name == _COMMANDS:
+        run.command_option = dest if isinstance(dest := named.items.get("dest"), str) else ""
+        return target.owner
+    if target.name == _COMMAND:
+        return _command(given, node, run)
     if target.name == "set_defaults" and isinstance(found, Made):
-        run.options |= {name: Option(value) for name, value in named.items.items()}
+        _options_of(target.owner, run).update({name: Option(value) for name, value in named.items.items()})
         return target.owner
     if target.name not in PARSES:
         return None
@@ -91,72 +100,125 @@ def _filled(kind: Any, node: ast.Call, run: Run) -> Any:
     return run.new(Made(kind.node.name, (), Items(said), node, kind, is_parsed=True, defaults=fields))
 
 
-def _add(given: Sequence[Any], named: Items, run: Run) -> None:
-    flags = [item for item in given if isinstance(item, str) and not isinstance(item, Computed)]
+def _options_of(parser: Any, run: Run) -> dict[str, Option]:
+    """Return the options of a parser: its command's, or those that all commands have."""
+    return run.commands.get(run.parser_of.get(parser, ""), run.options) if isinstance(parser, Ref) else run.options
+
+
+def _command(given: Sequence[Any], node: ast.Call, run: Run) -> Any:
+    """Return the parser of one of a script's commands."""
+    parser = run.new(Made("argparse.ArgumentParser", (), Items(), node))
+    name = given[0] if given else None
+    if isinstance(name, str) and not isinstance(name, Computed):
+        run.parser_of[parser] = name
+        run.commands.setdefault(name, {})
+    return parser
+
+
+def _add(given: Sequence[Any], named: Items, run: Run, options: dict[str, Option]) -> None:
+    flags = tuple(item for item in given if isinstance(item, str) and not isinstance(item, Computed))
     said = named.items
     longest = next((item for item in flags if item.startswith("--")), flags[0] if flags else "")
     name = said["dest"] if isinstance(said.get("dest"), str) else longest.lstrip("-").replace("-", "_")
     if not name:
         return
-    action = said.get("action")
-    unsaid: Any = {"store_true": False, "store_false": True}.get(str(action), Unsaid(f"args.{name}"))
+    is_placed, kind, action = not longest.startswith("-"), said.get("type"), said.get("action")
+    action = action.name.rpartition(".")[2] if isinstance(action, Outside) else str(action or "store")
+    unsaid: Any = {"store_true": False, "store_false": True}.get(action, Unsaid(f"args.{name}"))
     default = said.get("default", unsaid)
-    is_needed = said.get("required") is True or not longest.startswith("-")
-    if not longest.startswith("-") and said.get("nargs") == "*" and "default" not in said:
-        default, is_needed = run.entered([]), False
-    kind = said.get("type")
-    if not longest.startswith("-") and name not in run.positional:
-        run.positional.append(name)
-    if is_needed and "default" not in said:
+    if is_placed and said.get("nargs") == "*" and "default" not in said:
+        default = run.entered([])
+    elif (said.get("required") is True or is_placed) and "default" not in said:
         default = Computed(f"args.{name}")
     elif default is None:
         default = Unsaid(f"args.{name}")
-    run.options[name] = Option(default, kind.name if isinstance(kind, Outside) else "")
+    options[name] = Option(
+        default,
+        kind.name.removeprefix("builtins.") if isinstance(kind, Outside) else kind,
+        () if is_placed else flags,
+        action=action,
+        nargs=said.get("nargs"),
+        const=said.get("const"),
+    )
     flag = longest.lstrip("-").replace("-", "_")
     if flag != name:
-        run.options[flag] = Option(Computed(name), "")
+        options[flag] = Option(Computed(name))
 
 
 def _namespace(run: Run) -> Any:
     """Return what `parse_args` gives."""
     made = Items(maker="SimpleNamespace")
-    first = [*itertools.takewhile(lambda word: not word.startswith("-"), run.words or ())]
-    said = {**dict(zip(run.positional, first, strict=False)), **run.given}
-    for name, option in run.options.items():
-        if isinstance(option.default, Computed) and str(option.default) in run.options:
+    options = _asked(run)
+    words = command_line.said(_words(run), options)[0]
+    for name, option in options.items():
+        if isinstance(option.default, Computed) and str(option.default) in options:
             other = str(option.default)  # `--no-4bit` with `dest="by_four"`
-            if name in said:
-                made.items[other] = _typed(said[name], run.options[other], run)
-        elif name in said:
-            made.items[name] = _typed(said[name], option, run)
+            if name in run.given and other not in words:
+                made.items[other] = _typed(run.given[name], options[other], run)
+        elif name in words:
+            made.items[name] = word_value(words[name], option, run)
+        elif name in run.given:
+            made.items[name] = _typed(run.given[name], option, run)
         else:
-            is_text = type(option.default) is str  # which argparse reads as it would read a word of the command
-            made.items.setdefault(name, _typed(option.default, option, run) if is_text else option.default)
+            made.items.setdefault(name, unsaid(option, run))
+    if run.command_option:
+        made.items[run.command_option] = _chosen(run) or Computed(f"args.{run.command_option}")
     return run.new(made)
+
+
+def _chosen(run: Run) -> str:
+    """Return the command of a script that is asked for; "": none, or nobody says."""
+    said = run.given.get(run.command_option)
+    return next((word for word in run.words or () if word in run.commands), said if said in run.commands else "")
+
+
+def _asked(run: Run) -> Mapping[str, Option]:
+    """Return the options of the command that is asked for; of all where none is."""
+    chosen = _chosen(run)
+    commands = [run.commands[chosen]] if chosen else run.commands.values()
+    return {name: option for options in (run.options, *commands) for name, option in options.items()}
+
+
+def _words(run: Run) -> list[str]:
+    """Return the words of the command without the one that chooses among those of a script."""
+    words, chosen = list(run.words or ()), _chosen(run)
+    if chosen in words:
+        words.remove(chosen)
+    return words
 
 
 def _unknown(run: Run) -> list[str]:
     """Return the words of the command that no option of a parser has taken."""
-    found: list[str] = []
-    words, positional = list(run.words or ()), len(run.positional)
-    while words:
-        word = words.pop(0)
-        flag, equals, _ = word.partition("=")
-        option = run.options.get(flag.lstrip("-").replace("-", "_")) if flag.startswith("--") else None
-        if option is not None:
-            if not equals and not isinstance(option.default, bool):
-                del words[:1]
-        elif not word.startswith("-") and not found and positional:
-            positional -= 1
-        else:
-            found.append(word)
-    return found
+    return command_line.said(_words(run), _asked(run))[1]
+
+
+def word_value(word: Any, option: Option, run: Run) -> Any:
+    """Return what a word of the command, or several, are worth as an option."""
+    if isinstance(word, list):
+        return run.new(Listed([word_value(item, option, run) for item in word]))
+    if not isinstance(word, str) or option.kind is None:
+        return word
+    if isinstance(option.kind, Own):
+        made = run.enter(option.kind, [word], Items(), word)
+        return run.entered(command_line.value(word)) if isinstance(made, Computed) else made
+    try:
+        return _TYPES[option.kind](word)
+    except (LookupError, TypeError, ValueError):
+        return run.entered(command_line.value(word))
+
+
+def unsaid(option: Option, run: Run) -> Any:
+    """Return what an option is worth that the command line does not say."""
+    if isinstance(option.default, Unsaid):
+        return option.default if run.words is None else None
+    is_text = type(option.default) is str  # which argparse reads as it would read a word of the command
+    return _typed(option.default, option, run) if is_text else option.default
 
 
 def _typed(value: Any, option: Option, run: Run) -> Any:
     if option.default is True and value is True:  # `store_false`
         return False
-    kind = _TYPES.get(option.kind.removeprefix("builtins."))
+    kind = _TYPES.get(option.kind) if isinstance(option.kind, str) else None
     if kind is None or isinstance(value, (bool, list, dict)) or value is None:
         return run.entered(value)
     try:

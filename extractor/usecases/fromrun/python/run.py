@@ -63,7 +63,9 @@ class Run(ABC):
     scopes: dict[int, Scope] = field(default_factory=dict)  # of functions that were entered
     trees: dict[Path, tuple[ast.Module, str]] = field(default_factory=dict)
     options: dict[str, Option] = field(default_factory=dict)  # that it has declared so far
-    positional: list[str] = field(default_factory=list)  # of the options those without a flag
+    commands: dict[str, dict[str, Option]] = field(default_factory=dict)  # that it has, with options of their own
+    command_option: str = ""  # that says which of them is asked for
+    parser_of: dict[Any, str] = field(default_factory=dict)  # of its parsers the commands
     made_by: dict[Any, tuple[Any, tuple[Any, ...], Items]] = field(default_factory=dict)  # of functions and instances
     top: Scope = field(init=False)
     _numbers: Iterator[int] = field(default_factory=itertools.count)

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from extractor.usecases.fromrun.python import calls
+from extractor.usecases.fromrun.python import calls, commands
 from extractor.usecases.fromrun.python.expressions import Unknown
 from extractor.usecases.fromrun.python.run import Run
 from extractor.usecases.fromrun.python.syntax import FUNCTIONS, called, calls_in, is_one_of
-from extractor.usecases.fromrun.python.values import Items, Own, OwnClass, Start, Stops
+from extractor.usecases.fromrun.python.values import Items, Own, OwnClass, Stops
 
 
 def left(
@@ -26,7 +26,11 @@ def left(
     }
     functions = [node for node in ast.walk(run.tree) if isinstance(node, FUNCTIONS)]
     wanted, called_by = _wanted(run, names)
-    unentered = [node for node in functions if node.name in wanted and id(node) not in run.scopes]
+    unentered = [
+        node
+        for node in functions
+        if node.name in wanted and id(node) not in run.scopes and not commands.is_another(run, node)
+    ]
     for node in unentered:
         others = [item for item in unentered if item is not node and node.name in called_by[item.name]]
         if not others and id(node) not in run.scopes:
@@ -66,6 +70,7 @@ def follow(run: Run, node: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.Cla
                 owner = calls.instance(run, found, [], Items(), ast.copy_location(call, kind), run.top)
                 if id(node) in run.scopes:
                     return
-        run.enter(Own(node, scope, owner), [], Start(), node.name)
+        function = Own(node, scope, owner)
+        run.enter(function, [], commands.start(run, function), node.name)
     except (Stops, Unknown):
         pass

@@ -248,11 +248,21 @@ class Option:
 
     Attributes:
         default: Where the command line does not say it.
-        kind: What makes a value of its text, by name; "": nothing.
+        kind: What makes a value of its text: a name, or a function of the script's; None: nothing.
+        flags: By which a command says it, none where it does so by its place; None: it cannot.
+        offs: Flags that say the opposite.
+        action: What becomes of what follows, as argparse calls it.
+        nargs: How many words follow, as argparse takes it.
+        const: What it is where none follows.
     """
 
     default: Any
-    kind: str = ""
+    kind: Any = None
+    flags: tuple[str, ...] | None = None
+    offs: tuple[str, ...] = ()
+    action: str = "store"
+    nargs: Any = None
+    const: Any = None
 
 
 class Start(Items):
