@@ -37,7 +37,7 @@ class Alone:
 
     rank, world_size, watch = 0, 1, None
 
-    def on_driver(self, function, *, patient=False):
+    def on_driver(self, function):
         return function()
 
     def together(self, function):

@@ -31,7 +31,7 @@ class OneProcess:
 
     rank = 0
 
-    def on_driver(self, function, patient=False):
+    def on_driver(self, function):
         return function()
 
 

@@ -266,7 +266,7 @@ def test_a_run_that_waits_for_another_one_says_so_at_once(tmp_path, capsys, monk
     monkeypatch.setattr(run_lock, "PATIENCE", 0.01)
 
     class OneProcess:
-        def on_driver(self, function, patient=False):
+        def on_driver(self, function):
             return function()
 
     with run_lock.lock_run_directory(tmp_path, OneProcess()):

@@ -23,12 +23,24 @@ def shorten(seconds):
 PROGRAM = """
 from toy.run.distributed import Ranks
 
-ranks = Ranks()
+def hold(seconds):
+    # sum() over a range lets no other thread run.
+    begun = time.monotonic()
+    sum(range(10_000_000))
+    sum(range(int(10_000_000 * seconds / (time.monotonic() - begun))))
+
+ranks = Ranks(peer_timeout=4)
 ranks.barrier()
 shorten(1.5)
-print("waited for", ranks.on_driver(lambda: time.sleep(3) or "the disk", patient=True), flush=True)
+ranks.on_driver(lambda: time.sleep(3))
+print("waited for the driver", flush=True)
+ranks.together(lambda: time.sleep(3 * ranks.rank))
+print("waited for each other", flush=True)
+ranks.on_driver(lambda: hold(10))
+print("waited for one that computes", flush=True)
 try:
-    ranks.on_driver(lambda: time.sleep(3))
+    time.sleep(3 * ranks.rank)
+    ranks.barrier()
 except RuntimeError:
     print("a collective operation gave up", flush=True)
 ranks.watch.leave()
@@ -67,13 +79,14 @@ torch.save, HuggingFaceStorageWriter.write_data = slowly, wait_and_write
 
 
 @pytest.mark.thorough
-def test_the_others_wait_for_the_driver_longer_than_for_a_collective_operation(project: Path, tmp_path: Path) -> None:
+def test_processes_wait_for_each_other_longer_than_for_a_collective_operation(project: Path, tmp_path: Path) -> None:
     program = project / "waits.py"
     program.write_text(SHORTEN + PROGRAM)
     with started([*TORCHRUN, "--nproc-per-node=2", str(program)], project, tmp_path / "log") as running:
         running.wait(120)
         text = running.text()
-    assert text.count("waited for the disk") == 2
+    for what in ("the driver", "each other", "one that computes"):
+        assert text.count(f"waited for {what}") == 2, text
     assert "a collective operation gave up" in text  # so the time was too short for one
 
 

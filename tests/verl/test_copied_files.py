@@ -455,3 +455,22 @@ def test_a_dataset_class_finds_settings_of_the_run_that_no_release_has(tmp_path:
     assert (done.stdout, done.stderr) == ("['a/b', 2, 1]\n", "")
     said = (tmp_path / "one/from_run.md").read_text()
     assert "`data.math_path` | `a/b` | no release of verl has it: config/unknown.yaml keeps it, where the copy" in said
+
+
+def test_a_dataset_class_finds_settings_of_its_release_that_the_project_has_none_for(tmp_path: Path) -> None:
+    dataset = (
+        "class Rows:\n    def __init__(self, data_files, tokenizer, config, processor=None):\n"
+        "        self.found = [config.video_key, config['image_patch_size'], 'use_shm' in config]\n"
+    )
+    (tmp_path / "rows.py").write_text(dataset)
+    words = "data.image_patch_size=16 data.custom_cls.path=rows.py data.custom_cls.name=Rows"
+    (tmp_path / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {words}\n")
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "run.sh")
+    code = (
+        "from omegaconf import OmegaConf; from one.custom.verl_dataset import Rows; "
+        "print(Rows([], None, config=OmegaConf.create({})).found)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("['videos', 16, False]\n", "")
+    kept = (tmp_path / "one/config/unknown.yaml").read_text().splitlines()[1:]
+    assert kept == ["data.image_patch_size: 16", "data.video_key: videos"]

@@ -74,7 +74,7 @@ def with_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
         file.kind is FileKind.HOOK and file.path.endswith(".py") and b"unknown.yaml" in file.data for file in tree
     )
     by = "only what was copied from its checkout reads this file" if read else "nothing in the project reads this file"
-    head = f"# What {Path(run.file).name} sets and no release of verl has; {by}.\n"
+    head = f"# What {Path(run.file).name} has and the project has no setting for; {by}.\n"
     return Tree.of(
         [
             *tree,

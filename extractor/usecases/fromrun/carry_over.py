@@ -297,9 +297,13 @@ def settle(
         tree, settings = over.project.tree, {**over.project.settings, **mended}
         found = replace(found, unknown={key: value for key, value in found.unknown.items() if key not in over.handed})
         lost = _without_place(found, remarks, project)
-        of_files = named_files.read_of(of_run, {**lost, **found.unknown})
+        every_key = {**flatten(found.run.defaults), **found.experiment.wanted}
+        without = {key: value for key, value in every_key.items() if key not in project and value is not None}
+        of_files = named_files.read_of(of_run, {**without, **lost, **found.unknown})
+        by_default = {key: without[key] for key in of_files & without.keys() - {*lost, *found.unknown}}
         asked = (over.asked.keys() & lost.keys()) | managers.read_by_copy(over.project, lost) | of_files
-        kept = {key: lost[key] for key in asked & lost.keys()}
+        asked -= by_default.keys()
+        kept = {**by_default, **{key: lost[key] for key in asked & lost.keys()}}
         read, _ = supplied.files({**over.asked, **kept}, found.run.places)
         unknown = {**found.unknown, **over.aside, **over.asked, **kept, **read}
         # What is said of its code comes before what is said of a setting.

@@ -119,7 +119,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
     resume = checkpoints.to_resume(mode, path, local.checkpoint.begin_from)
     if (found := resume) is not None:
-        resume = ranks.on_driver(lambda: from_verl.own(found, config, run_directory, use_critic), patient=True)
+        resume = ranks.on_driver(lambda: from_verl.own(found, config, run_directory, use_critic))
     names = ("actor", *["critic"] * use_critic, *["reward_model"] * wants_process_rewards(config))
     weights = {name: checkpoints.weights(resume, name) for name in names}
     policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps, module=given.model)

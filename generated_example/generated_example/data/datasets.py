@@ -23,6 +23,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from ..errors import ConfigError
 from ..errors import DataError as DataError  # hooks take it from here
+from ..settings.reward_keys import JUDGE, MANAGER
 from ..training.hook_arguments import taken_by
 from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import RLHFDataset
@@ -58,10 +59,28 @@ def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[
         raise DataError("data.train_files is set and data.val_files is not", "set data.val_files to a file of its own")
     if val_files and not train_files:
         raise DataError("data.val_files is set and data.train_files is not", "set data.train_files as well")
+    needs_truth = _compares(config)
     return (
-        _build("train", train_files, data, tokenizer, processor),
-        _build("val", val_files, data, tokenizer, processor),
+        _build("train", train_files, data, tokenizer, processor, needs_truth=needs_truth),
+        _build("val", val_files, data, tokenizer, processor, needs_truth=needs_truth),
     )
+
+
+def _compares(config: Any) -> bool:
+    """Tell whether the reward compares responses with ground truths.
+
+    A reward model does not, nor an environment that gives the reward; what a manager of the owner's does that is not
+    derived from verl's or the project's is its own.
+    """
+    from ..training.reward_managers import registered_managers  # which imports the hooks
+
+    by_environment = ("actor_rollout_ref.rollout.multi_turn.enable", "local.env.is_reward")
+    if all(OmegaConf.select(config, key) for key in by_environment) or OmegaConf.select(config, JUDGE):
+        return False
+    manager = registered_managers().get(str(OmegaConf.select(config, MANAGER)))
+    known = tuple(f"{PACKAGE}.{folder}." for folder in ("vendored", "rewards"))
+    bases = [base for base in getattr(manager, "__mro__", ()) if not inspect.isabstract(base)]
+    return any(base.__module__.startswith(known) for base in bases) or not inspect.isclass(manager)
 
 
 def data_section(config: Any) -> Any:
@@ -167,7 +186,14 @@ def rows_in_schema(
 
 
 def _build(
-    split: str, files: list[str], data: Any, tokenizer: Any, processor: Any, rows: list[dict[str, Any]] | None = None
+    split: str,
+    files: list[str],
+    data: Any,
+    tokenizer: Any,
+    processor: Any,
+    rows: list[dict[str, Any]] | None = None,
+    *,
+    needs_truth: bool = True,
 ) -> Dataset:
     custom = data.get("custom_cls") or {}
     source: Any = files
@@ -181,7 +207,7 @@ def _build(
         source = said if file_list(said) == files else files
     elif files:
         cls = PromptDataset
-        source = [_in_schema(file, split, data) for file in files]
+        source = [_in_schema(file, split, data, needs_truth=needs_truth) for file in files]
     else:
         from ..training.hook_calls import importing_hooks
 
@@ -202,7 +228,8 @@ def _build(
         dataset = cls(**taken_by(cls, arguments))
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
-        _check_truths(split, dataset)
+        if needs_truth:
+            _check_truths(split, dataset)
         _check_lengths(split, dataset)
         dataset = encoded(dataset, tokenizer, data)
         check_item(split, dataset[0], cls)
@@ -268,7 +295,7 @@ def load_class(path: str, name: str | None) -> Any:
     return cls
 
 
-def _in_schema(file: str, split: str, data: Any) -> str:
+def _in_schema(file: str, split: str, data: Any, *, needs_truth: bool) -> str:
     """Return a parquet file in verl's schema: the file itself, or a converted copy in the cache."""
     if "://" in file:
         return file  # verl's own reader fetches it
@@ -290,7 +317,8 @@ def _in_schema(file: str, split: str, data: Any) -> str:
             if pyarrow.parquet.read_metadata(path).num_rows == 0:
                 raise DataError(f"{file} holds no rows", f"check {key}")
             return str(path)
-    converted = [_to_schema(row, number, path, data) for number, row in enumerate(read_rows(file, key))]
+    rows = enumerate(read_rows(file, key))
+    converted = [_to_schema(row, number, path, data, needs_truth=needs_truth) for number, row in rows]
     return str(write_cached(converted, path, Path(data.cache_dir).expanduser()))
 
 

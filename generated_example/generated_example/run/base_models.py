@@ -34,7 +34,7 @@ def base_models(config: Any, ranks: Ranks) -> dict[str, str]:
         found = {setting: weights_digest(path) for setting, path in paths.items() if path}
         return {setting: digest for setting, digest in found.items() if digest is not None}
 
-    return ranks.on_driver(digests, patient=True)
+    return ranks.on_driver(digests)
 
 
 def check_base_models(resume: Path, config: Any, now: dict[str, str], in_use: set[str], ranks: Ranks) -> None:
@@ -50,7 +50,7 @@ def check_base_models(resume: Path, config: Any, now: dict[str, str], in_use: se
     Raises:
         ConfigError: one is another model, and `local.check_base_models` is true.
     """
-    then = ranks.on_driver(lambda: read_state(resume / "trainer.pt").get("base_models", {}), patient=True)
+    then = ranks.on_driver(lambda: read_state(resume / "trainer.pt").get("base_models", {}))
     changed = sorted(setting for setting in in_use & set(now) & set(then) if now[setting] != then[setting])
     if not changed:
         return

@@ -30,7 +30,7 @@ class CheckpointError(ProjectError, RuntimeError):
 def load_state(path: Path, ranks: Ranks) -> tuple[dict[str, Any], Any, dict[str, Any] | None]:
     """Read the state of trainer and data loader, and the random state of this process; None if the run had fewer."""
     names = ("trainer.pt", "data.pt")
-    trainer, data = ranks.on_driver(lambda: [read_state(path / name) for name in names], patient=True)
+    trainer, data = ranks.on_driver(lambda: [read_state(path / name) for name in names])
     random_states = trainer.pop("random")
     return trainer, data, random_states[ranks.rank] if ranks.rank < len(random_states) else None
 

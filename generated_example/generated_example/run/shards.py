@@ -153,12 +153,12 @@ def check_available(why: str) -> None:
 def _without_sight_of(directory: Path, ranks: Ranks) -> list[int]:
     """Return the ranks of the processes that do not see a file that rank 0 writes in the directory."""
     sign = directory / ranks.on_driver(lambda: f".seen_by_all_{uuid.uuid4().hex}")
-    ranks.on_driver(sign.touch, patient=True)
+    ranks.on_driver(sign.touch)
     deadline = time.monotonic() + PATIENCE
     while not sign.exists() and time.monotonic() < deadline:
         time.sleep(0.1)
     seen = ranks.gather_objects(sign.exists())
-    ranks.on_driver(sign.unlink, patient=True)
+    ranks.on_driver(sign.unlink)
     return [rank for rank, sees in enumerate(seen) if not sees]
 
 

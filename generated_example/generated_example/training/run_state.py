@@ -33,7 +33,7 @@ class RunState:
         self.stopping = EarlyStopping(trainer.config.local.early_stopping)
         self.row: dict[str, Any] | None = None
         self.missing_row: dict[str, Any] | None = None
-        self.identity = trainer.ranks.on_driver(lambda: identity(trainer), patient=True)
+        self.identity = trainer.ranks.on_driver(lambda: identity(trainer))
         self.forget()
 
     def forget(self) -> None:

@@ -81,7 +81,7 @@ def _by_driver(write: Callable[[Path], object]) -> Write:
     """Return a part that rank 0 writes."""
 
     def on_every_process(directory: Path, writers: Ranks) -> dict[str, str]:
-        writers.on_driver(lambda: bool(write(directory)), patient=True)
+        writers.on_driver(lambda: bool(write(directory)))
         return {}
 
     return on_every_process
@@ -94,7 +94,7 @@ def _by_all(name: str, tensors: dict[str, torch.Tensor], write_rest: Callable[[P
         from ..run.shards import write_shards  # imports much that a start does not need
 
         digests = write_shards(tensors, directory / name, writers)
-        writers.on_driver(lambda: bool(write_rest(directory)), patient=True)
+        writers.on_driver(lambda: bool(write_rest(directory)))
         return {f"{name}/{file}": digest for file, digest in digests.items()}
 
     return on_every_process

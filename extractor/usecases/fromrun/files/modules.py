@@ -19,6 +19,7 @@ SCORERS = "verl.utils.reward_score"
 _RECIPES = "recipe"
 # What puts a file's own folder among those that modules are looked for in, and how many above it that may be.
 _OWN_PATH = re.compile(r"\bsys\.path\.(?:append|insert)\(.*__file__")
+_PATH = re.compile(r"""\bsys\.path\.(?:append|insert)\((?:\d+, *)?["']([^"'\n]+)["']""")
 _ABOVE = 3
 
 
@@ -64,13 +65,14 @@ class Modules:
     def look_beside(self, file: Path, text: str) -> None:
         """Find the folders beside a file that it imports as packages, which a program or PYTHONPATH finds there.
 
-        Only folders, but where it puts its own folder, or one above, into `sys.path`: a file there may be called as the
-        installed package that it uses (`math_verify.py`).
+        Only folders, but where it puts its own folder, one above or one by its path into `sys.path`, be it as another
+        machine has it: a file there may be called as the installed package that it uses (`math_verify.py`).
 
         Raises:
             SyntaxError: it is no Python.
         """
         own = [*file.parents][:_ABOVE] if _OWN_PATH.search(text) else []
+        own += [folder for path in _PATH.findall(text) for folder in self.places.folders_like(path)]
         for node in ast.walk(readers.python_again(text)):
             names = [item.name for item in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []

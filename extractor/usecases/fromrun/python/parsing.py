@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,6 +30,9 @@ _COMMANDS, _COMMAND = "add_subparsers", "add_parser"
 _OPTIONS = ("Option", "Argument")
 _BY_A_CLASS = ("tyro.cli", "simple_parsing.parse", "draccus.parse", "pyrallis.parse")
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool, "Path": FilePath, "pathlib.Path": FilePath}
+_NARGS = {
+    f"argparse.{name}": getattr(argparse, name) for name in ("OPTIONAL", "ZERO_OR_MORE", "ONE_OR_MORE", "REMAINDER")
+}
 PARSES = (
     *("parse_args", "parse_known_args", "parse_args_and_config", "parse_args_into_dataclasses", "parse"),
     *("parse_intermixed_args", "parse_yaml_file", "parse_json_file", "parse_dict"),
@@ -126,7 +130,8 @@ def _add(given: Sequence[Any], named: Items, run: Run, options: dict[str, Option
     action = action.name.rpartition(".")[2] if isinstance(action, Outside) else str(action or "store")
     unsaid: Any = {"store_true": False, "store_false": True}.get(action, Unsaid(f"args.{name}"))
     default = said.get("default", unsaid)
-    if is_placed and said.get("nargs") == "*" and "default" not in said:
+    nargs = _NARGS.get(nargs.name, nargs) if isinstance(nargs := said.get("nargs"), Outside) else nargs
+    if is_placed and nargs in ("*", argparse.REMAINDER) and "default" not in said:
         default = run.entered([])
     elif (said.get("required") is True or is_placed) and "default" not in said:
         default = Computed(f"args.{name}")
@@ -137,7 +142,7 @@ def _add(given: Sequence[Any], named: Items, run: Run, options: dict[str, Option
         kind.name.removeprefix("builtins.") if isinstance(kind, Outside) else kind,
         () if is_placed else flags,
         action=action,
-        nargs=said.get("nargs"),
+        nargs=nargs,
         const=said.get("const"),
     )
     flag = longest.lstrip("-").replace("-", "_")

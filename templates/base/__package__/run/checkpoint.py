@@ -165,12 +165,12 @@ class Checkpoints:
         writers = self._writers or self.ranks
         digests: dict[str, str] = {}
         with self._writing(scratch):
-            writers.on_driver(self._remove_leftovers, patient=True)
+            writers.on_driver(self._remove_leftovers)
             for name, write in parts:
                 digests |= {f"{name}/{file}": digest for file, digest in write(scratch / name, writers).items()}
                 del write  # and what it holds
             all_digests = {file: digest for part in writers.gather_objects(digests) for file, digest in part.items()}
-            writers.on_driver(partial(self._finish, scratch, path, states, notes, all_digests), patient=True)
+            writers.on_driver(partial(self._finish, scratch, path, states, notes, all_digests))
 
     def _finish(
         self, scratch: Path, path: Path, states: dict[str, Any], notes: dict[str, Any], digests: dict[str, str]
@@ -226,7 +226,7 @@ class Checkpoints:
         Raises:
             ConfigError: the processes are to write their own shares, and cannot.
         """
-        self.ranks.on_driver(lambda: self._begin(start), patient=True)
+        self.ranks.on_driver(lambda: self._begin(start))
         self._choose_writers()
 
     def _choose_writers(self) -> None:
@@ -302,7 +302,7 @@ class Checkpoints:
         Returns:
             A checkpoint, of this project or of verl.
         """
-        return self.ranks.on_driver(lambda: self._to_resume(mode, path, begin_from), patient=True)
+        return self.ranks.on_driver(lambda: self._to_resume(mode, path, begin_from))
 
     def _to_resume(self, mode: str, path: str | None, begin_from: str | None = None) -> Path | None:
         for found in recover(self.directory):
@@ -342,7 +342,7 @@ class Checkpoints:
                 place = next((found for found in all_checkpoints(place) if what_is_wrong(found) is None), place)
             return self._to_resume("resume_path", str(place))
 
-        found = self.ranks.on_driver(find, patient=True)
+        found = self.ranks.on_driver(find)
         assert found is not None
         if self.ranks.on_driver(lambda: is_of_verl(found)):
             raise ConfigError(

@@ -169,18 +169,18 @@ class Ranks:
             return [value]
         return [unpack(packed) for packed in gather_from_all(pack(value), self.group)]
 
-    def on_driver(self, function: Callable[[], T], *, patient: bool = False) -> T:
+    def on_driver(self, function: Callable[[], T]) -> T:
         """Run `function` on rank 0 only and give every process its result, or raise its exception everywhere.
+
+        The others wait for as long as it takes, see `wait_for_driver`.
 
         Args:
             function: uses no collective operation.
-            patient: it reads or writes files: the others wait for as long as a disk takes, see `wait_for_driver`.
         """
         if self.world_size == 1:
             return function()
         outcome, failure = _outcome(function) if self.rank == 0 else (None, None)
-        if patient:
-            self.wait_for_driver()
+        self.wait_for_driver()
         outcome = send_to_all(outcome, 0, self.group)
         if failure is not None:
             raise failure
@@ -189,19 +189,25 @@ class Ranks:
     def wait_for_driver(self) -> None:
         """Wait until rank 0 is here too; every process must call this.
 
-        It is no collective operation, which would end the run after its timeout: a disk may take longer. A rank 0 that
-        has died ends the run as always.
+        It is no collective operation, which would end the run after its timeout: a disk or a reward may take longer. A
+        rank 0 that has died ends the run as always.
         """
         self._waits += 1
         if self.watch is not None:
             self.watch.wait_for_driver(str(self._waits))
 
     def together(self, function: Callable[[], T]) -> T:
-        """Run `function`, which uses no collective operation, on every process; if it fails on one, fail on all."""
+        """Run `function`, which uses no collective operation, on every process; if it fails on one, fail on all.
+
+        Each waits for the others for as long as these take.
+        """
         if self.world_size == 1:
             return function()
         result: list[T] = []
         outcome, failure = _outcome(lambda: result.append(function()))
+        self._waits += 1
+        if self.watch is not None:
+            self.watch.wait_for_all(str(self._waits))
         for rank, other in enumerate(self.gather_objects(outcome)):
             if rank == self.rank and failure is not None:
                 raise failure

@@ -2,7 +2,8 @@
 """Notices when another process of the run has died or hangs, so that none waits for it for ever.
 
 torchrun ends the processes of its own machine when one of them fails. It does not see one that hangs, nor do the other
-machines hear of it. So each process leaves a sign of life in the run's store every second, and says where it is.
+machines hear of it. So each process leaves a sign of life in the run's store every second, and says where it is. One that
+cannot, since a function holds Python's interpreter lock, lives as long as it computes: those on its machine see that.
 """
 
 import contextlib
@@ -13,8 +14,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import psutil
 import torch.distributed as dist
@@ -22,8 +23,12 @@ import torch.distributed as dist
 from ..tracking.terminal import release_terminal
 from ..tracking.timing import current_phase
 
+T = TypeVar("T")
+
 PERIOD = 1.0
 GRACE = 5.0  # seconds in which a process may end by itself before the watch ends it
+WORK = 0.2  # seconds of processor time between two looks at a silent process that computes
+NOTED = 600.0  # seconds after which a wait is spoken of
 HINT = "hint: the same command goes on from the last checkpoint in trainer.default_local_dir"
 # How torch's backends report a peer that has ended or never joined. Some of these errors have no class of their own.
 CONNECTION = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe|Timed out waiting", re.IGNORECASE)
@@ -54,6 +59,7 @@ class Watch(threading.Thread):
         self._answered = now  # when the store last did
         self._peers: list[dict[str, Any]] = [{} for _ in range(world_size)]
         self._changed = [now] * world_size
+        self._worked: dict[int, float] = {}  # processor time of the silent ones of this machine
         self._signs_of_life = threading.Thread(target=self._keep_exchanging, name="signs of life", daemon=True)
         self._tell()  # before the group forms: from then on every process has told
 
@@ -66,7 +72,12 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         """End this process when another has been silent for too long."""
+        looked = time.monotonic()
         while not self._over.wait(PERIOD):
+            now = time.monotonic()
+            if now - looked > 3 * PERIOD:  # this one was held up itself, and has heard nobody
+                self._answered, self._changed = now, [now] * self.world_size
+            looked = now
             if failed := [rank for rank, peer in enumerate(self._peers) if peer.get("state") == "failed"]:
                 elsewhere = self._peers[failed[0]]["host"] != self._host  # its message is in the log there
                 if time.monotonic() - self._changed[failed[0]] > GRACE:
@@ -99,12 +110,8 @@ class Watch(threading.Thread):
                 pass
             if text := self.loss(5.0):
                 return text
-        where = "; ".join(
-            f"rank {rank}: {peer.get('phase')} for {peer.get('seconds', 0):.0f} s"
-            for rank, peer in enumerate(self._peers)
-        )
         reason = str(error).strip().splitlines()[0][:300]
-        return f"the processes cannot work together any more: {reason}\nwhere they are: {where}"
+        return f"the processes cannot work together any more: {reason}\nwhere they are: {self._where()}"
 
     def is_first_to_fail(self) -> bool:
         """Tell whether no other process has reported a failure yet: then this one must."""
@@ -116,38 +123,70 @@ class Watch(threading.Thread):
     def all_arrive(self, place: str, seconds: float) -> bool:
         """Tell whether every process calls this with the same place within the time."""
         try:
-            if self.add(f"arrived/{place}", 1) == self.world_size:
-                with self._access():
-                    self.store.set(f"all/{place}", "yes")
-            deadline = time.monotonic() + seconds
-            while time.monotonic() < deadline:
-                with self._access():
-                    if self.store.check([f"all/{place}"]):
-                        return True
-                time.sleep(0.05)
+            return self._wait(self._arrived(place, self._ask), self._ask, seconds)
         except RuntimeError:
-            pass
-        return False
+            return False
+
+    def wait_for_all(self, place: str) -> None:
+        """Return when every process has called this with the same place, however long that takes."""
+        self._wait(self._arrived(place, self._insist), self._insist, speaks=self.rank == 0)
 
     def wait_for_driver(self, place: str) -> None:
         """Return when rank 0 has called this with the same place, however long that takes."""
         key = f"driver/{place}"
+        if self.rank == 0:
+            self._insist(lambda: self.store.set(key, "here"))
+        else:
+            self._wait(key, self._insist, speaks=self.rank == 1)
+
+    def _arrived(self, place: str, ask: Callable[[Callable[[], Any]], Any]) -> str:
+        """Say that this process has come to a place; returns what is set once all have."""
+        if ask(lambda: self.store.add(f"arrived/{place}", 1)) == self.world_size:
+            ask(lambda: self.store.set(f"all/{place}", "yes"))
+        return f"all/{place}"
+
+    def _wait(
+        self, key: str, ask: Callable[[Callable[[], Any]], Any], seconds: float | None = None, *, speaks: bool = False
+    ) -> bool:
+        """Wait until a key is set; tells whether it is after so many seconds, None: however many."""
+        begun, pause, noted = time.monotonic(), 0.0005, NOTED
+        while not ask(lambda: self.store.check([key])):
+            waited = time.monotonic() - begun
+            if seconds is not None and waited > seconds:
+                return False
+            if speaks and waited > noted:
+                print(f"note: waiting for {waited:.0f} s; where the processes are: {self._where()}", file=sys.stderr)
+                noted *= 2
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+        return True
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Ask the store once.
+
+        Raises:
+            RuntimeError: it does not answer.
+        """
+        with self._access():
+            return question()
+
+    def _insist(self, question: Callable[[], T]) -> T:
+        """Ask the store until it answers: if it does not for long, the watch ends this process.
+
+        Raises:
+            RuntimeError: it does not answer, and there is no patience that would end.
+        """
         while True:
             try:
-                with self._access():
-                    if self.rank == 0:
-                        self.store.set(key, "here")
-                    if self.store.check([key]):
-                        return
-            except RuntimeError:  # the store does not answer: if it stays so, the watch ends this process
+                return self._ask(question)
+            except RuntimeError:
                 if not self.patience:
                     raise
             time.sleep(0.05)
 
     def add(self, key: str, amount: int) -> int:
         """Add to a number in the store; returns what it is then."""
-        with self._access():
-            return int(self.store.add(key, amount))
+        return self._ask(lambda: int(self.store.add(key, amount)))
 
     def leave(self, state: str = "left") -> None:
         """Say that this process ends: "left" in good order, so that nobody waits, or "failed", so that all end."""
@@ -169,8 +208,28 @@ class Watch(threading.Thread):
             self._answered = now
             for rank, data in enumerate(told):
                 peer = json.loads(data)
+                for other, worked in peer.get("works", {}).items():  # though it says nothing itself
+                    if worked != self._peers[rank].get("works", {}).get(other):
+                        self._changed[int(other)] = now
                 if peer != self._peers[rank]:
                     self._peers[rank], self._changed[rank] = peer, now
+
+    def _look_at_the_silent(self) -> dict[int, float]:
+        """Return the processor time of those on this machine that compute, and have been silent for some time."""
+        now = time.monotonic()
+        silent = [
+            (rank, peer["process"])
+            for rank, peer in enumerate(self._peers)
+            if rank != self.rank and peer.get("host") == self._host and now - self._changed[rank] > 2 * PERIOD
+        ]
+        for rank, process in silent:
+            try:
+                times = psutil.Process(process).cpu_times()
+            except psutil.Error:
+                continue
+            if times.user + times.system > self._worked.setdefault(rank, times.user + times.system) + WORK:
+                self._worked[rank] = times.user + times.system
+        return {rank: self._worked[rank] for rank, _ in silent if rank in self._worked}
 
     def _tell(self, state: str = "running") -> None:
         phase, now = current_phase(), time.monotonic()
@@ -184,6 +243,7 @@ class Watch(threading.Thread):
             "process": os.getpid(),
             "host": self._host,
             "state": state,
+            "works": self._look_at_the_silent(),
         }
         with self._access():
             self.store.set(str(self.rank), json.dumps(sign))
@@ -204,6 +264,12 @@ class Watch(threading.Thread):
             return f"{self._who(rank)} was killed in phase {peer.get('phase')}"
         fate = f"{self._who(rank)} has given no sign of life for {seconds:.0f} s; it was in phase {peer.get('phase')}"
         return f"{fate}, and hangs or is cut off"
+
+    def _where(self) -> str:
+        return "; ".join(
+            f"rank {rank}: {peer.get('phase')} for {peer.get('seconds', 0):.0f} s"
+            for rank, peer in enumerate(self._peers)
+        )
 
     def _who(self, rank: int) -> str:
         peer = self._peers[rank]

@@ -90,7 +90,7 @@ class RunLoop:
                 freed_memory.after_step()
                 self._after_step(batch, metrics, timing)
                 if trainer.steps_done == first:
-                    trainer.ranks.on_driver(lambda: check_storable(self.state.data), patient=True)
+                    trainer.ranks.on_driver(lambda: check_storable(self.state.data))
                 ends = self._save_and_log(stop, batch, metrics, timing)
                 yield Step(trainer.steps_done, as_numbers(metrics), batch)
                 self.state.set_random_numbers()

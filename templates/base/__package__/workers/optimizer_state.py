@@ -68,7 +68,7 @@ def read(path: Path, parameters: list[torch.Tensor], ranks: Ranks) -> State:
     """
     states: list[State] = []
     # An error that rank 0 alone knew would leave the others waiting.
-    ranks.on_driver(lambda: states.append(read_state(path / FILE)), patient=True)
+    ranks.on_driver(lambda: states.append(read_state(path / FILE)))
     tensors, rest = _without_tensors(states[0]) if states else ({}, {})
     rest = ranks.on_driver(lambda: rest)
     if ranks.on_driver(lambda: is_sharded(path / OPTIMIZER)):

@@ -119,7 +119,7 @@ def check_vocabularies(config: Any, tokenizer: Any, ranks: Ranks) -> dict[str, l
     for name, teacher in named_teachers(config).items():
         if name in servers:
             find = partial(served_by, config, name, servers[name], tokenizer, size, topk)
-            served[name] = ranks.on_driver(find, patient=True)
+            served[name] = ranks.on_driver(find)
             continue
         path, section = teacher.model_path, teacher_section(config, teacher.model_path)
         hint = f"let {MODELS}.{name}.model_path name a model of the policy's family, with the same tokenizer"

@@ -294,13 +294,7 @@ def _raise(error: Exception) -> NoReturn:
 
 def _check_settings(config: Any, ranks: Ranks) -> None:
     """Refuse settings that cannot work together."""
-    settings, collective_timeout = config.local.server, config.actor_rollout_ref.nccl_timeout
-    if ranks.world_size > 1 and not settings.url and settings.startup_timeout >= collective_timeout:
-        raise ConfigError(
-            f"local.server.startup_timeout is {settings.startup_timeout}, and the other processes wait for at most "
-            f"{collective_timeout} s (actor_rollout_ref.nccl_timeout)",
-            "raise actor_rollout_ref.nccl_timeout above it",
-        )
+    settings = config.local.server
     if settings.url and not settings.url.startswith(("http://", "https://")):
         raise ConfigError(f"local.server.url is {settings.url!r}", "write it as http://HOST:PORT")
     hosts = sorted(set(ranks.gather_objects(socket.gethostname())))
