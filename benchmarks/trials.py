@@ -66,7 +66,8 @@ NO_SIGNAL = "groups whose"
 OF_AN_ANSWER = re.compile(
     r"the reward raised (?:TypeError|ValueError|KeyError|IndexError|AttributeError|AssertionError|\w*DecodeError)"
 )
-# A function that asks a server.
+# What a function says whose server is not here, and a function that asks one.
+UNANSWERED = re.compile(r"Invalid URL|MissingSchema|Connection ?(?:Error|refused)|APIConnection|api_key|Max retries")
 ASKS = re.compile(r"reward_router_address|aiohttp|requests\.post|OpenAI\(|urlopen")
 
 
@@ -103,16 +104,21 @@ def trial(project: Path, train: bool) -> tuple[str, str, list[str]]:
         where = "files"
         for value in _flat(read).values():
             if isinstance(value, str) and value.endswith(".py") and Path(value).is_file():
-                spec = importlib.util.spec_from_file_location("named_file", value)
-                assert spec is not None
-                assert spec.loader is not None
-                spec.loader.exec_module(importlib.util.module_from_spec(spec))
+                try:
+                    _loaded(value)
+                except Exception as error:
+                    if UNANSWERED.search(str(error)) is None:
+                        raise
+                    overrides += _scored_by_a_stand_in(config, supplied)
     except BaseException as error:
         return where, f"{type(error).__name__}: {error}", supplied
     if not train:
         return "starts", "", supplied
     steps = 0 if config["trainer.val_only"] else STEPS
     first = _why_it_stopped(project, overrides, steps)
+    if UNANSWERED.search(first):
+        overrides += _scored_by_a_stand_in(config, supplied)
+        first = _why_it_stopped(project, overrides, steps)
     why, answers = first, iter(stand_ins.ANSWERS)
     while OF_AN_ANSWER.search(why) and (answer := next(answers, None)) is not None:
         stand_ins.answered_by(answer, config, project.parent)
@@ -123,6 +129,24 @@ def trial(project: Path, train: bool) -> tuple[str, str, list[str]]:
         supplied.append("groups with a signal")  # which answers of a random model are not
         why = first = _why_it_stopped(project, [*overrides, "algorithm.filter_groups.enable=false"], steps)
     return ("steps", first, supplied) if why else ("trains", "", supplied)
+
+
+def _loaded(path: str) -> None:
+    """Import a file that a run names."""
+    spec = importlib.util.spec_from_file_location("named_file", path)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def _scored_by_a_stand_in(config: dict[str, Any], supplied: list[str]) -> list[str]:
+    """Put a function in the place of one whose server is not here; returns settings for it."""
+    supplied.append("server of a reward function")
+    overrides = []
+    for key in [name for name in config if name.endswith("custom_reward_function.path") and config[name]]:
+        Path(config[key]).write_text(FUNCTION, encoding="utf-8")
+        overrides.append(f"{key.removesuffix('path')}name=compute_score")
+    return overrides
 
 
 def _supply(project: Path, config: dict[str, Any], supplied: list[str]) -> list[str]:

@@ -67,6 +67,12 @@ TOPK = (
     f"{LOSS}.topk=4",
     f"{LOSS}.use_policy_gradient=false",
 )
+DRAWING = (
+    f"{ACTOR}.policy_loss.loss_mode=clip_cov",
+    f"{ACTOR}.policy_loss.clip_cov_ratio=0.2",
+    f"{ACTOR}.policy_loss.clip_cov_lb=-10.0",
+    f"{ACTOR}.policy_loss.clip_cov_ub=10.0",
+)
 ALL_CASES: dict[str, tuple[str, ...]] = {
     "one_pass": ALL_TERMS,
     "passes_and_epochs": (
@@ -89,11 +95,14 @@ ALL_CASES: dict[str, tuple[str, ...]] = {
     ),
     "sums_of_sequences": (*ALL_TERMS, f"{ACTOR}.loss_agg_mode=seq-mean-token-sum"),
     "own_normalisation": (*ALL_TERMS, f"{ACTOR}.policy_loss.loss_mode=gspo"),
-    "drawing_loss": (
-        f"{ACTOR}.policy_loss.loss_mode=clip_cov",
-        f"{ACTOR}.policy_loss.clip_cov_ratio=0.2",
-        f"{ACTOR}.policy_loss.clip_cov_lb=-10.0",
-        f"{ACTOR}.policy_loss.clip_cov_ub=10.0",
+    "drawing_loss": DRAWING,
+    "drawing_loss_in_passes": (  # of which two processes compute other ones
+        *DRAWING,
+        "data.train_batch_size=4",
+        "actor_rollout_ref.rollout.n=4",
+        f"{ACTOR}.ppo_mini_batch_size=4",
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu=4",
+        f"{ACTOR}.ppo_epochs=2",
     ),
     "ppo": PPO,
     "prime": PRIME,
@@ -103,7 +112,15 @@ ALL_CASES: dict[str, tuple[str, ...]] = {
     "prime_dpo": (*PRIME, "local.prime.loss_type=bon_acc", "local.prime.update=reverse"),
 }
 # What goes through all terms and all kinds of passes in each run; what is left, in `make test-all`.
-MOST = ("one_pass", "passes_and_epochs", "incomplete_mini_batch", "drawing_loss", "ppo", "prime")
+MOST = (
+    "one_pass",
+    "passes_and_epochs",
+    "incomplete_mini_batch",
+    "drawing_loss",
+    "drawing_loss_in_passes",
+    "ppo",
+    "prime",
+)
 CASES = {name: case for name, case in ALL_CASES.items() if EVERYTHING or name in MOST}
 # What four processes do as well.
 HARD = tuple(CASES) if EVERYTHING else ("incomplete_mini_batch", "ppo")

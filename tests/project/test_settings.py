@@ -354,6 +354,21 @@ def test_a_mode_that_adds_responses_up_is_said(made: Maker, release: str) -> Non
     assert ("adds the responses of a pass up" in done.stderr) is (release == "0.6.1")
 
 
+@pytest.mark.parametrize(
+    ("release", "passes", "said"), [("0.6.1", 4, True), ("0.6.1", 1, False), (NEWEST[-1], 4, False)]
+)
+def test_a_mean_of_passes_is_said(made: Maker, release: str, passes: int, said: bool) -> None:
+    root = made(Configuration(release, "hf")).root
+    sizes = [
+        "data.train_batch_size=4",
+        "actor_rollout_ref.rollout.n=4",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+    ]
+    done = python(root, "-c", READ, *sizes, f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={16 // passes}")
+    assert done.returncode == 0, done.stderr
+    assert ("is a mean over the passes in this release" in done.stderr) is said
+
+
 def test_a_reader_that_leaves_early_is_no_error(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     code = """

@@ -8,9 +8,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 import fnmatch
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from tests.releases import ALL, newest_release, source_of
 
 Maker = Callable[[Configuration], Made]
 
+ROOT = Path(__file__).resolve().parents[2]
 TOY = "a project starts with a toy model and a toy environment"
 HOOKS = "of the project's own hooks, which score and give prompts"
 MACHINE = "a project without Ray, on one machine or a few"
@@ -104,6 +107,18 @@ def test_a_key_of_upstreams_has_its_default(verl: None, release: str) -> None:
     theirs = flatten(upstream(release))
     different = {key for key, value in own(release).items() if key in theirs and theirs[key] != value}
     assert sorted(key for key in different if reason(key) is None) == []
+
+
+def test_the_documentation_lists_them() -> None:
+    page = (ROOT / "docs/supported.md").read_text(encoding="utf-8")
+    rows = page.partition("## Defaults that are not verl's")[2].partition("\n## ")[0].splitlines()
+    found = {
+        name: row.split(" | ")[1].rstrip(" |")
+        for row in rows
+        if row.startswith("| `")
+        for name in re.findall(r"`([^`]+)`", row.split(" | ")[0])
+    }
+    assert found == DIFFERENT
 
 
 def test_every_reason_is_needed(verl: None) -> None:

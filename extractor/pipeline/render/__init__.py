@@ -164,6 +164,7 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
         "readers": [(key, ", ".join(parts)) for key, parts in readers(unread, manifest.engines).items()],
         "agg_modes": compared_values(algorithms, "loss_agg_mode"),
         "sums_rows": "torch.sum(seq_losses) / " in algorithms,
+        "means_of_passes": f"{options.package}/vendored/workers/dp_actor.py" in files,
         "kl_estimators": [*estimators, *(f"{name}+" for name in estimators if straight_through)],
     }
 

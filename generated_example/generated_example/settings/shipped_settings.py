@@ -69,6 +69,8 @@ AGG_MODES = (
 )
 # Whether seq-mean-token-sum-norm adds the responses of a pass up, as upstream's up to 0.7.0 does, and takes no mean.
 SUMS_RESPONSES = False
+# Whether a loss is the mean of the means of its passes, as upstream's is up to 0.7.1.
+MEANS_OF_PASSES = False
 KL_ESTIMATORS = (
     "abs",
     "k1",

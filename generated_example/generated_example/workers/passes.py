@@ -8,6 +8,7 @@ computes the loss of the whole pass by the vendored code, and from it the gradie
 """
 
 import heapq
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from ..run.distributed import Ranks
+from ..run.distributed import Ranks, seed_everything
 from ..vendored.protocol import DataProto
 
 
@@ -40,6 +41,9 @@ class SharedPasses:
         self._uneven = uneven
         self._most_rows = 0  # that one process forwards in a pass; 0: decided for each pass
         self._formed: deque[list[list[int]]] = deque()  # of passes by tokens that are still to come: their partitions
+        self._seed = 0  # of the update, for what is drawn in its passes
+        self._begun = 0  # passes of the update, by this process
+        self._numbers: list[int] = []  # of this process's passes, in an epoch of the update
 
     def share_between(self, ranks: Ranks) -> None:
         """Compute updates together with the other processes.
@@ -57,6 +61,7 @@ class SharedPasses:
             batch: the same on every process, of any size.
         """
         world_size, mini = self.ranks.world_size, self._mini_batch_size
+        self._seed, self._begun, self._numbers = int(torch.randint(2**31, ())), 0, []
         if world_size == 1:
             return batch
         starts = range(0, len(batch), mini)
@@ -70,11 +75,26 @@ class SharedPasses:
         self._config.ppo_mini_batch_size = mini // blocks
         self._most_rows = 0 if self._config.use_dynamic_bsz else -(-rows_of_pass // self.sharers)
         block = self.ranks.rank // self.sharers
-        rows = []
+        rows, before = [], 0
         for start, size in zip(starts, sizes, strict=True):
-            length = -(-size // rows_of_pass) // blocks * rows_of_pass
-            rows.append(np.arange(start, start + size)[block * length : (block + 1) * length])
+            own = -(-size // rows_of_pass) // blocks
+            rows.append(np.arange(start, start + size)[block * own * rows_of_pass : (block + 1) * own * rows_of_pass])
+            if blocks > 1:
+                self._numbers += range(before + block * own, before + (block + 1) * own)
+                before += blocks * own
         return batch[np.concatenate(rows)]
+
+    def begin_pass(self) -> None:
+        """Have what is drawn in the next pass of an update depend on the pass, and not on who computes it.
+
+        A loss may draw tokens of a pass (`clip_cov`), a model may drop some.
+        """
+        number, epoch = self._begun, len(self._numbers)
+        if epoch:  # others compute the passes between this process's
+            of_all = epoch * (self.ranks.world_size // self.sharers)
+            number = self._begun // epoch * of_all + self._numbers[self._begun % epoch]
+        self._begun += 1
+        seed_everything(zlib.crc32(f"{self._seed} {number}".encode()))
 
     @contextmanager
     def forming(

@@ -56,6 +56,8 @@ class SharedForward(SharedPasses):
     def inputs(self, micro_batch: Any) -> Any:
         """Return what the model takes: in an update, of the rows that this process forwards."""
         begin(len(micro_batch))
+        if torch.is_grad_enabled():
+            self.begin_pass()
         if self._sharing:
             self._partition = self.partition(micro_batch["input_ids"].offsets().diff().cpu())
             self._part = tu.index_select_tensor_dict(micro_batch, self.own(self._partition))

@@ -2,8 +2,9 @@
 """Notices when another process of the run has died or hangs, so that none waits for it for ever.
 
 torchrun ends the processes of its own machine when one of them fails. It does not see one that hangs, nor do the other
-machines hear of it. So each process leaves a sign of life in the run's store every second, and says where it is. One that
-cannot, since a function holds Python's interpreter lock, lives as long as it computes: those on its machine see that.
+machines hear of it. So each process leaves a sign of life in the run's store every second, and says where it is. One
+that cannot, since a function holds Python's interpreter lock, lives as long as it computes: those on its machine see
+that.
 """
 
 import contextlib

@@ -13,7 +13,7 @@ from . import reward_keys
 from .attention import attention_problems
 from .devices import device_problems, hidden_devices
 from .project_code import PACKAGE, is_quoted, registered_names
-from .shipped_settings import FEATURES, READERS, SETTINGS, SUMS_RESPONSES
+from .shipped_settings import FEATURES, MEANS_OF_PASSES, READERS, SETTINGS, SUMS_RESPONSES
 from .suggestions import choose, nearest
 from .unread import switched_off, without_effect
 
@@ -163,6 +163,11 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
             "loss_agg_mode=seq-mean-token-sum-norm adds the responses of a pass up in this release of verl, where "
             "later ones take their mean: the gradient grows with ppo_micro_batch_size_per_gpu, and grad_clip cuts it "
             "off"
+        )
+    if MEANS_OF_PASSES and actor.loss_agg_mode == "token-mean" and not one_pass:
+        yield (
+            "loss_agg_mode=token-mean is a mean over the passes in this release of verl: one of few tokens weighs as "
+            "much as one of many, and the gradient depends on ppo_micro_batch_size_per_gpu"
         )
     for text, hint in missing_loggers(config):
         yield f"{text}: nothing is logged there ({hint})"

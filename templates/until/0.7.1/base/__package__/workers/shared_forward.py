@@ -25,6 +25,8 @@ class SharedForward(SharedPasses):
     def forward(self, micro_batch: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Compute one pass. In an update all its rows come back, though this process has forwarded some only."""
         begin(len(micro_batch["responses"]))
+        if torch.is_grad_enabled():
+            self.begin_pass()
         if self.sharers == 1 or not torch.is_grad_enabled():
             return self._forward(micro_batch, *args, **kwargs)
         partition = self.partition(micro_batch["attention_mask"].sum(dim=-1))
