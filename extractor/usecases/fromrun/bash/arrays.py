@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
+from extractor.usecases.fromrun.bash.items import keys_of, values_of
 from extractor.usecases.fromrun.bash.state import State
 from extractor.usecases.fromrun.bash.syntax import text_of
 from extractor.usecases.fromrun.unknowns import unknown
@@ -42,7 +43,7 @@ class Arrays:
 
     def _separator(self) -> str:
         """Return what stands between the words of `"${A[*]}"`."""
-        value = self._state.variables.get("IFS", " ")
+        value = self._state.value("IFS")
         return value[:1] if isinstance(value, str) else " "
 
     def words(self, node: Node) -> list[str] | None:
@@ -55,28 +56,20 @@ class Arrays:
             return self._part(part["name"], part["start"], part["count"])
         keys = re.fullmatch(r"\$\{!(\w+)\[[@*]\]\}", text)
         if keys is not None:
-            value = self._state.variables.get(keys[1], [])
-            return self._state.counted(
-                [str(index) for index in range(len(value))]
-                if isinstance(value, list)
-                else list(value)
-                if isinstance(value, dict)
-                else ["0"]
-            )
+            return self._state.counted(keys_of(self._state.value(keys[1])))
         match = re.fullmatch(r"\$\{(\w+)\[[@*]\](?::?[-+].*)?\}", text, re.DOTALL)
         if match is not None:
-            value = self._state.variables.get(match[1], [])
+            value = self._state.value(match[1])
             if ":+" in text or "]+" in text:
                 return self._behind(node) if value else []
             if not value and re.match(r".*\]:?-", text, re.DOTALL):
                 return self._behind(node)
-            return self._state.counted(_items(value))
+            return self._state.counted(values_of(value))
         return None
 
     def _part(self, name: str, start: str, count: str | None) -> list[str] | None:
         """`${A[@]:1:2}` and `${@:2}`: some of the words; None where it cannot be said which."""
-        value = self._state.arguments if name == "@" else self._state.variables.get(name.partition("[")[0], [])
-        items = _items(value)
+        items = values_of(self._state.arguments if name == "@" else self._state.value(name.partition("[")[0]))
         if name == "@":
             items = [self._state.file, *items]
         try:
@@ -92,10 +85,3 @@ class Arrays:
     def _behind(self, node: Node) -> list[str]:
         """`${A[@]+"${A[@]}"}`: the words behind the sign."""
         return [word for child in node.named_children[1:] for word in self._words(child)]
-
-
-def _items(value: str | list[str] | dict[str, str]) -> list[str]:
-    """Return the values that a variable has, in order."""
-    if isinstance(value, dict):
-        return list(value.values())
-    return list(value) if isinstance(value, list) else [value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
@@ -26,6 +27,9 @@ class Runner(Protocol):
 
     def statement(self, node: Node) -> bool | None:
         """Read a statement; its outcome as far as it is known."""
+
+    def apart(self, nodes: Iterable[Node]) -> bool | None:
+        """Read what a subshell runs: nothing of it counts behind it but what it starts."""
 
 
 class Branches:
@@ -139,11 +143,17 @@ class Branches:
         value = self._expansion.one(field(node, "value"))
         items = [child for child in node.named_children if child.type == "case_item"]
         if unknowns(value):
-            return self._perhaps([_case_body(item) for item in items], node)
-        for item in items:
-            if any(fnmatchcase(value, self._pattern(pattern)) for pattern in item.children_by_field_name("value")):
-                return self._checked(_case_body(item), node)
-        return True
+            ways = [[*_case_body(item), *_fallen_into(items[index:])] for index, item in enumerate(items)]
+            always = any(text_of(pattern) == "*" for item in items for pattern in item.children_by_field_name("value"))
+            return self._perhaps(ways if always else [*ways, []], node)
+        outcome: bool | None = True
+        for index, item in enumerate(items):
+            if not any(fnmatchcase(value, self._pattern(pattern)) for pattern in item.children_by_field_name("value")):
+                continue
+            outcome = self._checked([*_case_body(item), *_fallen_into(items[index:])], node)
+            if items[index].children[-1].type != ";;&":
+                break
+        return outcome
 
     def _pattern(self, node: Node) -> str:
         return text_of(node) if node.type == "extglob_pattern" else self._expansion.one(node)
@@ -212,6 +222,16 @@ def _behind(before: Value | None, way: Value | None) -> str | None:
         more = way.removeprefix(before)
         return " ".join(more.split()) if before[-1].isspace() or more[:1].isspace() else None
     return None
+
+
+def _fallen_into(items: list[Node]) -> list[Node]:
+    """Return what a `case` goes on with behind its first item: the next ones, as long as `;&` ends them."""
+    found: list[Node] = []
+    for item, following in itertools.pairwise(items):
+        if item.children[-1].type != ";&":
+            break
+        found += _case_body(following)
+    return found
 
 
 def _case_body(item: Node) -> list[Node]:

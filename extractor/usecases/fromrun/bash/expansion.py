@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.bash.arrays import Arrays
 from extractor.usecases.fromrun.bash.commands import filtered, printed
+from extractor.usecases.fromrun.bash.items import Sparse, joined, key_of, keys_of, values_of, with_item
 from extractor.usecases.fromrun.bash.parameters import Parameters
 from extractor.usecases.fromrun.bash.state import State, Stop, Value, scalar, too_much
 from extractor.usecases.fromrun.bash.syntax import (
@@ -19,7 +21,7 @@ from extractor.usecases.fromrun.bash.syntax import (
     parse,
     text_of,
 )
-from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
+from extractor.usecases.fromrun.unknowns import unknown, unknowns
 from extractor.values import limits
 
 if TYPE_CHECKING:
@@ -53,34 +55,53 @@ class Expansion:
             "command_substitution": self._substitution,
         }
 
-    def assign(self, node: Node) -> None:
-        """Carry out an assignment."""
+    def assign(self, node: Node, declare: Callable[[str], None] = lambda _name: None) -> None:
+        """Carry out an assignment.
+
+        Args:
+            node: Of the parser.
+            declare: Says what a variable of this name is, once its value is worked out.
+        """
         target = node.children[0]
         appends = any(child.type == "+=" for child in node.children)
         value = self.value(node.children[-1]) if node.children[-1].type not in ("=", "+=") else ""
         name = text_of(target)
         if target.type == "subscript":
             name = text_of(target.children[0])
-            array = self._state.variables.get(name)
-            index = self.one(target.named_children[-1])
-            place = number_of(index)
-            if isinstance(array, list) and place is not None and isinstance(value, str):
-                array[place : place + 1] = [value]
-                self._state.counted(array)
-            else:
-                self._state.spend(20 * len(array or ""))
-                entries = dict(array) if isinstance(array, dict) else {}
-                self._state.variables[name] = {**entries, index: value if isinstance(value, str) else ""}
+            declare(name)
+            self._assign_item(name, self.one(target.named_children[-1]), scalar(value), appends)
+            return
+        declare(name)
+        if appends:
+            value = self._appended(name, value)
+        self._state.put(name, value, keep=isinstance(value, str) and name in self._state.given)
+
+    def _assign_item(self, name: str, index: str, text: str, appends: bool) -> None:
+        name = self._state.name(name)
+        array = self._state.variables.get(name)
+        self._state.spend(20 * len(array or ""))
+        place = key_of(self._state, array, index)
+        if place is None and not (isinstance(array, dict) or unknowns(index)):  # a map that is declared elsewhere
+            array, place = {}, index
+        if place is None:
+            self._state.put(name, unknown(name))
             return
         if appends:
-            old = self._state.variables.get(name, [] if isinstance(value, list) else "")
-            if isinstance(old, dict) and isinstance(value, dict):
-                value = {**old, **value}
-            elif isinstance(old, list):
-                value = self._state.counted([*old, *(value if isinstance(value, list) else [str(value)])])
-            else:
-                value = f"{scalar(old)}{scalar(value)}"
-        self._state.put(name, value, keep=isinstance(value, str) and name in self._state.given)
+            text = f"{dict(zip(keys_of(array), values_of(array), strict=True)).get(place, '')}{text}"
+        self._state.variables[name] = with_item(array, place, text)
+
+    def _appended(self, name: str, value: Value) -> Value:
+        """Return what `X+=...` makes of a variable."""
+        old = self._state.value(name)
+        if isinstance(old, dict) and isinstance(value, dict) and not isinstance(value, Sparse):
+            return {**old, **value}
+        if isinstance(value, list):
+            return joined(old, self._state.counted(value))
+        if isinstance(old, (list, dict)):
+            return with_item(old, "0", f"{scalar(old)}{scalar(value)}") if old else scalar(value)
+        if "i" in self._state.attributes.get(self._state.name(name), ""):
+            return f"({old or 0})+({scalar(value) or 0})"
+        return f"{scalar(old or '')}{scalar(value)}"
 
     def value(self, node: Node) -> Value:
         """Return what is assigned: a text, or the words of an array."""
@@ -311,17 +332,17 @@ class Expansion:
     def _captured(self, nodes: list[Node]) -> str | None:
         """Return what `a && echo b || echo c` prints, where that can be said without running anything."""
         state = self._state
-        state.spend(20 * (len(state.notes) + len(state.variables)))
-        commands, notes, variables, doubts = state.commands, list(state.notes), dict(state.variables), state.doubts
+        state.spend(20 * len(state.notes))
+        commands, notes, doubts = state.commands, list(state.notes), state.doubts
         state.commands = []
         try:
-            self._run(nodes)
-        except Stop:
-            pass
+            with state.scopes.apart(), contextlib.suppress(Stop):
+                self._run(nodes)
         finally:
-            ran, state.commands, state.notes, state.variables = state.commands, commands, notes, variables
-        outputs = [printed(list(command.words), state, command.environment) for command in ran]
-        if not outputs or None in outputs or doubts != state.doubts:
+            ran, state.commands, state.notes = state.commands, commands, notes
+        shown = [command for command in ran if not command.elsewhere]
+        outputs = [printed(list(command.words), state, command.environment) for command in shown]
+        if not ran or None in outputs or doubts != state.doubts:
             return None
         return "".join(text for text in outputs if text)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
+from extractor.usecases.fromrun.bash.items import key_of, keys_of, values_of
 from extractor.usecases.fromrun.bash.state import State, scalar
 from extractor.usecases.fromrun.bash.syntax import is_of_a_quoted_default, text_of
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
@@ -105,33 +105,32 @@ class Parameters:
             inner = self._state.variable(text_of(target))
             return inner if unknowns(inner) else self._state.variable(inner)
         name = text_of(target.children[0]) if target.type == "subscript" else text_of(target)
-        value = self._state.variables.get(name, "")
+        value = self._state.value(name)
         if isinstance(value, str) and unknowns(value):
             return unknown(f"#{name}")
-        if target.type == "subscript" and isinstance(value, str):
-            return str(int(bool(value)))
-        return str(len(self._state.arguments) if name in ("@", "*") else len(value))
+        if name in ("@", "*"):
+            return str(len(self._state.arguments))
+        if target.type != "subscript":
+            return str(len(self._state.variable(name) if value is None else scalar(value)))
+        if text_of(target.named_children[-1]) in ("@", "*"):
+            return str(len(values_of(value)))
+        return str(len(self._named(target)[1]))
 
     def _named(self, node: Node) -> tuple[str, str, bool]:
         """Name and value of what an expansion is about, and whether it is set."""
         if node.type == "subscript":
             name = text_of(node.children[0])
-            index = self._text(node.named_children[-1])
-            array = self._state.variables.get(name)
-            if isinstance(array, dict):
-                return name, array.get(index, ""), index in array
-            items = array if isinstance(array, list) else [] if array is None else [str(array)]
-            try:
-                number = evaluate(index, self._state.number)
-                return name, items[number], True
-            except (NotKnown, IndexError, OverflowError):
-                return name, "", False
+            array = self._state.value(name)
+            place = key_of(self._state, array, self._text(node.named_children[-1]))
+            self._state.spend(len(array or ""))
+            items = dict(zip(keys_of(array), values_of(array), strict=True))
+            return name, items.get(place or "", ""), place in items
         name = text_of(node)
         if number_of(name) is not None or name in ("@", "*", "#"):
             value = self._state.variable(name)
             return name, value, bool(value)
-        value_or = self._state.variables.get(name)
-        return name, scalar(value_or) if value_or is not None else "", value_or is not None
+        value_or = self._state.value(name)
+        return name, scalar(value_or or ""), value_or not in (None, [], {})
 
     def _gapped(self, nodes: list[Node], start: int, end: int) -> Iterable[str]:
         """Nodes with the blanks between them, as they stand in the source."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +20,9 @@ from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+
+_IN_BACKGROUND = re.compile(rb"[ \t]*&(?![&>])")
 
 
 @dataclass(frozen=True)
@@ -101,8 +105,24 @@ class Interpreter:
         """Read statements one after another; the outcome of the last as far as it is known."""
         outcome: bool | None = True
         for node in nodes:
-            outcome = self.statement(node)
+            if _IN_BACKGROUND.match(self._state.source, node.end_byte):
+                self.apart([node], job=True)
+                outcome = True
+            else:
+                outcome = self.statement(node)
         return outcome
+
+    def apart(self, nodes: Iterable[Node], *, job: bool = False) -> bool | None:
+        """Read what a subshell runs: nothing of it counts behind it but what it starts."""
+        with self._state.scopes.apart():
+            try:
+                if not job:
+                    return self.run(nodes)
+                for node in nodes:
+                    self.statement(node)
+            except Stop:
+                return None
+        return True
 
     def statement(self, node: Node) -> bool | None:
         """Read a statement; its outcome as far as it is known."""

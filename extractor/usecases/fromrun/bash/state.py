@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
+from extractor.usecases.fromrun.bash.scopes import Scopes
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
 from extractor.values import limits
 from extractor.values.errors import UsageError
@@ -22,6 +23,8 @@ Value = str | list[str] | dict[str, str]
 # Gives what a path names in the script's checkout, seen from a directory; None: it is not there.
 There = Callable[[str, str], Path | None]
 
+# Names that stand for others, one after another.
+_REFERENCES = 10
 # What working out a variable's number counts for: each may name others, and so on.
 _EVALUATION = 1_000
 
@@ -42,20 +45,23 @@ class Command:
         words: Name and arguments, expanded.
         line: Where it stands.
         environment: Exported variables, and those that stand before it.
+        elsewhere: Whether what it prints goes to a file, or to the screen past who takes its output.
     """
 
     words: tuple[str, ...]
     line: int
     environment: Mapping[str, str] = field(repr=False)
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function's body, with the script that has it."""
+    """A function's body and whole definition, with the script that has it."""
 
     body: Node
     source: bytes
     file: str
+    definition: Node
 
 
 class State:
@@ -67,6 +73,9 @@ class State:
         given: Variables that the user has set.
         variables, exported, arguments: What it has at this place.
         functions: By name.
+        scopes: Whose variables are.
+        attributes: What `declare` says of variables, as letters.
+        aliases: What stands for what; None: the shell expands none.
         depth: Calls of functions in each other.
         doubts: Conditions so far that could not be decided.
         commands: What it would have run so far.
@@ -96,6 +105,9 @@ class State:
         self.doubts = 0
         self._statements = 0
         self._expanded = 0
+        self.scopes = Scopes(self)
+        self.attributes: dict[str, str] = {}
+        self.aliases: dict[str, str] | None = None
         self.commands: list[Command] = []
         self.notes: list[str] = []
         self._written: dict[str, str] = {}
@@ -189,7 +201,33 @@ class State:
         if isinstance(value, str) and any(value == unknown(item) and item.startswith("$(") for item in unknowns(value)):
             value = unknown(name)
         if not keep and name not in self.given:
-            self.variables[name] = value
+            name = self.name(name)
+            self.variables[name] = self._with_attributes(name, value) if name in self.attributes else value
+
+    def _with_attributes(self, name: str, value: Value) -> Value:
+        """Return what an assignment makes of a text where `declare` said how: -i, -l, -u."""
+        marks = self.attributes[name]
+        if not isinstance(value, str) or unknowns(value):
+            return value
+        if "i" in marks:
+            try:
+                return str(evaluate(value, self.number))
+            except NotKnown:
+                return unknown(name)
+        return value.lower() if "l" in marks else value.upper() if "u" in marks else value
+
+    def name(self, name: str) -> str:
+        """Return the name of the variable that a name stands for: `declare -n` makes one stand for another."""
+        for _ in range(_REFERENCES):
+            target = self.variables.get(name)
+            if "n" not in self.attributes.get(name, "") or not isinstance(target, str) or not target:
+                break
+            name = target
+        return name
+
+    def value(self, name: str) -> Value | None:
+        """Return what a variable holds; None where that is not known."""
+        return self.variables.get(self.name(name) if self.attributes else name)
 
     def variable(self, name: str) -> str:
         """Return the text of a variable or an argument; a stand-in where it is not known."""
@@ -206,15 +244,16 @@ class State:
             return str(Path(self.file).absolute())
         if name in ("?", "$", "!", "RANDOM", "SECONDS", "HOSTNAME"):
             return unknown(f"${name}")
-        value = self.variables.get(name)
+        value = self.value(name)
         return unknown(name) if value is None else scalar(value)
 
     def number(self, name: str) -> str | None:
         """Return a variable's value in arithmetic; None where it is unknown."""
         self.spend(_EVALUATION)
-        value = self.variables.get(name)
-        if value is None or not isinstance(value, str) or unknowns(value):
-            return None if value is None or isinstance(value, str) else str(len(value))
+        held = self.value(name)
+        value = None if held is None else scalar(held) or "0"
+        if value is None or unknowns(value):
+            return None
         try:
             return str(evaluate(value, self.number)) if not re.fullmatch(r"[+-]?[0-9]+", value) and value else value
         except (NotKnown, RecursionError):
@@ -237,4 +276,4 @@ def scalar(value: Value) -> str:
     """Return what a variable's name alone stands for: of an array, its first item."""
     if isinstance(value, list):
         return value[0] if value else ""
-    return "" if isinstance(value, dict) else value
+    return value.get("0", "") if isinstance(value, dict) else value

@@ -6,11 +6,13 @@ import itertools
 import posixpath
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.branches import Runner
 from extractor.usecases.fromrun.bash.commands import formatted, is_probe
 from extractor.usecases.fromrun.bash.conditions import Conditions
+from extractor.usecases.fromrun.bash.declarations import Declarations
 from extractor.usecases.fromrun.bash.documents import Documents
 from extractor.usecases.fromrun.bash.expansion import Expansion
 from extractor.usecases.fromrun.bash.scripts import MAX_DEPTH, Scripts
@@ -44,11 +46,12 @@ class Statements:
         self._interpreter = interpreter
         self._scripts = Scripts(state, interpreter)
         self._documents = Documents(state, expansion, self._scripts, interpreter)
+        declarations = Declarations(state, expansion)
         self.handlers: dict[str, Callable[[Node], bool | None]] = {
             "variable_assignment": self._assignment,
             "variable_assignments": self._assignments,
-            "declaration_command": self._declaration,
-            "unset_command": self._unset,
+            "declaration_command": declarations.declared,
+            "unset_command": declarations.unset,
             "command": self._command,
             "function_definition": self._definition,
             "redirected_statement": self._redirected,
@@ -66,21 +69,6 @@ class Statements:
     def _assignments(self, node: Node) -> bool:
         for child in node.named_children:
             self._expansion.assign(child)
-        return True
-
-    def _declaration(self, node: Node) -> bool:
-        exports = node.children[0].type == "export" or b"-x" in self._state.source[node.start_byte : node.end_byte]
-        for child in node.named_children:
-            if child.type == "variable_assignment":
-                self._expansion.assign(child)
-                child = child.children[0]
-            if exports and child.type == "variable_name":
-                self._state.exported.add(text_of(child))
-        return True
-
-    def _unset(self, node: Node) -> bool:
-        for child in node.named_children:
-            self._state.variables.pop(text_of(child), None)
         return True
 
     def _command(self, node: Node) -> bool | None:
@@ -107,7 +95,11 @@ class Statements:
                 if child.type == "variable_assignment":
                     self._expansion.assign(child)
             return True
-        return self._call(node, texts, before)
+        count = len(self._state.commands)
+        try:
+            return self._call(node, texts, before)
+        finally:
+            self._redirect(node, count)
 
     def _ends_line(self, assignment: Node, command: Node) -> bool:
         """Tell whether a line ends after an assignment that the parser took for the start of the next command."""
@@ -129,14 +121,17 @@ class Statements:
         if self._changes_state(words):
             return True
         if name in self._state.functions and self._state.depth < MAX_DEPTH:
-            return self._function(node, name, words[1:])
+            with self._state.scopes.with_variables(before):
+                return self._function(node, name, words[1:])
         if name in ("source", "."):
-            return self._scripts.source(node, words)
+            with self._state.scopes.with_variables(before):
+                return self._scripts.source(node, words)
         if name in ("read", "mapfile", "readarray"):
             self._read(node, words[1:], before)
             return None
         if name == "eval":
-            return self._evaluated(node, " ".join(words[1:]))
+            with self._state.scopes.with_variables(before):
+                return self._evaluated(node, " ".join(words[1:]))
         if name == "tmux":
             return self._in_a_terminal(node, words)
         if _OVERRIDE.match(name):
@@ -213,29 +208,30 @@ class Statements:
         text = "\n".join(word for word in words[2:] if " " in word)
         if not text or words[1] not in _IN_TERMINALS:
             return None
-        kept = dict(self._state.variables)
-        try:
-            return self._evaluated(node, text, "tmux")
-        except Stop:
-            return None
-        finally:
-            self._state.variables = kept
+        with self._state.scopes.apart():
+            try:
+                return self._evaluated(node, text, "tmux")
+            except Stop:
+                return None
 
     def _function(self, node: Node, name: str, arguments: list[str]) -> bool | None:
         kept, self._state.arguments = self._state.arguments, arguments
         function = self._state.functions[name]
         line = None if function.file == self._state.file else node.start_point[0] + 1
+        count = len(self._state.commands)
         try:
-            with self._state.inside(function.source, function.file, line):
+            with self._state.inside(function.source, function.file, line), self._state.scopes.function():
                 return self._interpreter.run(function.body.named_children)
         except Stop:
             return None
         finally:
             self._state.arguments = kept
+            self._redirect(function.definition, count)
 
     def _definition(self, node: Node) -> bool:
         name = field(node, "name")
-        self._state.functions[text_of(name)] = Function(field(node, "body"), self._state.source, self._state.file)
+        function = Function(field(node, "body"), self._state.source, self._state.file, node)
+        self._state.functions[text_of(name)] = function
         return True
 
     def _redirected(self, node: Node) -> bool | None:
@@ -252,15 +248,25 @@ class Statements:
         ]
         count = len(self._state.commands)
         outcome = self._interpreter.statement(body)
+        self._redirect(node, count)
         if behind and body.type == "command" and len(self._state.commands) > count:
             last = self._state.commands[-1]
-            self._state.commands[-1] = Command((*last.words, *behind), last.line, last.environment)
+            self._state.commands[-1] = replace(last, words=(*last.words, *behind))
         behind_it = self._documents.follow(node, self._state.commands[count:])
         return outcome if behind_it is None else behind_it
 
+    def _redirect(self, node: Node, count: int) -> None:
+        """Note of the commands from one on that what they print goes elsewhere, where a redirection says so."""
+        if any(child.type == "file_redirect" and _goes_elsewhere(child) for child in node.children):
+            commands = self._state.commands
+            commands[count:] = [replace(command, elsewhere=True) for command in commands[count:]]
+
     def _pipeline(self, node: Node) -> bool | None:
         count = len(self._state.commands)
-        outcome = self._interpreter.run([child for child in node.named_children if child.type != "comment"])
+        outcome: bool | None = True
+        for child in node.named_children:
+            if child.type != "comment":
+                outcome = self._interpreter.apart([child])
         self._documents.pipe(node, self._state.commands[count:])
         return outcome
 
@@ -270,14 +276,17 @@ class Statements:
         return self._interpreter.run(node.named_children)
 
     def _subshell(self, node: Node) -> bool | None:
-        self._state.spend(20 * len(self._state.variables))
-        kept = dict(self._state.variables)
-        try:
-            return self._interpreter.run(node.named_children)
-        except Stop:
-            return None
-        finally:
-            self._state.variables = kept
+        return self._interpreter.apart(node.named_children)
+
+
+def _goes_elsewhere(redirect: Node) -> bool:
+    """Tell whether a redirection is one of the standard output, to a file or to the standard error."""
+    children = [child for child in redirect.children if child.type != "file_descriptor"]
+    descriptors = [text_of(child) for child in redirect.children if child.type == "file_descriptor"]
+    sign, target = children[0].type, text_of(children[-1])
+    if sign in ("&>", "&>>"):
+        return True
+    return sign.startswith(">") and descriptors[:1] in ([], ["1"]) and not (sign == ">&" and target == "1")
 
 
 def _destinations(redirect: Node) -> int:
