@@ -372,6 +372,7 @@ def test_a_package_beside_the_file_that_imports_it_comes_along(tmp_path: Path) -
         ("sys.path.append(os.path.abspath(os.path.dirname(__file__)))", True),
         ("sys.path.insert(0, str(Path(__file__).parent))", True),
         ("sys.path.append('/elsewhere')", False),
+        ("sys.path.append('/somebody/verl/rewards/inside/')", True),
     ],
 )
 def test_a_module_beside_a_file_that_looks_for_modules_there_comes_along(
@@ -474,3 +475,39 @@ def test_a_dataset_class_finds_settings_of_its_release_that_the_project_has_none
     assert (done.stdout, done.stderr) == ("['videos', 16, False]\n", "")
     kept = (tmp_path / "one/config/unknown.yaml").read_text().splitlines()[1:]
     assert kept == ["data.image_patch_size: 16", "data.video_key: videos"]
+
+
+OPENS = {
+    "a text beside it": "import json, os\n"
+    "with open(os.path.join(os.path.dirname(__file__), 'worth.json')) as file:\n    WORTH = json.load(file)\n",
+    "a text in a folder beside it": "import json\nfrom pathlib import Path\n"
+    "WORTH = json.loads((Path(__file__).parent / 'inner' / 'worth.json').read_text())\n",
+    "a module by its file": "import importlib.util, os\n"
+    "spec = importlib.util.spec_from_file_location('w', os.path.join(os.path.dirname(__file__), 'worth.py'))\n"
+    "w = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(w)\nWORTH = w.WORTH\n",
+    "a module by its name": "import importlib, os, sys\nsys.path.insert(0, os.path.dirname(__file__))\n"
+    "WORTH = importlib.import_module('worth').WORTH\n",
+    "a module of a folder beside its own": "import os, sys\n"
+    "sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))\n"
+    "from graders import WORTH\n",
+}
+
+
+@pytest.mark.parametrize("text", OPENS.values(), ids=OPENS)
+def test_what_a_reward_function_opens_and_loads_comes_along(tmp_path: Path, text: str) -> None:
+    files = {
+        ".git/HEAD": "",
+        "rewards/score.py": f"{text}\ndef compute_score(solution_str, **_):\n    return float(WORTH)\n",
+        "rewards/worth.json": "2",
+        "rewards/inner/worth.json": "2",
+        "rewards/worth.py": "WORTH = 2\n",
+        "lib/graders.py": "WORTH = 2\n",
+        "run.sh": "python3 -m verl.trainer.main_ppo custom_reward_function.path=rewards/score.py\n",
+    }
+    put(tmp_path / "repo", files)
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
+    shutil.rmtree(tmp_path / "repo")
+    code = "from one.custom.verl_reward import compute_score; print(compute_score('x'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("2.0\n", "")
+    assert "pip install" not in (tmp_path / "one/from_run.md").read_text()

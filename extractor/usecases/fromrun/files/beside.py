@@ -1,12 +1,14 @@
 """Text files that a module opens beside itself: `open(os.path.join(os.path.dirname(__file__), "prompts.txt"))`.
 
-Of a folder that it names, `os.path.join(here, "..", "prompts")`, all of them. A file above its folder,
-`Path(__file__).parents[2] / "configs" / "weights.yaml"`, has its place in a copy of the checkout's folders.
+A module that it loads by its file is one of them. Of a folder that it names, `os.path.join(here, "..", "prompts")`, all
+of them. A file above its folder, `Path(__file__).parents[2] / "configs" / "weights.yaml"`, has its place in a copy of
+the checkout's folders.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -14,6 +16,7 @@ from extractor.values import readers
 from extractor.values.errors import UsageError
 
 _LONGEST = 200
+_LOADS_FILES = re.compile(r"\b(?:spec_from_file_location|SourceFileLoader|run_path)\(")
 _MOST = 50
 
 
@@ -34,7 +37,7 @@ def opened(
     constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
     for name in dict.fromkeys(value for value in constants if isinstance(value, str) and 0 < len(value) < _LONGEST):
         path = PurePosixPath(name)
-        if not _may_lie_below(path):
+        if not _may_lie_below(path, text):
             continue
         try:
             if isinstance(place, Path):
@@ -44,7 +47,7 @@ def opened(
         except (KeyError, OSError, UnicodeDecodeError, UsageError):
             continue
     if isinstance(place, Path) and root is not None:
-        for name in _folders(tree):
+        for name in joined(tree):
             yield from _below(place.parent, name, root)
 
 
@@ -60,9 +63,9 @@ def above(text: str, place: Path | None, root: Path | None) -> dict[str, str]:
         return {}
     found = {}
     own, *folders = (folder for folder in place.resolve().parents if folder.is_relative_to(root.resolve()))
-    for name in dict.fromkeys(_folders(readers.python_again(text))):
+    for name in dict.fromkeys(joined(readers.python_again(text))):
         path = PurePosixPath(name)
-        if not _may_lie_below(path) or not path.suffix or len(name) > _LONGEST or (own / path).is_file():
+        if not _may_lie_below(path, text) or not path.suffix or len(name) > _LONGEST or (own / path).is_file():
             continue
         try:
             folder = next(folder for folder in folders if (folder / path).is_file())
@@ -72,13 +75,13 @@ def above(text: str, place: Path | None, root: Path | None) -> dict[str, str]:
     return found
 
 
-def _may_lie_below(path: PurePosixPath) -> bool:
-    """Tell whether a path may be that of a file below a folder, and of no module."""
+def _may_lie_below(path: PurePosixPath, text: str) -> bool:
+    """Tell whether a path may be that of a file below a folder, and of no module but one that is loaded by its file."""
     is_odd = not str(path).isprintable() or path.is_absolute() or ".." in path.parts
-    return not is_odd and path.suffix != ".py"
+    return not is_odd and (path.suffix != ".py" or _LOADS_FILES.search(text) is not None)
 
 
-def _folders(tree: ast.Module) -> Iterator[str]:
+def joined(tree: ast.Module) -> Iterator[str]:
     """Yield the paths that code joins to another, in the order of their parts: `join(x, "..", "a")`, `x / "a"`."""
     for node in ast.walk(tree):
         parts: list[ast.expr] = []

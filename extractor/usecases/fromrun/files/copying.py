@@ -112,7 +112,7 @@ class Copying:
         if left_out:  # what only they need was gathered for nothing
             self.undo()
         text, missing = self._redirected(text, "", is_package=False)
-        text = self._as_it_lay(text, place, "custom")
+        text = self._as_it_lay(text, place, "custom", is_renamed=True)
         gathered = self._gathered
         return Copied(
             text, tuple(missing), tuple(left_out), tuple(sorted(gathered.packages)), tuple(sorted(gathered.absent))
@@ -390,21 +390,24 @@ class Copying:
         self.files.update({name: content for name, content in named.items() if name.startswith("custom/")})
         return []
 
-    def _as_it_lay(self, text: str, place: Path | None, folder: str) -> str:
+    def _as_it_lay(self, text: str, place: Path | None, folder: str, *, is_renamed: bool = False) -> str:
         """Copy what a module's text opens above its own folder; returns the text, which finds it where it was copied.
 
         Args:
             text: The module's.
             place: Its file; None: it is none of the checkout.
             folder: That of its copy.
+            is_renamed: Whether the copy lies elsewhere, so that what it opens beside itself is not there either.
         """
         root = self._modules.places.root
-        above = beside.above(text, place, root)
-        if not above or place is None or root is None:
+        if place is None or root is None or not place.resolve().is_relative_to(root.resolve()):
+            return text
+        above, held = beside.above(text, place, root), dict(beside.opened(text, place, {}, root))
+        if not above and not (held and is_renamed):
             return text
         own = place.resolve().relative_to(root.resolve())
-        held = beside.opened(text, place, {}, root)
-        files = {**above, **{posixpath.normpath(f"{own.parent.as_posix()}/{name}"): said for name, said in held}}
+        beside_it = {posixpath.normpath(f"{own.parent.as_posix()}/{name}"): said for name, said in held.items()}
+        files = {name: said for name, said in {**above, **beside_it}.items() if not name.startswith("..")}
         self.files.update({f"custom/{FOLDER}/{_CHECKOUT}/{name}": content for name, content in files.items()})
         here = f"_Path(__file__).parents[{folder.count('/')}]"
         lines = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -58,6 +59,20 @@ def _below(node: ast.AST, needed: bool) -> Iterator[tuple[ast.Import | ast.Impor
             yield from _below(child, needed and not isinstance(child, inner))
 
 
+# What imports a module by its name, and such a name.
+_BY_NAME = ("import_module", "__import__")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+
+
+def by_name(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Yield the names of modules that code imports by a text: `importlib.import_module("helper")`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _BY_NAME and node.args:
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str) and _DOTTED.fullmatch(name.value):
+                yield name
+
+
 # From a name to where it is now: a module and a name, of which the name is None for a module; None: it stays.
 Moved = Callable[[Name], "tuple[str, str | None] | None"]
 
@@ -91,6 +106,7 @@ def rewritten(text: str, module: str, moved: Moved, *, is_package: bool = False)
         room = data[starts[node.lineno - 1] : start].decode()
         edits.append((start, end, "; ".join(lines) if room.strip() else f"\n{room}".join(lines)))
     edits += _renamed(tree, chains, starts)
+    edits += _by_name(tree, moved, starts)
     for start, end, new in sorted(edits, reverse=True):
         data = data[:start] + new.encode() + data[end:]
     return data.decode()
@@ -112,6 +128,14 @@ def _renamed(tree: ast.Module, chains: Mapping[str, str], starts: list[int]) -> 
             if chain in chains:
                 start, end = _span(node, starts)
                 yield start, end, chains[chain]
+
+
+def _by_name(tree: ast.Module, moved: Moved, starts: list[int]) -> Iterator[tuple[int, int, str]]:
+    for node in by_name(tree):
+        place = moved(Name(str(node.value), None, str(node.value), needed=False))
+        if place is not None:
+            start, end = _span(node, starts)
+            yield start, end, repr(place[0])
 
 
 def _span(node: ast.stmt | ast.expr, starts: list[int]) -> tuple[int, int]:

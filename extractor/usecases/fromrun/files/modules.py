@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from extractor.pipeline.index import Index, Module
 from extractor.pipeline.source import Source
-from extractor.usecases.fromrun.files import runtime_module
+from extractor.usecases.fromrun.files import beside, runtime_module
+from extractor.usecases.fromrun.files.imports import by_name
 from extractor.usecases.fromrun.files.places import Places
 from extractor.values import readers
 
@@ -72,17 +74,15 @@ class Modules:
             SyntaxError: it is no Python.
         """
         own = [*file.parents][:_ABOVE] if _OWN_PATH.search(text) else []
+        own += [folder / path for path in beside.joined(readers.python_again(text)) for folder in own]
         own += [folder for path in _PATH.findall(text) for folder in self.places.folders_like(path)]
-        for node in ast.walk(readers.python_again(text)):
-            names = [item.name for item in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
-            for name in names:
-                root, place = name.partition(".")[0], file.parent / name.replace(".", "/")
-                is_there = place.with_suffix(".py").is_file() if "." in name else (place / "__init__.py").is_file()
-                where = [file.parent] if is_there else []
-                where += [folder for folder in own if (folder / f"{root}.py").is_file() and root != file.stem]
-                if where and self.file_of(root) is None and not self.is_folder(root):
-                    self._beside[root] = where[0]
+        for name in _imported(readers.python_again(text)):
+            root, place = name.partition(".")[0], file.parent / name.replace(".", "/")
+            is_there = place.with_suffix(".py").is_file() if "." in name else (place / "__init__.py").is_file()
+            where = [file.parent] if is_there else []
+            where += [folder for folder in own if (folder / f"{root}.py").is_file() and root != file.stem]
+            if where and self.file_of(root) is None and not self.is_folder(root):
+                self._beside[root] = where[0]
 
     def is_folder(self, module: str) -> bool:
         """Tell whether a module is a folder of the checkout with Python files in it: `docker/` may have others only."""
@@ -175,3 +175,13 @@ class Modules:
         self.places = replace(self.places, folders=tuple(dict.fromkeys([*self.places.folders, folder])))
         self._forget()
         return ".".join(file.resolve().with_suffix("").relative_to(folder).parts)
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Yield the modules that code imports by their whole names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (item.name for item in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+    yield from (str(name.value) for name in by_name(tree))
