@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,17 @@ from extractor.pipeline.source import Source
 from extractor.project import base as emitted_base
 from extractor.project.lock import Lock
 from extractor.usecases import diff
-from extractor.usecases.export import changes, documents
+from extractor.usecases.export import changes, documents, judge
 from extractor.usecases.export.closure import needed
 from extractor.usecases.export.edits import UpstreamEdit, upstream_edits
 from extractor.usecases.export.keys import Key, Status, map_key
-from extractor.usecases.export.project import UNKNOWN, ProjectConfig, load, python_of, read_files
+from extractor.usecases.export.project import UNKNOWN, ProjectConfig, by_override, load, python_of, read_files
 from extractor.usecases.export.registered import check_names
 from extractor.usecases.export.rewards import RewardConfig, arguments_as_keys
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.export.verl_interface import VerlInterface
 from extractor.values import readers, resources
-from extractor.values.configtree import write_override
+from extractor.values.configtree import BadOverride, write_override
 from extractor.values.errors import UsageError
 from extractor.values.modules import module_name
 
@@ -76,6 +76,7 @@ def export(
     target = Target.of(source)
     defaults = Defaults.of(target)
     config = load(read_files(project), settings)
+    config = replace(config, flat=by_override(config.config))
     if config.flat.get("local.prime.enable"):
         raise UsageError(
             f"local.prime.enable=true: PRIME is not part of verl {target.release}, but a recipe of verl-recipe, prime",
@@ -94,10 +95,13 @@ def export(
     remarks: list[str] = []
     copied = changes.named_files(project, config)
     changed = changes.changes(config, target, interface, reward, copied, remarks)
+    changed.update(judge.changes(config.flat, defaults))
     keys = [map_key(key, value, target, defaults, renamed, changed) for key, value in sorted(config.flat.items())]
     keys = arguments_as_keys(keys, reward, interface)
-    told = changes.further(config, interface, reward, defaults)
-    overrides = [write_override(key.target or "", key.target_value, key.mark) for key in keys if key.written]
+    keys = judge.as_keys(keys, changed, defaults, target.release)
+    remarks += judge.remarks(config.flat, defaults, target.release)
+    told = {**changes.further(config, interface, reward, defaults), **judge.further(config.flat, defaults)}
+    overrides = [_override(key) for key in keys if key.written]
     overrides = [item for item in overrides if item.partition("=")[0].lstrip("+") not in told]
     overrides += [changes.override(name, value, defaults) for name, value in told.items()]
     overrides = sorted(set(overrides))  # two keys of the project's may be one there
@@ -118,6 +122,24 @@ def export(
     files = bundle.files(tuple(overrides), keys, edits, remarks)
     files.update({path: readers.read_bytes(project / path) for path in copied.values()})
     return Export(dict(sorted(files.items())), tuple(keys), tuple(overrides), edits, tuple(remarks))
+
+
+def _override(key: Key) -> str:
+    """Return an override of the launch script.
+
+    Raises:
+        UsageError: Hydra's grammar has no words for it.
+    """
+    try:
+        if key.target:
+            return write_override(key.target, key.target_value, key.mark)
+        said = "a key of the config that is no plain word"
+    except BadOverride as error:
+        said = str(error)
+    raise UsageError(
+        f"{key.key or 'config'}={key.value!r}: {said}",
+        hint="Hydra takes ASCII in keys, and no empty ones: rename it, and what reads it",
+    )
 
 
 def _modules(package: Path, include: Sequence[str]) -> tuple[str, ...]:
@@ -220,9 +242,7 @@ class _Bundle:
         texts = {name: str(_template(f"{name}.jinja").render(context)).rstrip("\n") + "\n" for name in names}
         init = resources.templates() / "export/adapters/__init__.py"
         texts["adapters/__init__.py"] = init.read_text(encoding="utf-8")
-        texts["adapters/settings.json"] = (
-            json.dumps(_settings(self.config, self.reward), indent=2, sort_keys=True) + "\n"
-        )
+        texts["adapters/settings.json"] = _as_json(_settings(self.config, self.reward))
         if self._plays:
             texts["adapters/agent_loops.yaml"] = (
                 f"- name: {changes.AGENT}\n  _target_: adapters.environment.EnvironmentLoop\n"
@@ -274,6 +294,30 @@ def _settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
         },
         "reward_kwargs": dict(reward.arguments),
     }
+
+
+def _as_json(settings: Mapping[str, Any]) -> str:
+    """Return the text of settings.json.
+
+    Raises:
+        UsageError: a key is no text, and would come back as one.
+    """
+    if (key := _key_of_no_text(settings)) is not None:
+        raise UsageError(
+            f"the key {key!r} of a setting is no text, and what adapters read is JSON, which has no other keys",
+            hint=f'write it "{key}", and have what reads it expect that',
+        )
+    return json.dumps(settings, indent=2, sort_keys=True) + "\n"
+
+
+def _key_of_no_text(value: Any) -> Any:
+    """Return the first key in a value that is no text; None: there is none."""
+    if isinstance(value, Mapping):
+        own = next((key for key in value if not isinstance(key, str)), None)
+        return own if own is not None else _key_of_no_text(list(value.values()))
+    if isinstance(value, list):
+        return next((key for item in value if (key := _key_of_no_text(item)) is not None), None)
+    return None
 
 
 def _template(name: str) -> Any:

@@ -176,8 +176,8 @@ def map_key(
         )
     new_value, why = changed.get(key, (value, ""))
     name = name_in(key, defaults, renamed)
-    if name is None:
-        return _added(key, value, new_value, why, target, defaults)
+    if name is None or (isinstance(value, Mapping) and value):  # Hydra takes new keys of a mapping with a + alone
+        return _added(name or key, key, value, (new_value, why), target, defaults)
     if value != new_value:
         return Key(key, value, Status.CHANGED, name, new_value, reason=why)
     if name != key:
@@ -209,26 +209,32 @@ _LOCAL = {
 }
 
 
-def _added(key: str, value: Any, new_value: Any, why: str, target: Target, defaults: Defaults) -> Key:
+def _added(name: str, key: str, value: Any, changed: tuple[Any, str], target: Target, defaults: Defaults) -> Key:
     """Return a key that the release's config does not have: it may still be read."""
+    new_value, why = changed
     if value is None or value == {}:
         return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has no such key, and it is not set")
     if key.startswith("reward_model.") and "reward.reward_model" in defaults:
         return Key(key, value, Status.DROPPED, reason=f"verl {target.release} runs reward models as servers")
     if key.startswith("reward_manager."):
         return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has its reward manager's name elsewhere")
-    refusal = target.refuses(key, defaults.config)
+    refusal = target.refuses(name, defaults.config)
     if refusal is not None:
         return Key(key, value, Status.DROPPED, reason=refusal)
-    section = key.rpartition(".")[0]
-    free = key.startswith("data.env.") or _is_open(section, defaults)
-    if not free and not target.trains_with(key, defaults.config):
+    # Of a section with names of its own, keys that are no words are nothing that code reads.
+    is_read = name not in defaults and target.trains_with(name, defaults.config)
+    if not is_read and not name.startswith(_OPEN) and not _is_open(name, defaults):
         return Key(key, value, Status.DROPPED, reason=f"nothing in verl {target.release} reads it")
     return Key(
-        key, value, Status.ADDED, key, new_value, "+", why or f"verl {target.release} reads it, and has no default"
+        key, value, Status.ADDED, name, new_value, "+", why or f"verl {target.release} reads it, and has no default"
     )
 
 
-def _is_open(section: str, defaults: Defaults) -> bool:
-    """Tell whether a section is one that takes anything: empty in the release's config."""
-    return section in defaults.flat and defaults.flat[section] in ({}, None)
+_OPEN = "data.env"
+
+
+def _is_open(key: str, defaults: Defaults) -> bool:
+    """Tell whether a key is a section that takes anything, or in one: it is empty in the release's config."""
+    parts = key.split(".")
+    sections = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+    return any(section in defaults.flat and defaults.flat[section] in ({}, None) for section in sections)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,9 @@ GROUPS = ("preset", "recipe", "scale", "critic_scale")
 
 # The settings of a run that no release of verl has, in a project and in an export of it.
 UNKNOWN = "config/unknown.yaml"
+
+# A part of a key that Hydra reads as one in an override's dotted key.
+_PART = re.compile(r"[A-Za-z_][\w-]*|0|[1-9]\d*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,27 @@ def load(files: Mapping[str, str], settings: Sequence[str] = ()) -> ProjectConfi
     _check(composed)
     resolved = resolve(composed.config)
     return ProjectConfig(resolved, flatten(resolved), model is None)
+
+
+def by_override(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a mapping, key of an override -> value: dotted keys, and whole mappings where a key of theirs is no part
+    of a dotted one for Hydra.
+
+    Of a section only those of its keys are together in one mapping: `data.env` itself is that of `{"my set": 1}`, and
+    `data.env.seed` stands beside it.
+    """
+    found: dict[str, Any] = {}
+    together: dict[Any, Any] = {}
+    for key, value in config.items():
+        if not (isinstance(key, str) and _PART.fullmatch(key)):
+            together[key] = value
+        elif isinstance(value, Mapping) and value:
+            found.update(by_override(value, f"{prefix}{key}."))
+        else:
+            found[f"{prefix}{key}"] = value
+    if together:
+        found[prefix.rstrip(".")] = together
+    return found
 
 
 def python_of(path: Path) -> ast.Module:

@@ -125,7 +125,7 @@ def _argument(key: Key, reward: RewardConfig, interface: VerlInterface) -> Key:
     if reward.own and not about_length:
         reason = "adapters/settings.json, from where the adapter hands it to the scorer"
         return Key(key.key, key.value, Status.DROPPED, reason=reason)
-    name = f"{interface.arguments_section}.{short}"
+    name = f"{interface.arguments_section}.{short}".rstrip(".")
     status = Status.ADDED if name == key.key else Status.RENAMED
     return Key(key.key, key.value, status, name, key.value, "+", "argument of the reward manager")
 
