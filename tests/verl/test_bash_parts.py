@@ -127,7 +127,7 @@ def test_expansion(text: str, expected: list[str]) -> None:
         (["-z", ""], True),
         (["-n", unknown("X")], False),
         (["!", "a", "=", "b"], True),
-        (["abc", "==", "a*"], True),
+        (["abc", "==", "a*"], False),
         ([unknown("$(f)"), "=", "b"], None),
         (["a", "=~", "(a+)+$"], None),
     ],

@@ -31,6 +31,16 @@ _COMPARE: Mapping[type, Callable[[int, int], bool]] = {
     ast.GtE: operator.ge,
 }
 _TERNARY = re.compile(r"^(?P<test>[^?]+)\?(?P<yes>[^:]+):(?P<no>.+)$", re.DOTALL)
+# A change that is all of an expression: `X = 2`, `X += 2`, `X++`, `--X`.
+CHANGE = re.compile(
+    r"(?P<name>[A-Za-z_]\w*)\s*(?:(?P<step>\+\+|--)|(?P<operation>(?:[-+*/%&|^]|<<|>>)?=)(?!=)\s*(?P<operand>.+))"
+    r"|(?P<first>\+\+|--)(?P<after>[A-Za-z_]\w*)",
+    re.DOTALL,
+)
+_CHANGED = re.compile(r"([A-Za-z_]\w*)\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)([A-Za-z_]\w*)")
+_NUMBER = re.compile(
+    r"(?<![\w.#@])(?:(?P<base>[0-9]{1,2})#(?P<digits>\w+)|0[xX](?P<hex>[0-9a-fA-F]+)|(?P<octal>0[0-7]+))\b"
+)
 _MAX_EXPONENT = 64
 _MAX_CHOICES = 20
 _LONGEST = 2_000
@@ -51,6 +61,32 @@ def _wrapped(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
+def parts(text: str) -> list[str]:
+    """Return the expressions that commas separate."""
+    found, depth = [""], 0
+    for letter in text[:_LONGEST]:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [*found[:-1], found[-1] + text[_LONGEST:]]
+
+
+def changed(text: str) -> list[str]:
+    """Return the variables that an expression changes."""
+    return [name or after for name, after in _CHANGED.findall(text[:_LONGEST])]
+
+
+def _decimal(found: re.Match[str]) -> str:
+    """Return a number that is written in another base."""
+    base = int(found["base"]) if found["base"] else 16 if found["hex"] else 8
+    try:
+        return str(int(found["digits"] or found["hex"] or found["octal"], base))
+    except ValueError:
+        raise NotKnown(found[0]) from None
+
+
 def evaluate(text: str, lookup: Callable[[str], str | None], depth: int = 0) -> int:
     """Return the value of an expression.
 
@@ -68,7 +104,7 @@ def evaluate(text: str, lookup: Callable[[str], str | None], depth: int = 0) -> 
     if ternary is not None:
         chosen = "yes" if evaluate(ternary["test"], lookup, depth + 1) else "no"
         return evaluate(ternary[chosen], lookup, depth + 1)
-    prepared = re.sub(r"&&", " and ", re.sub(r"\|\|", " or ", text))
+    prepared = re.sub(r"&&", " and ", re.sub(r"\|\|", " or ", _NUMBER.sub(_decimal, text)))
     prepared = re.sub(r"!(?!=)", " not ", prepared)
     prepared = re.sub(r"(?<!/)/(?!/)", "//", prepared)
     prepared = re.sub(r"\$\{?(\w+)\}?", r"\1", prepared)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
 
 from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.expansion import Expansion
+from extractor.usecases.fromrun.bash.patterns import fits
 from extractor.usecases.fromrun.bash.state import Failure, State, Stop, Value
 from extractor.usecases.fromrun.bash.syntax import field, text_of
 from extractor.usecases.fromrun.unknowns import readable, unknown, unknowns
@@ -142,21 +142,26 @@ class Branches:
     def _case(self, node: Node) -> bool | None:
         value = self._expansion.one(field(node, "value"))
         items = [child for child in node.named_children if child.type == "case_item"]
+        ways = [[*_case_body(item), *_fallen_into(items[index:])] for index, item in enumerate(items)]
         if unknowns(value):
-            ways = [[*_case_body(item), *_fallen_into(items[index:])] for index, item in enumerate(items)]
             always = any(text_of(pattern) == "*" for item in items for pattern in item.children_by_field_name("value"))
             return self._perhaps(ways if always else [*ways, []], node)
         outcome: bool | None = True
         for index, item in enumerate(items):
-            if not any(fnmatchcase(value, self._pattern(pattern)) for pattern in item.children_by_field_name("value")):
+            found = [self._fits(value, pattern) for pattern in item.children_by_field_name("value")]
+            if True not in found and None in found:
+                return self._perhaps([*ways[index:], []], node)
+            if True not in found:
                 continue
-            outcome = self._checked([*_case_body(item), *_fallen_into(items[index:])], node)
-            if items[index].children[-1].type != ";;&":
+            outcome = self._checked(ways[index], node)
+            if item.children[-1].type != ";;&":
                 break
         return outcome
 
-    def _pattern(self, node: Node) -> str:
-        return text_of(node) if node.type == "extglob_pattern" else self._expansion.one(node)
+    def _fits(self, value: str, node: Node) -> bool | None:
+        """Tell whether a text fits a pattern of a `case`."""
+        pattern = self._expansion.pattern(node)
+        return None if unknowns(pattern) else fits(value, pattern)
 
     def _for(self, node: Node) -> bool | None:
         name = text_of(field(node, "variable"))

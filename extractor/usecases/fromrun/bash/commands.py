@@ -132,7 +132,14 @@ def _converted(found: re.Match[str], value: str) -> str:
         return _escaped(value)
     if kind == "s":
         return (value if digits is None else value[: int(digits)]).rjust(int(width or 0))
-    return format(float(value or 0) if kind == "f" else int(value or 0), _specification(width, digits, kind))
+    return format(float(value or 0) if kind == "f" else _whole(value), _specification(width, digits, kind))
+
+
+def _whole(value: str) -> int:
+    """Return a number as `printf %d` takes it: "010" is eight."""
+    if not re.fullmatch(r"[+-]?(0[xX][0-9a-fA-F]+|[0-9]*)", value):
+        raise ValueError(value)
+    return evaluate(value or "0", lambda name: None)
 
 
 def _escaped(value: str) -> str:
@@ -174,7 +181,7 @@ def _seq(arguments: list[str]) -> str | None:
 
 def _expr(arguments: list[str]) -> str | None:
     try:
-        return str(evaluate(" ".join(arguments), lambda name: None))
+        return str(evaluate(re.sub(r"\b0+(?=[0-9])", "", " ".join(arguments)), lambda name: None))
     except NotKnown:
         return None
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.bash.arrays import Arrays
 from extractor.usecases.fromrun.bash.commands import filtered, printed
 from extractor.usecases.fromrun.bash.items import Sparse, joined, key_of, keys_of, values_of, with_item
+from extractor.usecases.fromrun.bash.numbers import Numbers
 from extractor.usecases.fromrun.bash.parameters import Parameters
 from extractor.usecases.fromrun.bash.state import State, Stop, Value, scalar, too_much
 from extractor.usecases.fromrun.bash.syntax import (
@@ -21,6 +21,7 @@ from extractor.usecases.fromrun.bash.syntax import (
     parse,
     text_of,
 )
+from extractor.usecases.fromrun.bash.texts import Texts
 from extractor.usecases.fromrun.unknowns import unknown, unknowns
 from extractor.values import limits
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _HOME = re.compile(r"(?:[A-Za-z_]\w*=)?(~)(?=/|\Z)", re.ASCII)
 _BRACES = re.compile(r"(?<!\$)\{([^{}\s]*,[^{}\s]*)\}")
-_NAME = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
 class Expansion:
@@ -44,14 +44,16 @@ class Expansion:
         self._state = state
         self._run = run
         self._parameters = Parameters(state, self.one, self._between_quotes)
-        self._arrays = Arrays(state, self.words)
+        self.numbers = Numbers(state, self.one)
+        self._texts_of = Texts(state, self._between_quotes)
+        self._arrays = Arrays(state, self.words, self._parameters)
         self._texts: dict[str, Callable[[Node], str]] = {
             "string": self._string,
             "raw_string": self._raw,
             "ansi_c_string": _ansi_c,
             "simple_expansion": lambda node: state.variable(text_of(node.children[-1])),
             "expansion": self._expansion,
-            "arithmetic_expansion": self._arithmetic,
+            "arithmetic_expansion": self.numbers.text,
             "command_substitution": self._substitution,
         }
 
@@ -130,6 +132,10 @@ class Expansion:
             raise too_much(self._state.file, f"an expansion in it has more than {limits.MAX_WORD:,} characters")
         return text
 
+    def pattern(self, *nodes: Node) -> str:
+        """Return the pattern that nodes are together, one behind another."""
+        return self._texts_of.pattern(self._state.slice(nodes[0].start_byte, nodes[-1].end_byte).strip(), nodes[0])
+
     def words_of(self, nodes: Sequence[Node]) -> list[str]:
         """Return the words that nodes expand to; those with nothing between them are one word."""
         found: list[str] = []
@@ -152,10 +158,10 @@ class Expansion:
             several = self._arrays.words(node)
             if several is not None:
                 return several
-            return self._state.counted(self.one(node).split())
+            return self._state.counted(self._state.split(self.one(node)))
         if node.type == "command_substitution":
             text = self.one(node)
-            return [text] if unknowns(text) else self._state.counted(text.split())
+            return [text] if unknowns(text) else self._state.counted(self._state.split(text))
         if node.type in ("concatenation", "brace_expression"):
             return [self._with_home(text, node) for text in self._braces(node)]
         return [self._with_home(self.one(node), node)]
@@ -242,33 +248,13 @@ class Expansion:
         several = self._arrays.words(node)
         return self._parameters.expanded(node) if several is None else " ".join(several)
 
-    def _arithmetic(self, node: Node) -> str:
-        text = text_of(node)
-        inner = text[3:-2] if text.startswith("$((") else text[2:-1]
-        inner = self._expand_inside(node, inner)
-        try:
-            return str(evaluate(inner, self._state.number))
-        except NotKnown:
-            known = {name: self._state.number(name) for name in _NAME.findall(inner)}
-            missing = [name for name, value in known.items() if value is None]
-            left = _NAME.sub(lambda found: known[found[0]] or found[0], inner)
-            return unknown(missing[0] if len(missing) == 1 else f"$(({left}))" if missing else text)
-
-    def _expand_inside(self, node: Node, inner: str) -> str:
-        """`${X:-2}` inside arithmetic, worked out."""
-        for child in _descendants(node):
-            if child.type == "expansion":
-                self._state.spend(len(inner))
-                inner = inner.replace(text_of(child), self.one(child) or "0", 1)
-        return inner
-
     def _substitution(self, node: Node) -> str:
         return self._substituted(node).rstrip("\n")
 
     def _substituted(self, node: Node) -> str:
         text = text_of(node)
         if text.startswith("$((") and text.endswith("))"):  # the parser takes it for a subshell in a default
-            return self._arithmetic(node)
+            return self.numbers.text(node)
         inner = [child for child in node.named_children if child.type != "comment"]
         if len(inner) == 1 and inner[0].type == "redirected_statement":
             document = self._document(inner[0])
@@ -362,14 +348,6 @@ def _alternatives(text: str) -> Iterator[str]:
         return
     for choice in match[1].split(","):
         yield from _alternatives(f"{text[: match.start()]}{choice}{text[match.end() :]}")
-
-
-def _descendants(node: Node) -> Iterable[Node]:
-    for child in node.children:
-        if child.type == "expansion":
-            yield child
-        else:
-            yield from _descendants(child)
 
 
 def _unescaped(text: str) -> str:

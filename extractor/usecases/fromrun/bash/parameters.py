@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.bash.items import key_of, keys_of, values_of
+from extractor.usecases.fromrun.bash.patterns import fits, is_literal, meant
+from extractor.usecases.fromrun.bash.quoting import unquoted
 from extractor.usecases.fromrun.bash.state import State, scalar
 from extractor.usecases.fromrun.bash.syntax import is_of_a_quoted_default, text_of
+from extractor.usecases.fromrun.bash.texts import Texts
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_TRIMS = ("%", "%%", "#", "##")
+TRIMS = ("%", "%%", "#", "##")
+DEFAULTS = ("-", "=", "?", "+")
+# What is done with a variable, and with what.
+OPERATION = re.compile(r"(?P<operation>:?[-=?+]|##?|%%?|//|/[#%]?|\^\^?|,,?|:|@)(?P<rest>.*)", re.DOTALL)
 _QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
 
 
@@ -32,56 +38,119 @@ class Parameters:
         self._state = state
         self._text = text
         self._in_quotes = in_quotes
+        self._texts = Texts(state, in_quotes)
 
     def expanded(self, node: Node) -> str:
         """Return what `${...}` stands for."""
         children = node.children[1:-1]
         if not children:
             return ""
-        if children[0].type in ("#", "!"):
-            return self._measured(children)
-        first = children[0]
-        name, value, known = self._named(first)
-        if len(children) == 1:
-            return value if known else self._state.variable(name)
-        operation = children[1].type
-        rest = self._state.slice(children[1].end_byte, node.end_byte - 1)
-        if any(is_of_a_quoted_default(child) for child in children) and not _QUOTE.search(rest):
-            operand = self._in_quotes(rest, node)
+        if children[0].type == "#" and len(children) > 1:
+            return self._measured(children[-1])
+        if children[0].type == "!" and len(children) > 1:
+            name, value = self._meant(children[1])
+            children = children[1:]
+            if unknowns(name):
+                return name
         else:
-            operand = "".join(self._gapped(children[2:], children[1].end_byte, node.end_byte - 1))
-        return self._operated(name, value if known else None, operation, operand, rest)
-
-    def _operated(self, name: str, value: str | None, operation: str, operand: str, rest: str) -> str:
-        empty = not value if operation.startswith(":") else value is None
+            name, value = self._named(children[0])
+        if len(children) == 1:
+            return self._without(name, children[0]) if value is None else value
+        found = OPERATION.match(self._state.slice(children[0].end_byte, node.end_byte - 1))
+        if found is None:
+            return unknown(f"${{{text_of(node)}}}")
+        operation, rest = found["operation"], found["rest"]
         kind = operation.lstrip(":")
-        if kind in ("-", "=", "?", "+"):
-            return self._defaulted(name, value, kind, operand, empty)
+        if operation != ":" and kind in DEFAULTS:
+            operand = self._operand(node, rest, len(node.children) - len(children))
+            return self._defaulted(name, value, kind, operand, not value if operation != kind else value is None)
         if value is None:
-            return self._state.variable(name)
-        if unknowns(value):
-            return (
-                _trimmed_partly(value, operand, operation) if operation in _TRIMS and not unknowns(operand) else value
-            )
-        if operation in _TRIMS:
-            self._state.spend(len(value) * len(value) // 8)
-            return _trimmed(value, operand, operation)
-        if operation in ("/", "//", "/#", "/%"):
-            pattern, _, new = rest.partition("/")
-            pattern = self._loose(pattern)
-            new = operand[len(pattern) + 1 :] if operand.startswith(f"{pattern}/") else self._loose(new)
-            self._state.spend((value.count(pattern) if operation == "//" else 1) * len(new))
-            if operation in ("/", "//") and re.search(r"[\[*?]", pattern):
-                self._state.spend(len(value) ** 2 // 2 + len(value) * len(new))
-                return _replaced(value, pattern, new, every=operation == "//")
-            return value.replace(pattern, new, -1 if operation == "//" else 1)
-        if operation in (",,", ","):
-            return value.lower() if operation == ",," else value[:1].lower() + value[1:]
-        if operation in ("^^", "^"):
-            return value.upper() if operation == "^^" else value[:1].upper() + value[1:]
+            return self._without(name, children[0])
+        return self.operated(name, value, operation, rest, node)
+
+    def _without(self, name: str, node: Node) -> str:
+        """Return what a variable without a value stands for; an item that a known array does not have is empty."""
+        is_item = node.type == "subscript" and self._state.value(name) is not None
+        return "" if is_item else self._state.variable(name)
+
+    def _operand(self, node: Node, rest: str, first: int) -> str:
+        """Return the text behind `:-` and the like."""
+        children = node.children[first:-1]
+        if any(is_of_a_quoted_default(child) for child in children) and not _QUOTE.search(rest):
+            return self._in_quotes(rest, node)
+        start = node.end_byte - 1 - len(rest.encode())
+        inner = [child for child in children if child.start_byte >= start]
+        return "".join(self._gapped(inner, start, node.end_byte - 1))
+
+    def operated(self, name: str, value: str, operation: str, rest: str, node: Node) -> str:
+        """Return what an operation makes of a text.
+
+        Args:
+            name: The variable that has it.
+            value: The text.
+            operation: `#`, `%%`, `//`, `^^`, `:`, `@` and the like.
+            rest: What stands behind that.
+            node: The expansion.
+        """
+        if operation == "@":
+            return _transformed(name, value, rest)
         if operation == ":":
-            return _substring(value, rest)
-        return unknown(f"${{{name}{operation}{rest}}}")
+            return value if unknowns(value) else self._substring(name, value, rest, node)
+        if operation in TRIMS:
+            return self._trimmed(value, self._texts.pattern(rest, node), operation)
+        if unknowns(value):
+            return value
+        if operation[0] in ",^":
+            return self._cased(value, self._texts.pattern(rest, node), operation)
+        return self._replaced(value, operation, rest, node)
+
+    def _trimmed(self, value: str, pattern: str, operation: str) -> str:
+        if unknowns(pattern):
+            return unknown(unknowns(pattern)[0])
+        if unknowns(value):
+            return _trimmed_partly(value, pattern, operation)
+        self._state.spend(len(value) * len(value) // 8)
+        return trimmed(value, pattern, operation)
+
+    def _cased(self, value: str, pattern: str, operation: str) -> str:
+        """`${X^^}`, `${X,[A-C]}`: the letters that fit a pattern, or the first, in the other case."""
+        change = str.upper if operation[0] == "^" else str.lower
+        self._state.spend(len(value))
+        place = len(value) if len(operation) == 2 else 1
+        letters = (change(letter) if fits(letter, pattern or "?") else letter for letter in value[:place])
+        return "".join(letters) + value[place:]
+
+    def _replaced(self, value: str, operation: str, rest: str, node: Node) -> str:
+        """`${X/old/new}`, `${X//old/new}`, `${X/#old/new}` and `${X/%old/new}`."""
+        end = unquoted(rest, "/")
+        old, new = (rest, "") if end < 0 else (rest[:end], rest[end + 1 :])
+        pattern = self._texts.pattern(old, node)
+        if unknowns(pattern):
+            return unknown(unknowns(pattern)[0])
+        new = self._texts.plain(new, node)
+        self._state.spend(len(value) * (1 + len(new)))
+        if operation in ("/#", "/%"):
+            left = trimmed(value, pattern, "##" if operation == "/#" else "%%")
+            if left == value and pattern:
+                return value
+            return f"{new}{left}" if operation == "/#" else f"{left}{new}"
+        if is_literal(pattern):
+            old = meant(pattern)
+            return value.replace(old, new, -1 if operation == "//" else 1) if old else value
+        self._state.spend(len(value) ** 2 // 2)
+        return replaced(value, pattern, new, every=operation == "//")
+
+    def _substring(self, name: str, value: str, rest: str, node: Node) -> str:
+        """`${X:2:3}`, `${X: -1}`, `${X:$I}`."""
+        try:
+            places = [evaluate(part, self._state.number) for part in self._in_quotes(rest, node).split(":")]
+        except NotKnown:
+            places = []
+        if not 1 <= len(places) <= 2:
+            return unknown(f"${{{name}:{rest}}}")
+        start = places[0] if places[0] >= 0 else len(value) + places[0]
+        tail = value[start:] if start >= 0 else ""
+        return tail if len(places) == 1 else tail[: places[1]]
 
     def _defaulted(self, name: str, value: str | None, kind: str, operand: str, empty: bool) -> str:
         """`${X:-y}`, `${X:=y}`, `${X:?why}` and `${X:+y}`."""
@@ -96,41 +165,48 @@ class Parameters:
             self._state.put(name, operand)
         return operand
 
-    def _loose(self, text: str) -> str:
-        return re.sub(r"\$\{?(\w+)\}?", lambda found: self._state.variable(found[1]), text).strip("\"'")
-
-    def _measured(self, children: list[Node]) -> str:
-        target = children[-1]
-        if children[0].type == "!":
-            inner = self._state.variable(text_of(target))
-            return inner if unknowns(inner) else self._state.variable(inner)
+    def _measured(self, target: Node) -> str:
+        """`${#X}`: of a text its length, of all items their number."""
         name = text_of(target.children[0]) if target.type == "subscript" else text_of(target)
+        if name in ("@", "*"):
+            return str(len(self._state.arguments))
         value = self._state.value(name)
         if isinstance(value, str) and unknowns(value):
             return unknown(f"#{name}")
-        if name in ("@", "*"):
-            return str(len(self._state.arguments))
-        if target.type != "subscript":
-            return str(len(self._state.variable(name) if value is None else scalar(value)))
-        if text_of(target.named_children[-1]) in ("@", "*"):
+        if target.type == "subscript" and text_of(target.named_children[-1]) in ("@", "*"):
             return str(len(values_of(value)))
-        return str(len(self._named(target)[1]))
+        return str(len(self._named(target)[1] or ""))
 
-    def _named(self, node: Node) -> tuple[str, str, bool]:
-        """Name and value of what an expansion is about, and whether it is set."""
+    def _meant(self, node: Node) -> tuple[str, str | None]:
+        """`${!X}`: name and value of what the text of X names; a stand-in for the name where that is not known."""
+        if "n" in self._state.attributes.get(text_of(node), ""):
+            return text_of(node), self._state.name(text_of(node))
+        name, value = self._named(node)
+        inner = self._state.variable(name) if value is None else value
+        item = re.fullmatch(r"(\w+)\[(.+)\]", inner)
+        if item is not None:
+            array = self._state.value(item[1])
+            place = key_of(self._state, array, item[2])
+            return inner, dict(zip(keys_of(array), values_of(array), strict=True)).get(place or "")
+        return (inner, None) if unknowns(inner) else self._text_named(inner)
+
+    def _named(self, node: Node) -> tuple[str, str | None]:
+        """Name and value of what an expansion is about; None: it has none."""
         if node.type == "subscript":
             name = text_of(node.children[0])
             array = self._state.value(name)
             place = key_of(self._state, array, self._text(node.named_children[-1]))
             self._state.spend(len(array or ""))
             items = dict(zip(keys_of(array), values_of(array), strict=True))
-            return name, items.get(place or "", ""), place in items
-        name = text_of(node)
+            return name, items.get(place or "")
+        return self._text_named(text_of(node))
+
+    def _text_named(self, name: str) -> tuple[str, str | None]:
         if number_of(name) is not None or name in ("@", "*", "#"):
             value = self._state.variable(name)
-            return name, value, bool(value)
-        value_or = self._state.value(name)
-        return name, scalar(value_or or ""), value_or not in (None, [], {})
+            return name, value or None
+        held = self._state.value(name)
+        return name, None if held is None or held in ([], {}) else scalar(held)
 
     def _gapped(self, nodes: list[Node], start: int, end: int) -> Iterable[str]:
         """Nodes with the blanks between them, as they stand in the source."""
@@ -142,17 +218,13 @@ class Parameters:
         yield self._state.slice(at, end)
 
 
-def _fits(text: str, pattern: str) -> bool:
-    return fnmatchcase(text, pattern.replace("[^", "[!"))
-
-
-def _trimmed(value: str, pattern: str, operation: str) -> str:
+def trimmed(value: str, pattern: str, operation: str) -> str:
+    """Return a text without the end that fits a pattern: `#` the shortest at its start, `%%` the longest at its end."""
     lengths = range(len(value) + 1)
-    longest = len(operation) == 2
-    for length in reversed(lengths) if longest else lengths:
-        if operation.startswith("%") and _fits(value[len(value) - length :], pattern):
+    for length in reversed(lengths) if len(operation) == 2 else lengths:
+        if operation[0] == "%" and fits(value[len(value) - length :], pattern):
             return value[: len(value) - length]
-        if operation.startswith("#") and _fits(value[:length], pattern):
+        if operation[0] == "#" and fits(value[:length], pattern):
             return value[length:]
     return value
 
@@ -161,7 +233,8 @@ def _trimmed_partly(value: str, pattern: str, operation: str) -> str:
     """Return a text of which a part is not known, trimmed where the known end of it decides that; else as it is."""
     first, last = value.index(unknown("")[0]), value.rindex(unknown("")[-1]) + 1
     before, after = value[:first], value[last:]
-    if not re.search(r"[\[*?\\]", pattern):
+    if is_literal(pattern):
+        pattern = meant(pattern)
         if operation.startswith("#"):
             return value[len(pattern) :] if before.startswith(pattern) else value
         return value[: len(value) - len(pattern)] if pattern and after.endswith(pattern) else value
@@ -178,11 +251,11 @@ def _trimmed_partly(value: str, pattern: str, operation: str) -> str:
     return before.partition(mark)[0] if operation == "%%" and found[3] and mark in before else value
 
 
-def _replaced(value: str, pattern: str, new: str, *, every: bool) -> str:
+def replaced(value: str, pattern: str, new: str, *, every: bool) -> str:
     """Return a text with the longest pieces that fit a pattern replaced, as bash does."""
     found, at = "", 0
     while at < len(value):
-        end = next((stop for stop in range(len(value), at, -1) if _fits(value[at:stop], pattern)), None)
+        end = next((stop for stop in range(len(value), at, -1) if fits(value[at:stop], pattern)), None)
         if end is None:
             found, at = found + value[at], at + 1
             continue
@@ -192,12 +265,13 @@ def _replaced(value: str, pattern: str, new: str, *, every: bool) -> str:
     return found + value[at:]
 
 
-def _substring(value: str, rest: str) -> str:
-    match = re.fullmatch(r"\s*(-?[0-9]{1,18})\s*(?::\s*(-?[0-9]{1,18}))?\s*", rest)
-    if match is None:
-        return unknown(f"{value}:{rest}")
-    start = int(match[1])
-    tail = value[start:] if start >= 0 else value[len(value) + start :]
-    if match[2] is None:
-        return tail
-    return tail[: int(match[2])]
+def _transformed(name: str, value: str, rest: str) -> str:
+    """`${X@Q}`, `${X@U}`, `${X@u}` and `${X@L}`."""
+    if rest == "Q" and not re.search(r"[\x00-\x1f\x7f]", value):
+        return "'{}'".format(value.replace("'", "'\\''"))
+    known: dict[str, Callable[[str], str]] = {
+        "U": str.upper,
+        "L": str.lower,
+        "u": lambda text: text[:1].upper() + text[1:],
+    }
+    return known[rest](value) if rest in known and not unknowns(value) else unknown(f"${{{name}@{rest}}}")

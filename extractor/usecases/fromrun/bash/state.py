@@ -247,6 +247,11 @@ class State:
         value = self.value(name)
         return unknown(name) if value is None else scalar(value)
 
+    def split(self, text: str) -> list[str]:
+        """Return the words of a text that is expanded outside of quotes. One that is not known stays whole."""
+        held = self.value("IFS")
+        return split(text, held if isinstance(held, str) and not unknowns(held) else " \t\n")
+
     def number(self, name: str) -> str | None:
         """Return a variable's value in arithmetic; None where it is unknown."""
         self.spend(_EVALUATION)
@@ -255,13 +260,41 @@ class State:
         if value is None or unknowns(value):
             return None
         try:
-            return str(evaluate(value, self.number)) if not re.fullmatch(r"[+-]?[0-9]+", value) and value else value
+            return value if re.fullmatch(r"[+-]?(0|[1-9][0-9]*)", value) else str(evaluate(value, self.number))
         except (NotKnown, RecursionError):
             return None
 
     def slice(self, start: int, end: int) -> str:
         """Return a part of the script, by its bytes."""
         return self.source[start:end].decode()
+
+
+def split(text: str, separators: str) -> list[str]:
+    """Return the words of a text.
+
+    Args:
+        text: What is split.
+        separators: Each ends a word; of blanks among them, several end one.
+    """
+    if not separators:
+        return [text] if text else []
+    blanks = "".join(letter for letter in separators if letter in " \t\n")
+    others = re.escape("".join(letter for letter in separators if letter not in " \t\n"))
+    blank = f"[{blanks}]" if blanks else "(?!)"
+    between = rf"{blank}*[{others}]{blank}*|{blank}+" if others else f"{blank}+"
+    # What is unknown stays whole, whatever its name is.
+    found = re.compile(rf"(?P<unknown>\ue000+[^\ue000\ue001]*\ue001+)|(?P<between>{between})")
+    words, word, at = [], "", 0
+    text = text.strip(blanks) if blanks else text
+    for piece in found.finditer(text):
+        word, at = word + text[at : piece.start()], piece.end()
+        if piece["unknown"]:
+            word += piece[0]
+        else:
+            words.append(word)
+            word = ""
+    word += text[at:]
+    return [*words, word] if word else words
 
 
 def too_much(file: str, what: str) -> UsageError:

@@ -61,6 +61,8 @@ def _dollars(node: Node) -> Iterator[Node]:
     for child in node.children:
         if child.type == "$" and node.type != "simple_expansion":
             yield child
+        if child.type == "expansion" and child.children[-1].is_missing and child.next_sibling is not None:
+            yield child.next_sibling  # `${A:$B}`
         yield from _dollars(child)
 
 

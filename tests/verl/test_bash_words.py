@@ -1,0 +1,100 @@
+"""Expansions and patterns: bash says what words they make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.verl.test_bash_scopes import judged, made
+
+SPECIMENS = {
+    # Parts of a text in place of others.
+    "a slash replaced": 'M=Qwen/Q-2.5/x; show ${M//\//_} "${M//\//_}" ${M/\//} "${M//Q/a\/b}" ${M//\/Q/-}',
+    "a start, an end": 'P=/a/b/a; show ${P/#\/a/Z} ${P/%a/Z} ${P/#b/Z} "${P/#/x}" ${P/%/x} ${P/#*a/z} "${P/%[ab]/}"',
+    "what is quoted is no pattern": (
+        'P="a*b.c"; R="a*"; show "${P/"$R"/x}" ${P/"*"/y} "${P/\*/z}" ${P/$R/w} "${P#"$R"}" ${P%%"."*} "${P%%\'.\'*}"'
+    ),
+    "what stands in their place": (
+        'P=axb; Q="q r"; show "${P/x/$Q}" ${P/x/"$Q"} ${P/x/${Q}-} ${P/x/\\\\} "${P/a/$(echo y)}" "${P/x/\'y\'}"'
+    ),
+    "sets of characters": (
+        "P=a1B_; show ${P//[[:digit:]]/} ${P//[^[:alpha:]]/-} ${P//[!a-z]/} ${P#[a-c]} ${P/[1]/x} ${P//[0-9_]/}"
+    ),
+    "what fits a pattern of extglob": (
+        "shopt -s extglob\nP=xx12; show ${P##+(x)} ${P/@(1|2)/-} ${P%%*([0-9])} ${P//!(x)/y} ${P#?(x)} ${P##x*(x|1)}"
+    ),
+    "letters": 'Q=abcab; show ${Q^^[ab]} ${Q^b} ${Q^[a]} ${Q^^} ${Q^}; R=ABC; show ${R,,[AC]} ${R,} "${R,,}"',
+    "places": (
+        'X=abcdef; I=2; show ${X:$I} ${X:I:2} ${X: -2} ${X:1:-1} "${X:(-3):2}" "[${X:9}]" "[${X: -9}]" ${X:$((I+1)):1}'
+    ),
+    "by another name": 'A=B; B=x/y; C=(1 2); D="C[1]"; show ${!A} ${!A##*/} "${!A//\//_}" ${!D} "${!A:-d}"',
+    "unset items": 'A=(1 2); show "[${A[5]}]" ${A[5]:-d} ${A[1]:+x} ${#A[5]} ${A[0]/1/9}',
+    # Of arrays.
+    "each item": (
+        'a=(x/1 y/2); show "${a[@]/#/data.}" ${a[@]/\//_} "${a[@]#*/}" "${a[@]%%/*}" ${a[@]^^} "${a[*]/x/z}"'
+    ),
+    "each argument": 'show "${@/s/S}" "${@%t}" "${*^}" ${@#f} "${@: -1}" "${@:1:1}" "${*:2}"',
+    "the last ones": 'a=(1 2 3); show "${a[*]: -1}" "${a[@]: -2:1}" "${a[@]:1}" "${a[*]:0:2}" "${a[@]:(-1)}"',
+    "quoted for a shell": (
+        'A=(data.seed=3 "x y" "it\'s"); show "${A[@]@Q}" ${A[*]@Q} "${A[1]@Q}"; '
+        'eval show "${A[@]@Q}"; X=a\\\'b; eval "show ${X@Q}"; bash -c "exit ${#A[@]}" || true'
+    ),
+    "lengths": "A=(abc d); X=12345; show ${#A} ${#A[@]} ${#A[1]} ${#X} ${#A[*]} ${#@} $#",
+    # Splitting.
+    "split by what IFS says": (
+        'X=a:b::c; IFS=:; set -- $X; show $# "$@" "$*" "${*:2}"; for x in $X d:e; do show "$x"; done; '
+        'A=($X); unset IFS; show "${A[@]}" $X'
+    ),
+    "split by a comma and blanks": (
+        'IFS=", "; X=" a, b ,c  d, "; show $X $(echo 4,5,6); IFS=""; Y="p q"; show $Y "$*"; '
+        "IFS=$' \\t\\n'; show $Y \"$*\""
+    ),
+    "items are split": (
+        'A=("b c" "" d); show ${A[@]} ${A[*]} "${A[@]}"; set -- "x y" z; show $@ $*; for i in ${A[@]}; '
+        'do show "$i"; done'
+    ),
+    "before and in a call": 'X=a,b; f() { local IFS=,; show $X "$*"; }; f p q; show $X; IFS=, f r s; show $X',
+    # Patterns of tests.
+    "patterns of a case": (
+        'shopt -s extglob\nfor x in xx12 12 a.b "*" q; do case $x in +(x)[0-9]*) show 1;; "*") show 2;; '
+        "a\\.b) show 3;; @(p|q)) show 4;; !(z)) show 5;; esac; done"
+    ),
+    "a case by a variable": (
+        'P="a*"; for x in abc "a*"; do case $x in "$P") show same;; $P) show like;; esac; done; '
+        'case "" in "") show empty;; esac'
+    ),
+    "patterns of a test": (
+        'shopt -s extglob\nA=x12; P="x*"; [[ $A == +(x)[0-9]* ]] && show 1; [[ $A == "x*" ]] || show 2; '
+        '[[ $A = $P ]] && show 3; [[ $A != "$P" ]] && show 4; [[ $A == *[[:digit:]] && /a = /* ]] && show 5'
+    ),
+    "no patterns of a test": (
+        'A=x12; [ $A = "x*" ] || show 1; [ "x*" = "x*" ] && show 2; [ "$A" != "x*" ] && show 3; '
+        'test "$A" = "x*" || show 4'
+    ),
+    "before and behind": (
+        "[[ 10 < 9 ]] && show 1; [[ b > a ]] && show 2; [[ a > b ]] || show 3; [ 2 -lt 10 ] && show 4"
+    ),
+    "what binds more": (
+        "A=1; B=2; N=; for C in 1 2; do [[ $A = 1 && $B = $C ]] && show 1; "
+        '[ "$A" = 1 -a "$B" = $C ] && show 2; [[ $A = 2 || $B = $C && $A != 1 ]] || show 3; '
+        '[[ ! ( $A == 1 || -z $B ) || $C -gt 1 ]] && show 4; [ "$N" ] || show 5; [ ! "$N" ] && show 6; '
+        '[ "$A" = 1 -o "$B" = 1 -a ! "$C" = 1 ] && show 7; [[ $A =~ ^1$ && $B = ${C}* ]] && show 8; done'
+    ),
+    # Arithmetic.
+    "other bases": "N=010; show $((010 + 1)) $((0x1F)) $((2#101)) $((N)) $((16#ff)) $((10#08 + 1)) $((0)) $((100))",
+    "other bases in tests": (
+        "N=010; [ $N -eq 10 ] && show 1; [[ $N -eq 8 ]] && show 2; (( N == 8 )) && show 3; "
+        "show $(expr $N + 1) $(printf %d $N)"
+    ),
+    "changes": (
+        "N=1; show $((N++)) $((++N)) $N $((N += 2)) $N $((M = N * 2)) $M; ((A = 1, B = A + 1)); show $A $B; "
+        "(( A++ )) && show yes; ((--A)); show $A; let N-=1 M=3; show $N $M; ((C=0)); ((C++)) || show was-0"
+    ),
+    "items in arithmetic": "A=(3 4); i=1; show $((A)) $((${#A[@]} * 2)) $((${A[i]} + 1)) ${A[$((i - 1))]}",
+}
+
+
+@pytest.mark.parametrize("name", SPECIMENS)
+def test_bash_makes_the_same_words(name: str, tmp_path: Path) -> None:
+    assert made(SPECIMENS[name]) == judged(SPECIMENS[name], tmp_path)
