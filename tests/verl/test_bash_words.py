@@ -10,10 +10,10 @@ from tests.verl.test_bash_scopes import judged, made
 
 SPECIMENS = {
     # Parts of a text in place of others.
-    "a slash replaced": 'M=Qwen/Q-2.5/x; show ${M//\//_} "${M//\//_}" ${M/\//} "${M//Q/a\/b}" ${M//\/Q/-}',
-    "a start, an end": 'P=/a/b/a; show ${P/#\/a/Z} ${P/%a/Z} ${P/#b/Z} "${P/#/x}" ${P/%/x} ${P/#*a/z} "${P/%[ab]/}"',
+    "a slash replaced": r'M=Qwen/Q-2.5/x; show ${M//\//_} "${M//\//_}" ${M/\//} "${M//Q/a\/b}" ${M//\/Q/-}',
+    "a start, an end": r'P=/a/b/a; show ${P/#\/a/Z} ${P/%a/Z} ${P/#b/Z} "${P/#/x}" ${P/%/x} ${P/#*a/z} "${P/%[ab]/}"',
     "what is quoted is no pattern": (
-        'P="a*b.c"; R="a*"; show "${P/"$R"/x}" ${P/"*"/y} "${P/\*/z}" ${P/$R/w} "${P#"$R"}" ${P%%"."*} "${P%%\'.\'*}"'
+        'P="a*b.c"; R="a*"; show "${P/"$R"/x}" ${P/"*"/y} "${P/\\*/z}" ${P/$R/w} "${P#"$R"}" ${P%%"."*} "${P%%\'.\'*}"'
     ),
     "what stands in their place": (
         'P=axb; Q="q r"; show "${P/x/$Q}" ${P/x/"$Q"} ${P/x/${Q}-} ${P/x/\\\\} "${P/a/$(echo y)}" "${P/x/\'y\'}"'
@@ -28,11 +28,11 @@ SPECIMENS = {
     "places": (
         'X=abcdef; I=2; show ${X:$I} ${X:I:2} ${X: -2} ${X:1:-1} "${X:(-3):2}" "[${X:9}]" "[${X: -9}]" ${X:$((I+1)):1}'
     ),
-    "by another name": 'A=B; B=x/y; C=(1 2); D="C[1]"; show ${!A} ${!A##*/} "${!A//\//_}" ${!D} "${!A:-d}"',
+    "by another name": r'A=B; B=x/y; C=(1 2); D="C[1]"; show ${!A} ${!A##*/} "${!A//\//_}" ${!D} "${!A:-d}"',
     "unset items": 'A=(1 2); show "[${A[5]}]" ${A[5]:-d} ${A[1]:+x} ${#A[5]} ${A[0]/1/9}',
     # Of arrays.
     "each item": (
-        'a=(x/1 y/2); show "${a[@]/#/data.}" ${a[@]/\//_} "${a[@]#*/}" "${a[@]%%/*}" ${a[@]^^} "${a[*]/x/z}"'
+        r'a=(x/1 y/2); show "${a[@]/#/data.}" ${a[@]/\//_} "${a[@]#*/}" "${a[@]%%/*}" ${a[@]^^} "${a[*]/x/z}"'
     ),
     "each argument": 'show "${@/s/S}" "${@%t}" "${*^}" ${@#f} "${@: -1}" "${@:1:1}" "${*:2}"',
     "the last ones": 'a=(1 2 3); show "${a[*]: -1}" "${a[@]: -2:1}" "${a[@]:1}" "${a[*]:0:2}" "${a[@]:(-1)}"',
@@ -55,6 +55,25 @@ SPECIMENS = {
         'do show "$i"; done'
     ),
     "before and in a call": 'X=a,b; f() { local IFS=,; show $X "$*"; }; f p q; show $X; IFS=, f r s; show $X',
+    "words of several parts are split": (
+        'EMPTY=""; X="1 2"; A=("b c" d); show a$X ${X}b a"$X"b p"${A[@]}"q r${A[@]}s $X$X "$X"$X $(echo 1 2)x x=$EMPTY'
+    ),
+    "split by a colon between others": 'IFS=:; X=1:2 Y=1: Z=:1; show a$X${X}b a${Y}b a${Z}b$Z "$X"$Y x',
+    # Braces.
+    "ranges": (
+        "show {2..8..2} {a..c} x{a..b} x{1..3}y {3..1} {01..03} {0..8..4} {c..a} {-1..1} {e..a..2} {1..1} "
+        "{8..2..2} {a..1}"
+    ),
+    "choices": (
+        'X="1 2"; Q=q; '
+        'show {a,b}c a{,b} {a,$Q}/c "{a,b}" \'{a,b}\' {a,"b c"}d {a,{b,c}}d {a} {} a{b}c {a,b}{c,d} '
+        '"$X"{a,b} $Q{1..2} {,}x'
+    ),
+    "braces of values": (
+        "show '{a: 1, b: 2}' x={a} \\{a,b\\} \"{a..b}\" ${NONE:-{a}} y={c,d}; X={a,b}; show $X; "
+        "A=(z{1..2} {p,q}); show ${A[@]}"
+    ),
+    "braces in loops": "for i in {0..8..4} {x,y}; do show $i; done; for c in {a..c}; do D=$c; done; show $D ~/{a,b}",
     # Patterns of tests.
     "patterns of a case": (
         'shopt -s extglob\nfor x in xx12 12 a.b "*" q; do case $x in +(x)[0-9]*) show 1;; "*") show 2;; '

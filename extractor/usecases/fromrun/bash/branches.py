@@ -165,7 +165,7 @@ class Branches:
 
     def _for(self, node: Node) -> bool | None:
         name = text_of(field(node, "variable"))
-        values = [word for child in node.children_by_field_name("value") for word in self._expansion.words(child)]
+        values = self._expansion.words_of(node.children_by_field_name("value"))
         if not any(child.type == "in" for child in node.children):
             values = list(self._state.arguments)
         if len(values) > MAX_ROUNDS:

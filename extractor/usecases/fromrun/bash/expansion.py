@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.arrays import Arrays
+from extractor.usecases.fromrun.bash.braces import alternatives
 from extractor.usecases.fromrun.bash.commands import filtered, printed
 from extractor.usecases.fromrun.bash.items import Sparse, joined, key_of, keys_of, values_of, with_item
 from extractor.usecases.fromrun.bash.numbers import Numbers
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _HOME = re.compile(r"(?:[A-Za-z_]\w*=)?(~)(?=/|\Z)", re.ASCII)
-_BRACES = re.compile(r"(?<!\$)\{([^{}\s]*,[^{}\s]*)\}")
+_BRACES = re.compile(r"\{.*(?:,|\.\.).*\}", re.DOTALL)
+_PLAIN = re.compile(r"[\w./=:,+@%^-]*")
 
 
 class Expansion:
@@ -140,31 +142,65 @@ class Expansion:
         """Return the words that nodes expand to; those with nothing between them are one word."""
         found: list[str] = []
         for group in grouped(nodes, self._state.source):
-            if len(group) == 1:
-                found += self.words(group[0])
-            elif group[0].type == "$":  # $"...": a text to be translated
-                found += self.words_of(group[1:])
-            else:
-                found.append("".join(map(self.one, group)))
+            if len(group) > 1 and group[0].type == "$":  # $"...": a text to be translated
+                group = group[1:]
+            found += self._group(group)
         return found
 
     def words(self, node: Node) -> list[str]:
         """Return a node as the words that it expands to."""
-        if node.type in ("comment", "file_redirect"):
+        return self._group([node])
+
+    def _group(self, nodes: Sequence[Node]) -> list[str]:
+        """Return the words of nodes with nothing between them."""
+        nodes = [node for node in nodes if node.type not in ("comment", "file_redirect")]
+        if not nodes:
             return []
+        text = self._state.slice(nodes[0].start_byte, nodes[-1].end_byte) if len(nodes) > 1 else text_of(nodes[0])
+        several = list(alternatives(text, self._state.spend)) if "{" in text and _BRACES.search(text) else [text]
+        if several != [text]:
+            return self._state.counted([word for item in several for word in self._read_again(item, nodes[0])])
+        words = self._joined(nodes)
+        return [self._with_home(words[0], nodes[0]), *words[1:]] if words else []
+
+    def _read_again(self, text: str, node: Node) -> list[str]:
+        """Return the words of a text that stands where a node does."""
+        if _PLAIN.fullmatch(text):
+            return [text] if text else []
+        state = self._state
+        source = mended(f"show {text}".encode(), state.file)
+        with state.inside(source, state.file, node.start_point[0] + 1):
+            return self.words_of(parse(source, state.file).children[0].children[1:])
+
+    def _joined(self, nodes: Sequence[Node]) -> list[str]:
+        """Return the words of nodes, where the last of one and the first of the next are one word."""
+        words: list[str] = []
+        goes_on = False
+        for node in nodes:
+            found, apart, ends = self._fields(node)
+            some = bool(found)
+            if goes_on and found and not apart:
+                words[-1] += found.pop(0)
+            words += found
+            goes_on = not ends if some else goes_on and not apart
+        return self._state.counted(words)
+
+    def _fields(self, node: Node) -> tuple[list[str], bool, bool]:
+        """Return the words of a node, and whether blanks part them from what stands before and behind it."""
+        if node.type == "concatenation":
+            return self._joined(node.children), False, False
         if node.type == "string":
-            return self._quoted_words(node)
-        if node.type in ("simple_expansion", "expansion"):
-            several = self._arrays.words(node)
-            if several is not None:
-                return several
-            return self._state.counted(self._state.split(self.one(node)))
-        if node.type == "command_substitution":
-            text = self.one(node)
-            return [text] if unknowns(text) else self._state.counted(self._state.split(text))
-        if node.type in ("concatenation", "brace_expression"):
-            return [self._with_home(text, node) for text in self._braces(node)]
-        return [self._with_home(self.one(node), node)]
+            return self._quoted_words(node), False, False
+        if node.type not in ("simple_expansion", "expansion", "command_substitution"):
+            return [self.one(node)], False, False
+        several = self._arrays.words(node) if node.type != "command_substitution" else None
+        if several is not None:
+            return list(several), False, False
+        text = self.one(node)
+        if node.type == "command_substitution" and unknowns(text):
+            return [text], False, False
+        separators = self._state.separators()
+        return self._state.split(text), text[:1].isspace() and text[:1] in separators, text[-1:] in tuple(separators)
 
     def _with_home(self, text: str, node: Node) -> str:
         """Return a text with the home directory in place of a `~` that stands first and is not quoted."""
@@ -188,24 +224,6 @@ class Expansion:
             elif len(node.named_children) == 1:
                 return []
         return words
-
-    def _braces(self, node: Node) -> list[str]:
-        text = self.one(node)
-        if "{" in text and any(item.type == "brace_expression" for item in (node, *node.children)):
-            match = re.search(r"\{([0-9]{1,18})\.\.([0-9]{1,18})\}", text)
-            if match is not None:
-                low, high = int(match[1]), int(match[2])
-                numbers = range(low, high + 1) if low <= high else range(low, high - 1, -1)
-                return [
-                    f"{text[: match.start()]}{number}{text[match.end() :]}" for number in numbers[: limits.MAX_ROUNDS]
-                ]
-        if unknowns(text) or any(item.type in ("string", "raw_string", "ansi_c_string") for item in node.children):
-            return [text]
-        words: list[str] = []
-        for item in _alternatives(text):
-            self._state.spend(len(item))
-            words.append(item)
-        return self._state.counted(words)
 
     def _string_parts(self, node: Node) -> list[tuple[str, list[str] | None]]:
         parts: list[tuple[str, list[str] | None]] = []
@@ -338,16 +356,6 @@ class Expansion:
 
 def _name_of(node: Node) -> list[Node]:
     return [node.children[0] if node.children else node] if node.type == "command_name" else [node]
-
-
-def _alternatives(text: str) -> Iterator[str]:
-    """Yield what `a{b,c}d` stands for."""
-    match = _BRACES.search(text)
-    if match is None:
-        yield text
-        return
-    for choice in match[1].split(","):
-        yield from _alternatives(f"{text[: match.start()]}{choice}{text[match.end() :]}")
 
 
 def _unescaped(text: str) -> str:

@@ -249,8 +249,12 @@ class State:
 
     def split(self, text: str) -> list[str]:
         """Return the words of a text that is expanded outside of quotes. One that is not known stays whole."""
+        return split(text, self.separators())
+
+    def separators(self) -> str:
+        """Return what ends words: IFS."""
         held = self.value("IFS")
-        return split(text, held if isinstance(held, str) and not unknowns(held) else " \t\n")
+        return held if isinstance(held, str) and not unknowns(held) else " \t\n"
 
     def number(self, name: str) -> str | None:
         """Return a variable's value in arithmetic; None where it is unknown."""
