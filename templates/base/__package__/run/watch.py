@@ -109,7 +109,8 @@ class Watch(threading.Thread):
                     return None
             except RuntimeError:
                 pass
-            if text := self.loss(5.0):
+            ended = [rank for rank in range(self.world_size) if self._has_ended(rank)]
+            if text := "; ".join(self._fate(rank, 0.0) for rank in ended) or self.loss(5.0):
                 return text
         reason = str(error).strip().splitlines()[0][:300]
         return f"the processes cannot work together any more: {reason}\nwhere they are: {self._where()}"
@@ -149,12 +150,18 @@ class Watch(threading.Thread):
     def _wait(
         self, key: str, ask: Callable[[Callable[[], Any]], Any], seconds: float | None = None, *, speaks: bool = False
     ) -> bool:
-        """Wait until a key is set; tells whether it is after so many seconds, None: however many."""
+        """Wait until a key is set; tells whether it is after so many seconds, None: however many.
+
+        Raises:
+            RuntimeError: a process of this machine has ended, as a collective operation would raise it.
+        """
         begun, pause, noted = time.monotonic(), 0.0005, NOTED
         while not ask(lambda: self.store.check([key])):
             waited = time.monotonic() - begun
             if seconds is not None and waited > seconds:
                 return False
+            if pause > 0.04 and seconds is None and any(map(self._has_ended, range(self.world_size))):
+                raise RuntimeError("Connection closed: a process has ended")
             if speaks and waited > noted:
                 print(f"note: waiting for {waited:.0f} s; where the processes are: {self._where()}", file=sys.stderr)
                 noted *= 2
@@ -210,7 +217,7 @@ class Watch(threading.Thread):
             for rank, data in enumerate(told):
                 peer = json.loads(data)
                 for other, worked in peer.get("works", {}).items():  # though it says nothing itself
-                    if worked != self._peers[rank].get("works", {}).get(other):
+                    if worked > self._peers[rank].get("works", {}).get(other, worked):
                         self._changed[int(other)] = now
                 if peer != self._peers[rank]:
                     self._peers[rank], self._changed[rank] = peer, now
@@ -259,9 +266,19 @@ class Watch(threading.Thread):
         finally:
             self._lock.release()
 
+    def _has_ended(self, rank: int) -> bool:
+        """Tell whether a process of this machine is there no more, and has not said that it leaves."""
+        peer = self._peers[rank]
+        if peer.get("host") != self._host or peer.get("state") == "left":
+            return False
+        try:
+            return bool(psutil.Process(peer["process"]).status() == psutil.STATUS_ZOMBIE)
+        except psutil.NoSuchProcess:
+            return True
+
     def _fate(self, rank: int, seconds: float) -> str:
         peer = self._peers[rank]
-        if peer.get("host") == self._host and not psutil.pid_exists(peer.get("process", 0)):
+        if self._has_ended(rank):
             return f"{self._who(rank)} was killed in phase {peer.get('phase')}"
         fate = f"{self._who(rank)} has given no sign of life for {seconds:.0f} s; it was in phase {peer.get('phase')}"
         return f"{fate}, and hangs or is cut off"
