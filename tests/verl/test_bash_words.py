@@ -67,13 +67,28 @@ SPECIMENS = {
     "choices": (
         'X="1 2"; Q=q; '
         'show {a,b}c a{,b} {a,$Q}/c "{a,b}" \'{a,b}\' {a,"b c"}d {a,{b,c}}d {a} {} a{b}c {a,b}{c,d} '
-        '"$X"{a,b} $Q{1..2} {,}x'
+        '"$X"{a,b} ${Q}{1..2} {,}x'
     ),
     "braces of values": (
         "show '{a: 1, b: 2}' x={a} \\{a,b\\} \"{a..b}\" ${NONE:-{a}} y={c,d}; X={a,b}; show $X; "
         "A=(z{1..2} {p,q}); show ${A[@]}"
     ),
     "braces in loops": "for i in {0..8..4} {x,y}; do show $i; done; for c in {a..c}; do D=$c; done; show $D ~/{a,b}",
+    # What the parser does not know.
+    "comments between continued lines": (
+        'show a \\\n  `# lr` b=1 \\\n  `# it\'s "so"` \\\n  c `# x`d \\\n  e`#` `echo f`\nshow g `# h`\n`# '
+        "all of it`\nshow i"
+    ),
+    "what is no such comment": (
+        "show '`# a`' \"\\`# b\\`\" # it's `# c`\ncat > /dev/null <<'E' <<F\n\"`# d`'\nE\n`# e`\nF\nX=$(echo "
+        'f `# g` h; echo i)\nshow $X <<< "x" # \'\nshow `# a` b'
+    ),
+    "quotes in a pattern in quotes": (
+        "M=a/b/c.d; "
+        "show \"${M//'/'/-}\" \"x-${M//'.'/_}-${M/'b/'/}\" \"${M//a'/'b/-}\" ${M//'/'/-} 'it' \"it's "
+        '${M//"/"/_}"'
+    ),
+    "quotes in quotes, a star": "M='a*b'; show \"${M//'*'/-}\" \"${M/#'a*'/}\" \"$(echo \"${M//'*'/ }\")\"",
     # Patterns of tests.
     "patterns of a case": (
         'shopt -s extglob\nfor x in xx12 12 a.b "*" q; do case $x in +(x)[0-9]*) show 1;; "*") show 2;; '

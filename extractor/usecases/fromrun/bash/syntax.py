@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from extractor.usecases.fromrun.bash.mending import rewritten
 from extractor.usecases.fromrun.bash.state import too_much
 from extractor.values import limits
 
@@ -25,7 +26,7 @@ def mended(source: bytes, file: str) -> bytes:
     """Return a script that the parser reads as bash does: every variable of it, and commands that end with their line.
 
     Of `$A/b-$C/d` it loses the second, not of `${C}`. In `a | b | c`, where a later line has `2>&1 |`, it takes the
-    lines between for arguments of `c`, and not behind a semicolon.
+    lines between for arguments of `c`, and not behind a semicolon. Comments in backticks are left out.
 
     Args:
         source: The script.
@@ -34,6 +35,7 @@ def mended(source: bytes, file: str) -> bytes:
     Raises:
         UsageError: it is nested too deeply.
     """
+    source = rewritten(source)
     for _ in range(_MENDED):
         tree = parse(source, file)
         lost = [node.start_byte for node in _dollars(tree) if _DOLLAR.match(source, node.start_byte)]

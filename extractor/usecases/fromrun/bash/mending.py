@@ -1,0 +1,75 @@
+"""What bash reads and the parser does not, written otherwise: comments in backticks, quotes in patterns in quotes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from extractor.usecases.fromrun.bash.quoting import end_of
+
+# Between continued lines, the way to comment one of them.
+_COMMENT = re.compile(r"`[ \t]*#[^`\n]*`")
+# `"${MODEL//'/'/-}"`
+_QUOTED = re.compile(r"(?P<start>\$\{!?\w+(?:\[[^\]]*\])?//?[#%]?[^'\"{}$/\s]*)'(?P<text>[^'\"\n$`\\]*)'")
+_DOCUMENT = re.compile(r"<<-?[ \t]*(?P<quote>['\"]?)\\?(?P<end>\w+)(?P=quote)")
+_BEFORE_COMMENTS = " \t\n;|&()"
+
+
+def rewritten(source: bytes) -> bytes:
+    """Return a script that means the same to bash, in a way that the parser knows."""
+    if b"`" not in source and b"'" not in source:
+        return source
+    try:
+        text = source.decode()
+    except UnicodeDecodeError:
+        return source
+    if _COMMENT.search(text) is None and _QUOTED.search(text) is None:
+        return source
+    return "".join(_rewritten(text)).encode()
+
+
+def _rewritten(text: str) -> Iterator[str]:
+    at = 0
+    documents: list[str] = []
+    while at < len(text):
+        end = _end(text, at)
+        piece = text[at:end]
+        if piece == "\n" and documents:
+            end = _behind_documents(text, end, documents)
+            piece, documents = text[at:end], []
+        document = _DOCUMENT.match(text, at) if piece == "<" and text[at : at + 3] != "<<<" else None
+        if piece == "<" and text[at : at + 3] == "<<<":
+            end, piece = at + 3, "<<<"
+        elif document is not None:
+            documents.append(document["end"])
+            end, piece = document.end(), document[0]
+        elif piece[0] in '"$':
+            piece = _QUOTED.sub(_escaped, piece)
+        at = end
+        if _COMMENT.fullmatch(piece) is None:
+            yield piece
+
+
+def _end(text: str, at: int) -> int:
+    """Return where a piece of a script ends: commands in others are gone through as they are."""
+    letter = text[at]
+    if letter == "#" and (not at or text[at - 1] in _BEFORE_COMMENTS):
+        end = text.find("\n", at)
+        return end if end >= 0 else len(text)
+    if letter == "`":
+        comment = _COMMENT.match(text, at)
+        return at + 1 if comment is None else comment.end()
+    if letter == "$" and text[at + 1 : at + 2] == "(":
+        return at + 2
+    return end_of(text, at)
+
+
+def _behind_documents(text: str, at: int, ends: list[str]) -> int:
+    for word in ends:
+        found = re.compile(rf"^\t*{re.escape(word)}$", re.MULTILINE).search(text, at)
+        at = len(text) if found is None else found.end()
+    return at
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found["start"] + re.sub(r"(\W)", r"\\\1", found["text"])
