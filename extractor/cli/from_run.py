@@ -25,17 +25,21 @@ def request(
     """Return what the command line says of a run; None: it names none.
 
     Raises:
-        UsageError: it names none, and says something about it.
+        UsageError: it names none, and says something about it; or a directory that is not there.
     """
+    from extractor.values.errors import UsageError
+
     if file is None:
         if any((variables, config_dirs, run_verl, started_in, keep_unknown)):
-            from extractor.values.errors import UsageError
-
             raise UsageError(
                 "--set, --config-dir, --cwd, --keep-unknown and --run-verl belong to a run",
                 hint="pass --from-verl-run FILE as well",
             )
         return None
+    named = [("--cwd", started_in)] if started_in is not None else []
+    for flag, folder in [*named, *(("--config-dir", item) for item in config_dirs or ())]:
+        if not folder.is_dir():
+            raise UsageError(f"{flag} {folder}: no such directory", hint="check its path")
     from extractor.usecases.fromrun.carry_over import Request
 
     return Request(file, tuple(variables or ()), tuple(config_dirs or ()), run_verl, started_in, offline, keep_unknown)

@@ -194,3 +194,22 @@ def test_words_that_do_not_fit_stop_nothing(tmp_path: Path, words: str) -> None:
         script = folder / "start.sh"
         script.write_text(f"python3 start.py {words}\n")
         assert read_run(script, {}, {}).overrides
+
+
+@pytest.mark.parametrize("ends", ["main()", "sys.exit(main())", "raise SystemExit(main())"])
+def test_a_program_whose_modules_know_the_trainer(tmp_path: Path, ends: str) -> None:
+    """The program itself names none of verl's: it hands its command on to modules, which hand it on."""
+    text = f"import sys\nfrom tool.cli import main\nif __name__ == '__main__':\n    {ends}\n"
+    program = project(tmp_path, text)
+    cli = COMMANDS.replace(TRAINS, "from tool.inner.train import train\n").replace(
+        "\nargs =", "\ndef main():\n  args ="
+    )
+    cli = cli.replace("\nargs.func", "\n  args.func")
+    for name, content in {"__init__": "", "cli": cli, "inner/__init__": "", "inner/train": TRAINS}.items():
+        file = tmp_path / "tool" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+    script = tmp_path / "start.sh"
+    script.write_text("python3 start.py train x.parquet --lr 5e-6 -e 3\n")
+    found = {**flat(BASE), **stated(read_run(script, {}, {}))}
+    assert found == flat(handed(program, "train", "x.parquet", "--lr", "5e-6", "-e", "3"))

@@ -511,3 +511,23 @@ def test_what_a_reward_function_opens_and_loads_comes_along(tmp_path: Path, text
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("2.0\n", "")
     assert "pip install" not in (tmp_path / "one/from_run.md").read_text()
+
+
+def test_a_script_goes_up_from_its_folder_in_a_checkout_that_nothing_marks(tmp_path: Path) -> None:
+    files = {
+        "rewards/score.py": "def compute_score(solution_str, **_):\n    return 2.0\n",
+        "jobs/run.sh": 'cd "$(dirname "$0")/.."\n'
+        "python3 -m verl.trainer.main_ppo custom_reward_function.path=rewards/score.py\n",
+    }
+    put(tmp_path / "given", files)
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "given/jobs/run.sh")
+    assert "return 2.0" in (tmp_path / "one/one/custom/verl_reward.py").read_text()
+
+
+@pytest.mark.parametrize("flag", ["--cwd", "--config-dir"])
+def test_a_directory_that_is_not_there_is_refused(tmp_path: Path, flag: str) -> None:
+    (tmp_path / "run.sh").write_text("python3 -m verl.trainer.main_ppo data.seed=1\n")
+    done = vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "run.sh", flag, tmp_path / "gone")
+    assert done.code == 2
+    assert "gone: no such directory" in done.err
+    assert not (tmp_path / "one").exists()

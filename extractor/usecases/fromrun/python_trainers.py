@@ -18,7 +18,7 @@ from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.meaning import Remark, is_of_another_back_end
 from extractor.usecases.fromrun.other_libraries import trl_command
 from extractor.usecases.fromrun.own_config import program_file
-from extractor.usecases.fromrun.python import verls
+from extractor.usecases.fromrun.python import reach, verls
 from extractor.usecases.fromrun.python.follower import Follower
 from extractor.usecases.fromrun.python.states import Event, State, plain_of, text_of
 from extractor.usecases.fromrun.python.values import DEEPEST, Computed, Items, Listed
@@ -104,10 +104,10 @@ def read(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] |
         SyntaxError: it is no Python.
         UsageError: its config is not known.
     """
-    if _IMPORTS.search(text) is None or _TRAINS.search(text) is None:
-        return None
     tree = readers.python(text)
     places = Places.of(path, None) if path.is_file() else None
+    if not any(_IMPORTS.search(one) and _TRAINS.search(one) for one in reach.texts(tree, text, path, places)):
+        return None
     run = Follower(tree, path, given, places, _NOTED, (_SOUGHT,), words, opens=True)
     run.follow()
     for event in run.events:

@@ -24,6 +24,8 @@ _ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _ROWS = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
 # How far below the root of a repository its own copy of verl may be.
 _BELOW = 3
+# How many parts the path of a folder has that may be a checkout: not `/home`.
+_DEEPER = 2
 # Where packages often are, below the root.
 _SOURCES = "src"
 # What says that a folder is meant to be installed, and how far below the root of a repository one may be.
@@ -69,7 +71,11 @@ class Places:
         Args:
             path: Of that, as the script has it; it may also be somebody else's.
         """
-        tried = [Path(os.path.normpath(path)), *self.folders_like(path)] if path.startswith("/") else []
+        there = Path(os.path.normpath(path))
+        above = self.home is not None and self.home != there and self.home.is_relative_to(there)
+        if above and len(there.parts) > _DEEPER and there != Path.home():  # of a checkout that nothing marks as one
+            return replace(self, folders=tuple(dict.fromkeys([there, *self.folders])), home=there)
+        tried = [there, *self.folders_like(path)] if path.startswith("/") else []
         known = (folder for folder in tried if self.home is not None and folder.is_relative_to(self.home))
         found = next((folder for folder in known if readers.is_there(folder) and folder.is_dir()), None)
         return self if found is None else replace(self, folders=tuple(dict.fromkeys([found, *self.folders])))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,7 @@ from extractor.usecases.fromrun.other_libraries.trl_trainer import (
     role,
     whole,
 )
-from extractor.usecases.fromrun.python.files import module_at
+from extractor.usecases.fromrun.python import reach
 from extractor.usecases.fromrun.python.follower import Follower
 from extractor.usecases.fromrun.python.given import Given
 from extractor.usecases.fromrun.python.run import Run
@@ -202,14 +201,8 @@ def read(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] |
 
 
 def _may_train(text: str, tree: ast.Module, path: Path, places: Places | None) -> bool:
-    """Tell whether a script, or a module of its repository that it imports, names what is looked for."""
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    files = {module_at(node.module or "", path, node.level, places) for node in imports}
-    texts = [text]
-    for file in filter(None, files):
-        with contextlib.suppress(OSError, UsageError):
-            texts.append(readers.read_text(file))
-    return any(name in whole for whole in texts for name in (*TRAINERS, *TRAINING))
+    """Tell whether a script, or a module of its repository that it reaches, names what is looked for."""
+    return any(name in whole for whole in reach.texts(tree, text, path, places) for name in (*TRAINERS, *TRAINING))
 
 
 def _elsewhere(tree: ast.Module) -> Iterator[str]:

@@ -19,9 +19,9 @@ _OPTION, _ARGUMENT = "Option", "Argument"
 BY_TYPER, BY_FIRE = ("typer.run",), ("fire.Fire", "Fire")
 
 
-def is_one(function: Own) -> bool:
+def is_one(node: ast.AST) -> bool:
     """Tell whether a function is a command by what it is decorated with."""
-    return any(called(item) in (*_IS_ONE, *_DECLARES) for item in _decorators(function.node))
+    return any(called(item) in (*_IS_ONE, *_DECLARES) for item in _decorators(node))
 
 
 def is_by_click(function: Own) -> bool:
@@ -51,7 +51,7 @@ def start(run: Run, function: Own, by: Sequence[str] = ()) -> Start:
     made = Start()
     declared = dict(_by_click(run, function))
     options = declared or dict(_by_parameters(run, function, is_fire=by == BY_FIRE))
-    if not declared and not by and not is_one(function):
+    if not declared and not by and not is_one(function.node):
         return made
     words = list(run.words or ())
     mine = next((name for name in _names(function.node) if name in words), None)

@@ -220,7 +220,10 @@ def _return(run: Run, node: ast.Return, scope: Scope) -> Ways:
     return {_RETURNS: (run.state, value)}
 
 
-def _raise(run: Run, _: ast.Raise, __: Scope) -> Ways:
+def _raise(run: Run, node: ast.Raise, scope: Scope) -> Ways:
+    if isinstance(node.exc, ast.Call) and ast.unparse(node.exc.func) == "SystemExit":
+        for item in node.exc.args:  # `raise SystemExit(main())`
+            run.value_of(item, scope)
     return {_STOPS: (run.state, None)}
 
 

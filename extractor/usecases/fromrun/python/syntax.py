@@ -23,10 +23,17 @@ def last_of(of: str) -> str:
 
 
 def gives_up(body: Sequence[ast.stmt]) -> bool:
-    """Tell whether statements do no more than end the script."""
+    """Tell whether statements do no more than end the script: `sys.exit(main())` does more."""
     last = body[-1]
-    call = last.value if isinstance(last, ast.Expr) else None
-    return isinstance(last, ast.Raise) or (isinstance(call, ast.Call) and ast.unparse(call.func) in ENDS)
+    call = last.value if isinstance(last, ast.Expr) else last.exc if isinstance(last, ast.Raise) else None
+    name = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
+    if isinstance(call, ast.Call) and name in (*ENDS, "SystemExit") and any(map(_calls, call.args)):
+        return False
+    return isinstance(last, ast.Raise) or name in ENDS
+
+
+def _calls(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call)
 
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:

@@ -29,7 +29,9 @@ def left(
     unentered = [
         node
         for node in functions
-        if node.name in wanted and id(node) not in run.scopes and not commands.is_another(run, node)
+        if (node.name in wanted or commands.is_one(node))
+        and id(node) not in run.scopes
+        and not commands.is_another(run, node)
     ]
     for node in unentered:
         others = [item for item in unentered if item is not node and node.name in called_by[item.name]]
