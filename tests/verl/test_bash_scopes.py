@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from extractor.usecases.fromrun.bash import read_script
+from extractor.usecases.fromrun.bash.state import There
 from extractor.usecases.fromrun.unknowns import unknown
 
 SPECIMENS = {
@@ -86,14 +87,14 @@ SPECIMENS = {
 }
 
 
-def made(script: str) -> list[str]:
+def made(script: str, there: There = lambda _path, _folder: None) -> list[str]:
     """Return the words that are shown, as they are read."""
     environment = {"HOME": "/root", "PWD": "/"}
-    found = read_script(script, "run.sh", {}, environment, ("first", "second")).commands
+    found = read_script(script, "run.sh", {}, environment, ("first", "second"), there).commands
     return [word for command in found if command.words[0] == "show" for word in (*command.words[1:], "|")]
 
 
-def judged(script: str, folder: Path) -> list[str]:
+def judged(script: str, folder: Path, cwd: Path = Path("/")) -> list[str]:
     """Return the words that bash shows."""
     bash = shutil.which("bash")
     if bash is None:
@@ -102,7 +103,7 @@ def judged(script: str, folder: Path) -> list[str]:
     file = folder / "words"
     command = [bash, "-c", f"exec 3>{file}\n{shown}{script}", "run.sh", "first", "second"]
     environment = {"HOME": "/root", "PATH": "/usr/bin:/bin"}
-    subprocess.run(command, check=True, capture_output=True, env=environment, cwd="/")
+    subprocess.run(command, check=True, capture_output=True, env=environment, cwd=cwd)
     return file.read_text().split("\0")[:-1]
 
 

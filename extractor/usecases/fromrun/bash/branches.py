@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.expansion import Expansion
 from extractor.usecases.fromrun.bash.patterns import fits
-from extractor.usecases.fromrun.bash.state import Failure, State, Stop, Value
+from extractor.usecases.fromrun.bash.state import Break, Failure, State, Stop, Value
 from extractor.usecases.fromrun.bash.syntax import field, text_of
 from extractor.usecases.fromrun.unknowns import readable, unknown, unknowns
 from extractor.values.limits import MAX_ROUNDS
@@ -172,11 +171,19 @@ class Branches:
             self._state.note(node, f"only the first {MAX_ROUNDS} rounds of this loop were read")
         for value in values[:MAX_ROUNDS]:
             self._state.put(name, value)
-            try:
-                self._interpreter.statement(field(node, "body"))
-            except Stop:
-                continue
+            if self._leaves(node):
+                break
         return True
+
+    def _leaves(self, loop: Node) -> bool:
+        """Read the body of a loop once; whether the loop ends with it."""
+        try:
+            self._interpreter.statement(field(loop, "body"))
+        except Break as left:
+            if left.levels > 1:
+                raise Break(left.levels - 1, goes_on=left.goes_on) from None
+            return not left.goes_on
+        return False
 
     def _while(self, node: Node) -> bool | None:
         condition = field(node, "condition")
@@ -188,10 +195,10 @@ class Branches:
                 return self._perhaps([[field(node, "body")], []], node)
             if not outcome:
                 return True
-            try:
-                self._interpreter.statement(field(node, "body"))
-            except Stop:
-                break
+            if self._leaves(node):
+                return True
+        if self._state.input is not None:
+            self._state.note(node, f"only the first {MAX_ROUNDS} rounds of this loop were read")
         return None
 
     def _counted(self, node: Node) -> bool | None:
@@ -205,8 +212,8 @@ class Branches:
                 return self._perhaps([[field(node, "body")], []], node)
             if not outcome:
                 return True
-            with contextlib.suppress(Stop):
-                self._interpreter.statement(field(node, "body"))
+            if self._leaves(node):
+                return True
             if parts["update"] is not None:
                 self._conditions.computed(text_of(parts["update"]))
         self._state.note(node, f"only the first {MAX_ROUNDS} rounds of this loop were read")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from extractor.usecases.fromrun.bash.branches import Runner
 from extractor.usecases.fromrun.bash.commands import printed
 from extractor.usecases.fromrun.bash.expansion import Expansion
+from extractor.usecases.fromrun.bash.reads import Input
 from extractor.usecases.fromrun.bash.scripts import Scripts, is_shell
 from extractor.usecases.fromrun.bash.state import Command, State
 from extractor.usecases.fromrun.bash.syntax import text_of
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 _READERS = ("sbatch", "qsub", "bsub", "ssh")
 _PRINTS = ("echo", "printf")
 _FILE, _DOCUMENT = "file_redirect", "heredoc_redirect"
-_STATEMENTS = ("command", "list", "redirected_statement", "subshell", "compound_statement")
+_STATEMENTS = (
+    *("command", "list", "redirected_statement", "subshell", "compound_statement"),
+    *("while_statement", "for_statement", "if_statement", "case_statement"),
+)
 
 
 class Documents:
@@ -86,7 +90,11 @@ class Documents:
         """Read what stands behind a document in a pipeline, and hand each of its commands the text."""
         for node in _stages(pipeline):
             count = len(self._state.commands)
-            self._interpreter.statement(node)
+            kept, self._state.input = self._state.input, Input(text)
+            try:
+                self._interpreter.apart([node])
+            finally:
+                self._state.input = kept
             ran = self._state.commands[count:]
             if text is not None and len(ran) == 1:
                 self._hand(node, text, ran[0], ())

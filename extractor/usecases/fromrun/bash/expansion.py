@@ -266,6 +266,12 @@ class Expansion:
         several = self._arrays.words(node)
         return self._parameters.expanded(node) if several is None else " ".join(several)
 
+    def output(self, node: Node) -> str:
+        """Return what the command of `<(...)` prints."""
+        text = self._substituted(node)
+        is_whole = [child.type for child in node.named_children] == ["command"] or not text or text.endswith("\n")
+        return text if is_whole or unknowns(text) == (text[1:-1],) else f"{text}\n"
+
     def _substitution(self, node: Node) -> str:
         return self._substituted(node).rstrip("\n")
 

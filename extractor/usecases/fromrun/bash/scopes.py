@@ -67,16 +67,16 @@ class Scopes:
         state = self._state
         state.spend(20 * (len(state.variables) + len(state.exported)))
         kept = state.variables, state.attributes, state.exported, state.functions, state.arguments, self._frames
-        aliases = state.aliases
+        aliases, expands = state.aliases, state.expands_aliases
         state.variables, state.attributes = dict(state.variables), dict(state.attributes)
         state.exported, state.functions = set(state.exported), dict(state.functions)
-        state.arguments, state.aliases = list(state.arguments), None if aliases is None else dict(aliases)
+        state.arguments, state.aliases = list(state.arguments), dict(aliases)
         self._frames = [dict(frame) for frame in self._frames]
         try:
             yield
         finally:
             state.variables, state.attributes, state.exported, state.functions, state.arguments, self._frames = kept
-            state.aliases = aliases
+            state.aliases, state.expands_aliases = aliases, expands
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:

@@ -81,17 +81,17 @@ class Scripts:
         """Read a script that sees no more of this one than its environment, and changes nothing of it."""
         state = self._state
         kept = state.variables, state.exported, state.functions, state.arguments, state.zero
-        said = state.attributes, state.aliases
+        said = state.attributes, state.aliases, state.expands_aliases
         state.variables = {**environment, **state.given, "PWD": state.variable("PWD")}
         state.exported = set(state.variables)
-        state.functions, state.attributes, state.aliases = {}, {}, None
+        state.functions, state.attributes, state.aliases, state.expands_aliases = {}, {}, {}, False
         state.arguments, state.zero = list(arguments), str(text[0])
         try:
             with state.scopes.outside():
                 self._run(node, *text)
         finally:
             state.variables, state.exported, state.functions, state.arguments, state.zero = kept
-            state.attributes, state.aliases = said
+            state.attributes, state.aliases, state.expands_aliases = said
 
     def _text(self, path: str) -> tuple[Path, bytes] | None:
         """Return a script of the checkout, or one that was written here, as the parser takes it; None: it is none."""

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+    from extractor.usecases.fromrun.bash.reads import Input
 
 Value = str | list[str] | dict[str, str]
 # Gives what a path names in the script's checkout, seen from a directory; None: it is not there.
@@ -31,6 +34,19 @@ _EVALUATION = 1_000
 
 class Stop(Exception):
     """`exit`, `return`, `break` or `continue`."""
+
+
+class Return(Stop):
+    """`return`."""
+
+
+class Break(Stop):
+    """`break`, or `continue`, with the number of loops that it leaves, or goes on with the last of."""
+
+    def __init__(self, levels: int, *, goes_on: bool) -> None:
+        super().__init__()
+        self.levels = levels
+        self.goes_on = goes_on
 
 
 class Failure(Stop):
@@ -75,8 +91,9 @@ class State:
         functions: By name.
         scopes: Whose variables are.
         attributes: What `declare` says of variables, as letters.
-        aliases: What stands for what; None: the shell expands none.
+        aliases, expands_aliases: What stands for what, and whether the shell puts that there: a script's does if told.
         depth: Calls of functions in each other.
+        input: What `read` reads; None: not known.
         doubts: Conditions so far that could not be decided.
         commands: What it would have run so far.
         notes: What could not be known, or is not as it looks, with lines.
@@ -107,7 +124,9 @@ class State:
         self._expanded = 0
         self.scopes = Scopes(self)
         self.attributes: dict[str, str] = {}
-        self.aliases: dict[str, str] | None = None
+        self.aliases: dict[str, str] = {}
+        self.expands_aliases = False
+        self.input: Input | None = None
         self.commands: list[Command] = []
         self.notes: list[str] = []
         self._written: dict[str, str] = {}
@@ -280,25 +299,35 @@ def split(text: str, separators: str) -> list[str]:
         text: What is split.
         separators: Each ends a word; of blanks among them, several end one.
     """
-    if not separators:
-        return [text] if text else []
+    found: list[str] = []
+    blanks = "".join(letter for letter in separators if letter in " \t\n")
+    rest = text.strip(blanks) if blanks else text
+    pattern = _separator(separators)
+    at = start = 0
+    while (piece := pattern.search(rest, at)) is not None:
+        at = piece.end()
+        if piece["between"]:
+            found.append(rest[start : piece.start()])
+            start = at
+    return [*found, rest[start:]] if rest[start:] else found
+
+
+def split_once(text: str, separators: str) -> tuple[str, str]:
+    """Return the first word of a text, and what stands behind its end."""
+    for piece in _separator(separators).finditer(text):
+        if piece["between"]:
+            return text[: piece.start()], text[piece.end() :]
+    return text, ""
+
+
+@lru_cache(64)
+def _separator(separators: str) -> re.Pattern[str]:
+    """Return what finds the ends of words, and what is unknown: that stays whole, whatever its name is."""
     blanks = "".join(letter for letter in separators if letter in " \t\n")
     others = re.escape("".join(letter for letter in separators if letter not in " \t\n"))
     blank = f"[{blanks}]" if blanks else "(?!)"
     between = rf"{blank}*[{others}]{blank}*|{blank}+" if others else f"{blank}+"
-    # What is unknown stays whole, whatever its name is.
-    found = re.compile(rf"(?P<unknown>\ue000+[^\ue000\ue001]*\ue001+)|(?P<between>{between})")
-    words, word, at = [], "", 0
-    text = text.strip(blanks) if blanks else text
-    for piece in found.finditer(text):
-        word, at = word + text[at : piece.start()], piece.end()
-        if piece["unknown"]:
-            word += piece[0]
-        else:
-            words.append(word)
-            word = ""
-    word += text[at:]
-    return [*words, word] if word else words
+    return re.compile(rf"(?P<unknown>\ue000+[^\ue000\ue001]*\ue001+)|(?P<between>{between})")
 
 
 def too_much(file: str, what: str) -> UsageError:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import itertools
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from extractor.usecases.fromrun.bash.aliases import Aliases
 from extractor.usecases.fromrun.bash.branches import Runner
-from extractor.usecases.fromrun.bash.commands import formatted, is_probe
+from extractor.usecases.fromrun.bash.commands import filtered, formatted, is_probe, printed
 from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.declarations import Declarations
 from extractor.usecases.fromrun.bash.documents import Documents
 from extractor.usecases.fromrun.bash.expansion import Expansion
+from extractor.usecases.fromrun.bash.reads import Input, Reads
 from extractor.usecases.fromrun.bash.scripts import MAX_DEPTH, Scripts
-from extractor.usecases.fromrun.bash.state import Command, Failure, Function, State, Stop
+from extractor.usecases.fromrun.bash.state import Break, Command, Failure, Function, Return, State, Stop
 from extractor.usecases.fromrun.bash.syntax import field, mended, parse, text_of
 from extractor.usecases.fromrun.unknowns import number_of, readable, unknown, unknowns
 from extractor.values import limits
@@ -44,6 +46,8 @@ class Statements:
         self._expansion = expansion
         self._conditions = conditions
         self._interpreter = interpreter
+        self._aliases = Aliases(state)
+        self._reads = Reads(state, expansion)
         self._scripts = Scripts(state, interpreter)
         self._documents = Documents(state, expansion, self._scripts, interpreter)
         declarations = Declarations(state, expansion)
@@ -72,6 +76,18 @@ class Statements:
         return True
 
     def _command(self, node: Node) -> bool | None:
+        name = node.child_by_field_name("name") if self._state.expands_aliases else None
+        alias = self._aliases.expanded(node, name) if name is not None else None
+        if alias is None:
+            return self._given_input(node, lambda: self._simple(node))
+        text, word = alias
+        self._aliases.start(word)
+        try:
+            return self._evaluated(node, text, word)
+        finally:
+            self._aliases.end()
+
+    def _simple(self, node: Node) -> bool | None:
         before: dict[str, str] = {}
         words: list[Node] = []
         for child in node.children:
@@ -117,8 +133,8 @@ class Statements:
         if name in ("[", "test"):
             return self._conditions.test([word for word in words[1:] if word != "]"])
         if name in ("exit", "return", "break", "continue"):
-            raise Failure if name == "exit" and words[1:] not in ([], ["0"]) else Stop
-        if self._changes_state(words):
+            raise _left(words)
+        if self._aliases.told(words) or self._changes_state(words):
             return True
         if name in self._state.functions and self._state.depth < MAX_DEPTH:
             with self._state.scopes.with_variables(before):
@@ -127,19 +143,26 @@ class Statements:
             with self._state.scopes.with_variables(before):
                 return self._scripts.source(node, words)
         if name in ("read", "mapfile", "readarray"):
-            self._read(node, words[1:], before)
-            return None
+            return self._reads.read(words[1:], before) if name == "read" else self._reads.mapfile(words[1:])
         if name == "eval":
             with self._state.scopes.with_variables(before):
                 return self._evaluated(node, " ".join(words[1:]))
         if name == "tmux":
             return self._in_a_terminal(node, words)
+        return self._started(node, words, before)
+
+    def _started(self, node: Node, words: list[str], before: dict[str, str]) -> bool | None:
+        """Read what a command starts: another script, or a program."""
+        name = words[0]
         if _OVERRIDE.match(name):
             self._state.note(
                 node, f"{readable(name)} is no part of the command above: a comment or a blank line ends it there"
             )
         if self._scripts.start(node, words, before):
             return None
+        if "--help" in words[1:] and name not in _QUIET:
+            return None  # it does nothing else
+        words = words[:1] if name in (":", "true", "false") else words
         environment = self._state.environment()
         line = node.start_point[0] + 1
         self._state.commands.append(Command(tuple(words), line, {**environment, **before}))
@@ -168,29 +191,14 @@ class Statements:
             return False
         return True
 
-    def _read(self, node: Node, words: list[str], before: dict[str, str]) -> None:
-        """`IFS=, read -ra A <<< "1,2"`; what is read from elsewhere is not known."""
-        names = [word for word in words if not word.startswith("-")]
-        flags = "".join(word[1:] for word in words if word.startswith("-"))
-        text = self._herestring(node)
-        if text is None or unknowns(text) or "\n" in text or not names or set(flags) - set("ra"):
-            for name in names:
-                self._state.put(name, unknown(name))
-            return
-        separators = before.get("IFS", " \t")
-        items = text.split() if not separators.strip() else re.split(f"[{re.escape(separators)}]", text)
-        if "a" in flags:
-            self._state.put(names[0], self._state.counted(items))
-            return
-        for index, name in enumerate(names):
-            rest = items[index:] if name == names[-1] else items[index : index + 1]
-            self._state.put(name, (separators.strip() or " ")[:1].join(rest))
-
-    def _herestring(self, node: Node) -> str | None:
-        """Return the text behind `<<<`; None where there is none."""
-        whole = [node, *([node.parent] if node.parent is not None else [])]
-        found = [child for item in whole for child in item.children if child.type == "herestring_redirect"]
-        return self._expansion.one(found[0].named_children[-1]) if found else None
+    def _given_input(self, node: Node, run: Callable[[], bool | None]) -> bool | None:
+        """Read a statement that reads what its redirections name."""
+        kept = self._state.input
+        self._state.input = self._reads.input(node) or kept
+        try:
+            return run()
+        finally:
+            self._state.input = kept
 
     def _evaluated(self, node: Node, text: str, runs: str = "eval") -> bool | None:
         """`eval`: read a text as a part of the script."""
@@ -222,7 +230,7 @@ class Statements:
         try:
             with self._state.inside(function.source, function.file, line), self._state.scopes.function():
                 return self._interpreter.run(function.body.named_children)
-        except Stop:
+        except (Return, Break):
             return None
         finally:
             self._state.arguments = kept
@@ -247,7 +255,7 @@ class Statements:
             for word in self._expansion.words(item)
         ]
         count = len(self._state.commands)
-        outcome = self._interpreter.statement(body)
+        outcome = self._given_input(node, lambda: self._interpreter.statement(body))
         self._redirect(node, count)
         if behind and body.type == "command" and len(self._state.commands) > count:
             last = self._state.commands[-1]
@@ -264,11 +272,27 @@ class Statements:
     def _pipeline(self, node: Node) -> bool | None:
         count = len(self._state.commands)
         outcome: bool | None = True
-        for child in node.named_children:
-            if child.type != "comment":
+        kept, text = self._state.input, self._state.input
+        try:
+            for child in node.named_children:
+                if child.type == "comment":
+                    continue
+                self._state.input, start, doubts = text, len(self._state.commands), self._state.doubts
                 outcome = self._interpreter.apart([child])
+                ran = self._state.commands[start:]
+                text = Input(self._printed(ran, text) if doubts == self._state.doubts else None)
+        finally:
+            self._state.input = kept
         self._documents.pipe(node, self._state.commands[count:])
         return outcome
+
+    def _printed(self, ran: Sequence[Command], given: Input | None) -> str | None:
+        """Return what commands print that read what another prints; None where that is not known."""
+        outputs = [printed(list(item.words), self._state, item.environment) for item in ran if not item.elsewhere]
+        if len(ran) == 1 and outputs == [None] and given is not None and given.text is not None:
+            made = filtered(given.text.removesuffix("\n"), list(ran[0].words))
+            return made if not made else f"{made}\n"
+        return None if not ran or None in outputs else "".join(text for text in outputs if text)
 
     def _compound(self, node: Node) -> bool | None:
         if node.children and node.children[0].type == "((":
@@ -277,6 +301,14 @@ class Statements:
 
     def _subshell(self, node: Node) -> bool | None:
         return self._interpreter.apart(node.named_children)
+
+
+def _left(words: list[str]) -> Stop:
+    """Return what a command leaves: the script, a function, or a round of a loop."""
+    if words[0] == "exit":
+        return Failure() if words[1:] not in ([], ["0"]) else Stop()
+    levels = number_of("".join(words[1:2])) or 1
+    return Return() if words[0] == "return" else Break(levels, goes_on=words[0] == "continue")
 
 
 def _goes_elsewhere(redirect: Node) -> bool:
