@@ -11,9 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks import under_hydra
+from extractor.usecases.export import learning
+from extractor.usecases.export.keys import map_key
 from extractor.usecases.export.project import by_override
-from extractor.usecases.export.target import CONFIG, Target
+from extractor.usecases.export.target import CONFIG, Defaults, Target
 from extractor.values.configtree import BadOverride, parse_override, write_override
+from extractor.values.renames import Renames
+from tests.project.test_upstream_defaults import own as defaults_of_a_project
 from tests.releases import ALL, NEWEST, source_of
 from tests.verl.conftest import Result, vextract
 
@@ -112,6 +116,127 @@ def test_keys_that_hydra_has_no_words_for_are_refused(projects: dict[str, Path],
     assert key.strip('"') in result.err
     assert "hint: " in result.err
     assert not (tmp_path / "out").exists()
+
+
+OPTIM, ACTOR = "actor_rollout_ref.actor.optim", "actor_rollout_ref.actor"
+LOST = {
+    "+algorithm.rollout_correction.rollout_is=token": 'algorithm.rollout_correction (rollout_is="token")',
+    f"{ACTOR}.loss_scale_factor=100": f"{ACTOR} (loss_scale_factor=100)",
+    "+data.apply_chat_template_kwargs.enable_thinking=false": "data.apply_chat_template_kwargs (enable_thinking=false)",
+    "data.train_max_samples=100": "data (train_max_samples=100)",
+    f"{OPTIM}.optimizer=Adam": f'{OPTIM} (optimizer="Adam")',
+    "local.rollout.ahead=1": "local.rollout (ahead=1)",
+}
+
+
+@pytest.mark.slow
+def test_what_makes_it_another_experiment_is_said(projects: dict[str, Path], tmp_path: Path) -> None:
+    settings = (*LOST, f"{ACTOR}.loss_agg_mode=seq-mean-token-sum-norm")
+    result = exported(projects["toy"], "0.5.0", tmp_path / "out", *settings)
+    assert result.code == 0, result.err
+    told = [text for text in result.json["remarks"] if "another experiment" in text]
+    assert sorted(text.partition(": ")[0] for text in told) == sorted(LOST.values())
+    assert all(f"warning: {text.partition(':')[0]}" in result.err for text in told)
+    assert not any(name.partition("=")[0].lstrip("+") in item for name in LOST for item in result.json["overrides"])
+    result = exported(projects["toy"], NEWEST[-1], tmp_path / "newest", *settings[:5])
+    assert not [text for text in result.json["remarks"] if "another experiment" in text]
+
+
+@pytest.mark.slow
+def test_a_setting_that_is_not_in_use_is_not_missed(projects: dict[str, Path], tmp_path: Path) -> None:
+    settings = (f"{ACTOR}.loss_scale_factor=100", "algorithm.filter_groups.max_num_gen_batches=3")
+    result = exported(projects["toy"], "0.5.0", tmp_path / "out", *settings)
+    assert not [text for text in result.json["remarks"] if "another experiment" in text]
+
+
+@pytest.mark.parametrize("release", ALL)
+def test_a_project_as_it_is_made_is_the_same_experiment_everywhere(verl: None, release: str) -> None:
+    """So that a warning is worth reading: of the defaults of any release's projects only a correction is one."""
+    target = Target.of(source_of(release))
+    defaults = Defaults.of(target)
+    told = {
+        text.partition(" (")[0]
+        for made in ALL
+        for text in learning.remarks(
+            [
+                map_key(key, value, target, defaults, Renames(made, release), {})
+                for key, value in defaults_of_a_project(made).items()
+            ]
+        )
+    }
+    assert told <= {"algorithm.rollout_correction", "reward.reward_kwargs"}  # the latter an adapter takes along
+
+
+# Keys that these releases' configs lack: of those the ones that code which trains by FSDP reads, as one reads there.
+READ = {
+    "0.5.0": {
+        f"{OPTIM}.optimizer": False,  # utils/megatron_utils.py alone
+        f"{OPTIM}.clip_grad": False,  # it is actor.grad_clip there
+        f"{OPTIM}.betas": True,
+        "actor_rollout_ref.actor.fsdp_config.seed": False,  # rollout.seed is read, and no other
+        "actor_rollout_ref.rollout.seed": True,
+        "actor_rollout_ref.actor.use_fused_kernels": True,
+        "actor_rollout_ref.nccl_timeout": False,  # megatron_workers.py alone
+        "critic.model.use_fused_kernels": False,  # of the actor's model
+        "critic.optim.optimizer": False,
+        "critic.optim.num_cycles": False,  # of the actor's optimizer
+        "critic.optim.lr_warmup_steps": True,
+        "data.seed": True,
+        "data.mm_processor_kwargs": False,
+    },
+    "0.7.1": {"algorithm.filter_groups.enable": False},  # a dataclass has it
+    NEWEST[-1]: {"algorithm.rollout_correction.use_policy_gradient": False},
+}
+
+
+@pytest.mark.parametrize("release", READ)
+def test_a_key_is_read_by_code_that_trains(verl: None, release: str) -> None:
+    target = Target.of(source_of(release))
+    config = target.compose().config
+    assert {key: target.trains_with(key, config) for key in READ[release]} == READ[release]
+
+
+KL_LOSS = (f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.kl_loss_type")
+KL_REWARD = ("algorithm.use_kl_in_reward=true", "algorithm.kl_penalty")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("on", "key", "word", "known"),
+    [
+        (*KL_LOSS, "low_var_kl+", {"0.5.0": False, "0.6.1": True}),
+        (*KL_REWARD, "k1+", {"0.4.0": False, NEWEST[-1]: True}),
+        (*KL_REWARD, "k9", {NEWEST[-1]: False}),
+        ("data.train_batch_size=8", "algorithm.kl_penalty", "k1+", {"0.4.0": True}),  # not in use
+        ("data.train_batch_size=8", f"{ACTOR}.loss_agg_mode", "token-sum", {"0.5.0": False, NEWEST[-1]: True}),
+        ("data.train_batch_size=8", f"{ACTOR}.policy_loss.loss_mode", "sapo", {"0.6.1": False, "0.7.1": True}),
+        ("data.train_batch_size=8", f"{OPTIM}.lr_scheduler_type", "linear", {"0.5.0": False, NEWEST[-1]: False}),
+        ("data.train_batch_size=8", "algorithm.adv_estimator", "gdpo", {"0.7.0": False, "0.7.1": True}),
+        ("data.train_batch_size=8", "trainer.logger", "[console,trackio]", {"0.5.0": False, "0.6.1": True}),
+        ("algorithm.kl_ctrl.type=adaptive", "algorithm.kl_penalty", "abs", {"0.4.0": True}),
+    ],
+)
+def test_a_word_that_a_release_does_not_know_is_refused(
+    projects: dict[str, Path], on: str, key: str, word: str, known: dict[str, bool], tmp_path: Path
+) -> None:
+    for release, knows in known.items():
+        result = exported(projects["toy"], release, tmp_path / release, on, f"{key}={word}")
+        assert result.code == (0 if knows else 2), (release, result.err)
+        if not knows:
+            assert f"{key}={word.strip('[]').rpartition(',')[2]}: verl {release} has no such" in result.err
+            assert f"hint: --set {key}=..." in result.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("release", "code"), [("0.5.0", 2), ("0.6.0", 0)])
+def test_an_estimator_of_ones_own_needs_a_trainer_that_takes_it(release: str, code: int, tmp_path: Path) -> None:
+    project = tmp_path / "p"
+    assert vextract("new", project, "--verl", NEWEST[-1]).code == 0
+    hook = project / "p/custom/algorithms.py"
+    hook.write_text(hook.read_text() + '\nNAMES = ["of_my_own"]\n')
+    result = exported(project, release, tmp_path / "out", "algorithm.adv_estimator=of_my_own")
+    assert result.code == code, result.err
+    assert ("stops at an estimator that is not its own" in result.err) is (code == 2)
 
 
 def _nested(config: Mapping[str, Any]) -> dict[str, Any]:

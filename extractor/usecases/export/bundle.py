@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,12 +16,11 @@ from extractor.pipeline.source import Source
 from extractor.project import base as emitted_base
 from extractor.project.lock import Lock
 from extractor.usecases import diff
-from extractor.usecases.export import changes, documents, judge
+from extractor.usecases.export import changes, choices, documents, judge, learning
 from extractor.usecases.export.closure import needed
 from extractor.usecases.export.edits import UpstreamEdit, upstream_edits
-from extractor.usecases.export.keys import Key, Status, map_key
+from extractor.usecases.export.keys import Key, map_key
 from extractor.usecases.export.project import UNKNOWN, ProjectConfig, by_override, load, python_of, read_files
-from extractor.usecases.export.registered import check_names
 from extractor.usecases.export.rewards import RewardConfig, arguments_as_keys
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.export.verl_interface import VerlInterface
@@ -91,7 +89,7 @@ def export(
         raise UsageError(f"{missing} is null, and a toy teacher is not part of an export", hint=f"--set {missing}=...")
     package, interface = lock.options.package, VerlInterface.of(target)
     reward = RewardConfig.of(config, project, package, target, interface)
-    check_names(project, package, config, target)
+    choices.check(project, package, config, target, defaults, renamed)
     remarks: list[str] = []
     copied = changes.named_files(project, config)
     changed = changes.changes(config, target, interface, reward, copied, remarks)
@@ -106,11 +104,7 @@ def export(
     overrides += [changes.override(name, value, defaults) for name, value in told.items()]
     overrides = sorted(set(overrides))  # two keys of the project's may be one there
     keys = [changes.replaced(key, told) for key in keys]
-    remarks += [
-        f"{key.key.removesuffix('.enable')}: {key.reason}, so this is another experiment there"
-        for key in keys
-        if key.status is Status.DROPPED and key.value is True and re.fullmatch(r"algorithm\..+\.enable", key.key)
-    ]
+    remarks += learning.remarks(keys)
     edits = _edits(project, lock, source)
     if edits:
         fit = sum(edit.applies for edit in edits)

@@ -115,6 +115,7 @@ class Key:
         target_value: What is written there.
         mark: "" or "+".
         reason: Why, where it is not simply carried.
+        is_lost: Whether it is dropped, and nothing else of the export has what it says.
     """
 
     key: str
@@ -124,6 +125,7 @@ class Key:
     target_value: Any = None
     mark: str = ""
     reason: str = ""
+    is_lost: bool = False
 
     @property
     def written(self) -> bool:
@@ -171,9 +173,7 @@ def map_key(
         changed: Keys whose value has to be another one there: value and reason.
     """
     if key.startswith("local."):
-        return Key(
-            key, value, Status.DROPPED, reason=_LOCAL.get(key.split(".")[1], "only this project's trainer has it")
-        )
+        return _lost(key, value, _LOCAL.get(key.split(".")[1], "only this project's trainer has it"))
     new_value, why = changed.get(key, (value, ""))
     name = name_in(key, defaults, renamed)
     if name is None or (isinstance(value, Mapping) and value):  # Hydra takes new keys of a mapping with a + alone
@@ -215,22 +215,27 @@ def _added(name: str, key: str, value: Any, changed: tuple[Any, str], target: Ta
     if value is None or value == {}:
         return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has no such key, and it is not set")
     if key.startswith("reward_model.") and "reward.reward_model" in defaults:
-        return Key(key, value, Status.DROPPED, reason=f"verl {target.release} runs reward models as servers")
+        return _lost(key, value, f"verl {target.release} runs reward models as servers")
     if key.startswith("reward_manager."):
         return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has its reward manager's name elsewhere")
     refusal = target.refuses(name, defaults.config)
     if refusal is not None:
-        return Key(key, value, Status.DROPPED, reason=refusal)
+        return _lost(key, value, refusal)
     # Of a section with names of its own, keys that are no words are nothing that code reads.
     is_read = name not in defaults and target.trains_with(name, defaults.config)
     if not is_read and not name.startswith(_OPEN) and not _is_open(name, defaults):
-        return Key(key, value, Status.DROPPED, reason=f"nothing in verl {target.release} reads it")
+        return _lost(key, value, f"nothing in verl {target.release} reads it")
     return Key(
         key, value, Status.ADDED, name, new_value, "+", why or f"verl {target.release} reads it, and has no default"
     )
 
 
-_OPEN = "data.env"
+def _lost(key: str, value: Any, reason: str) -> Key:
+    return Key(key, value, Status.DROPPED, reason=reason, is_lost=True)
+
+
+# The hooks' own settings, and sections by names that their owner chooses.
+_OPEN = ("data.env", "distillation.teacher_models.")
 
 
 def _is_open(key: str, defaults: Defaults) -> bool:

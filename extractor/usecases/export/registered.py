@@ -1,4 +1,4 @@
-"""What a config chooses by name: whether a release of verl has it, or the project brings it."""
+"""Reward managers, which a config chooses by name: those of the project, and those of a release."""
 
 from __future__ import annotations
 
@@ -8,21 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from extractor.usecases.export.project import ProjectConfig, python_of
+from extractor.usecases.export.project import python_of
 from extractor.usecases.export.target import Target
 from extractor.values import readers
-from extractor.values.errors import UsageError
 from extractor.values.modules import module_name
 
-# What a release does without the key, under the name that later ones have for it.
-_PLAIN = "vanilla"
-_CHOSEN = {
-    "algorithm.adv_estimator": "advantage estimator",
-    "actor_rollout_ref.actor.policy_loss.loss_mode": "policy loss",
-    "actor_rollout_ref.actor.loss_agg_mode": "way to put the losses of tokens together",
-    "critic.loss_agg_mode": "way to put the losses of tokens together",
-    "trainer.logger": "tracker",
-}
 _BASE, _ASKED = "TextRewardManager", ("__call__", "_arguments")
 
 
@@ -83,22 +73,3 @@ def manager_names(target: Target, folder: str, loader: str) -> frozenset[str]:
         if path.startswith(f"{folder}/") and path.endswith(".py"):
             found.update(re.findall(r"@register\(\s*[\"']([\w-]+)[\"']", target.source.read(path)))
     return frozenset(found)
-
-
-def check_names(project: Path, package: str, config: ProjectConfig, target: Target) -> None:
-    """Check that a release has the algorithms and trackers that a config names, or the hooks register them.
-
-    Raises:
-        UsageError: it has not: verl would stop at the first step, or train by another loss.
-    """
-    hooks = [readers.read_text(project / path) for path in readers.python_below(project, f"{package}/custom")]
-    for key, what in _CHOSEN.items():
-        value = config.flat.get(key)
-        for name in value if isinstance(value, list) else [value]:
-            if name in (None, _PLAIN) or target.says(str(name)):
-                continue
-            if not any(re.search(rf"[\"']{re.escape(str(name))}[\"']", text) for text in hooks):
-                raise UsageError(
-                    f"{key}={name}: verl {target.release} has no such {what}, and no hook registers one",
-                    hint=f"--set {key}=..., or --verl with a release that has it",
-                )

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from extractor.pipeline.source import Source
+from extractor.usecases.export import reads as code
 from extractor.values import readers
 from extractor.values.configtree import Composed, Override, compose, flatten, resolve
 from extractor.values.configtree.resolve import select
@@ -65,7 +66,16 @@ class Target:
 
     def reads(self, name: str) -> bool:
         """Tell whether any code of the release reads a setting of this name."""
-        return name in _names(self.source, True)
+        return name in _names(self.source)
+
+    def words(self, names: Sequence[str], registers: Sequence[str]) -> frozenset[str]:
+        """Return the words that code of the release that trains compares settings of these names with.
+
+        Args:
+            names: Of settings, and of variables.
+            registers: Decorators whose argument is such a word, and classes and lists whose members are.
+        """
+        return code.words(self.source, names, registers)
 
     def says(self, text: str) -> bool:
         """Tell whether a text stands in quotes anywhere in the release's code."""
@@ -78,16 +88,19 @@ class Target:
         )
 
     def trains_with(self, key: str, defaults: Mapping[str, Any]) -> bool:
-        """Tell whether code of the release reads a key that its config does not have; a field of a dataclass is none.
+        """Tell whether code of the release that trains, by FSDP, reads a key that its config does not have.
+
+        A field of a dataclass is no such code, nor is what Megatron alone reads.
 
         Args:
             key: Dotted. What it has of a section that the release's config has as well need not be read.
             defaults: The release's config.
         """
-        parts = key.split(".")
-        while len(parts) > 1 and isinstance(defaults.get(parts[0]), Mapping):
-            defaults = defaults[parts.pop(0)]
-        return all(part in _names(self.source, False) for part in parts)
+        known, parts = 0, key.split(".")
+        while known < len(parts) - 1 and isinstance(defaults.get(parts[known]), Mapping):
+            defaults = defaults[parts[known]]
+            known += 1
+        return code.is_read(self.source, key, known)
 
     def refuses(self, key: str, config: Mapping[str, Any]) -> str | None:
         """Say why a key may not be added: the dataclass that its section becomes has no such field. None: it may."""
@@ -128,21 +141,20 @@ class Defaults:
         return True
 
 
-_CACHE: dict[tuple[str, bool], frozenset[str]] = {}
-_OF_CONFIGS = re.compile(r"/config/|config\.py\Z")
+_CACHE: dict[str, frozenset[str]] = {}
 
 
-def _names(source: Source, configs: bool) -> frozenset[str]:
-    """Return the attributes and the texts in a release's code, with that of its config classes or without."""
-    if (source.sha256, configs) not in _CACHE:
+def _names(source: Source) -> frozenset[str]:
+    """Return the attributes and the texts in a release's code."""
+    if source.sha256 not in _CACHE:
         found: set[str] = set()
         for path, data in source.files.items():
-            if path.endswith(".py") and (configs or not _OF_CONFIGS.search(path)):
+            if path.endswith(".py"):
                 text = data.decode("utf-8", errors="replace")
                 found.update(re.findall(r"\.([A-Za-z_]\w*)", text))
                 found.update(re.findall(r"[\"']([A-Za-z_]\w*)[\"']", text))
-        _CACHE[source.sha256, configs] = frozenset(found)
-    return _CACHE[source.sha256, configs]
+        _CACHE[source.sha256] = frozenset(found)
+    return _CACHE[source.sha256]
 
 
 _CLASSES: dict[str, dict[str, tuple[set[str], list[str]]]] = {}
