@@ -25,7 +25,13 @@ TOKEN = re.compile(r"(?<![\w./{$+-])([a-z_]+(?:\.[a-z_0-9]+)+)(?:\.\*)?(?![\w(/]
 # Programs, and scripts for verl itself.
 OF_VERL = re.compile(r"```(?:python|toml|yaml|bash file=)[^\n]*\n.*?```", re.DOTALL)
 # Settings of verl, or of forks of it, that pages say something about and no project has.
-OF_VERL_ALONE = {"trainer.device", "env.max_steps", "env.rollout.n", "algorithm.rollout_is_threshold"}
+OF_VERL_ALONE = {
+    "data.image_patch_size",
+    "trainer.device",
+    "env.max_steps",
+    "env.rollout.n",
+    "algorithm.rollout_is_threshold",
+}
 FILES = (
     "py",
     "md",
