@@ -456,6 +456,34 @@ def test_what_fire_is_told_goes_to_the_arguments_of_its_function() -> None:
     assert asked(text, beta=0.4) == 0.4
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--lr', type=float)\n"
+        "parser.add_argument('-b', '--kl', type=float)\n"
+        "parser.add_argument('--quick', action='store_true')\nargs = parser.parse_args()\ntrain(args.lr, args.kl)\n",
+        "@click.command()\n@click.option('--lr', default=1.0)\n@click.option('--kl', '-b', default=0.0)\n"
+        "@click.option('--quick', is_flag=True)\ndef main(lr, kl, quick):\n    train(lr, kl)\nmain()\n",
+        "@app.command()\ndef main(lr: float = 1.0, kl: float = typer.Option(0.0, '--kl', '-b'), quick: bool = False):\n"
+        "    train(lr, kl)\napp()\n",
+    ],
+    ids=["argparse", "click", "typer"],
+)
+def test_options_of_a_script_s_own_are_no_settings_of_trls(tmp_path: Path, text: str) -> None:
+    made = (
+        "def train(lr, kl):\n    config = GRPOConfig(learning_rate=lr, beta=kl)\n"
+        "    GRPOTrainer(model='a/b', args=config, reward_funcs=score)\n"
+    )
+    scores = "def score(completions, **more):\n    return [0.0] * len(completions)\n"
+    read(tmp_path, f"import argparse, click, typer\n{scores}{made}{text}")
+    command = tmp_path / "run.sh"
+    command.write_text("python scripts/train.py --lr 5e-6 -b 0.1 --quick\n")
+    run = read_run(command, {}, {})
+    found = {item.key: item.value for item in run.overrides}
+    assert (found[f"{ACTOR}.optim.lr"], found[f"{ACTOR}.kl_loss_coef"]) == (5e-6, 0.1)
+    assert not [item for item in run.remarks if item.key in ("lr", "kl", "quick", "b")]
+
+
 def test_an_option_of_the_name_config_is_the_script_s_own(tmp_path: Path) -> None:
     script = """
 import argparse, yaml

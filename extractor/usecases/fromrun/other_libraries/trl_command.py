@@ -105,7 +105,7 @@ def arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
         if not key.startswith("--"):
             continue
         values = [text] if equals else []
-        while not equals and index < len(words) and not words[index].startswith("--"):
+        while not equals and index < len(words) and not command_line.is_flag(words[index]):
             if values and _is_setting(words[index]):
                 break
             values.append(words[index])

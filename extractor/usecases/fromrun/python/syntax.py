@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from extractor.usecases.fromrun.python.values import Function
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# What starts a function with what the command line says.
+_STARTS = ("run", "Fire")
 # What ends a script.
 ENDS = ("exit", "quit", "sys.exit", "os._exit")
 
@@ -78,13 +80,22 @@ def default_of(node: ast.expr | None) -> ast.expr | None:
 
 
 def declared(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the options of a script's command line, by argparse or as fields of dataclasses, with their defaults."""
+    """Yield the options of a script's command line, with their defaults: by argparse, click, typer or fire, or as fields
+    of dataclasses.
+    """
+    started = {ast.unparse(item) for call in calls_in(tree) if called(call) in _STARTS for item in call.args[:1]}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
+        if isinstance(node, ast.Call) and called(node) in ("add_argument", "option", "argument"):
             flags = [item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
             default = next((item.value for item in node.keywords if item.arg == "default"), None)
             yield from ((flag.lstrip("-").replace("-", "_"), default) for flag in flags)
+        elif isinstance(node, FUNCTIONS) and (node.name in started or any(map(_is_command, node.decorator_list))):
+            yield from ((item.arg, None) for item in (*node.args.args, *node.args.kwonlyargs))
         elif isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(item) for item in node.decorator_list):
             for item in node.body:
                 if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
                     yield item.target.id, default_of(item.value)
+
+
+def _is_command(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Call) and called(decorator) in ("command", "callback")
