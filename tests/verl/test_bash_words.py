@@ -30,7 +30,14 @@ SPECIMENS = {
     ),
     "by another name": r'A=B; B=x/y; C=(1 2); D="C[1]"; show ${!A} ${!A##*/} "${!A//\//_}" ${!D} "${!A:-d}"',
     "unset items": 'A=(1 2); show "[${A[5]}]" ${A[5]:-d} ${A[1]:+x} ${#A[5]} ${A[0]/1/9}',
+    "side by side": 'f() { echo "$1"; }; B=b; show $(f q)$2 x=$(f q)$B$1 "$(f q)$2" ${B}$1$2 `f q`$1',
+    "slashes of slashes": 'M=a/b//c; show ${M////_} "${M////}" ${M///} ${M/b/} ${M///c/d}',
+    "characters by their numbers": "show $'a\\tb\\x41\\101\\n' $'it\\'s' $'\\e[0m' $'\\q'",
     # Of arrays.
+    "arrays with holes": (
+        'a=(x "y z" w); a[5]=q; unset "a[0]"; a+=(t); c=("${a[@]:1:2}"); '
+        'show ${#a[@]} "${!a[*]}" "${c[@]}" "${a[*]: -1}" "${a[@]:3}"'
+    ),
     "each item": (
         r'a=(x/1 y/2); show "${a[@]/#/data.}" ${a[@]/\//_} "${a[@]#*/}" "${a[@]%%/*}" ${a[@]^^} "${a[*]/x/z}"'
     ),
@@ -125,6 +132,7 @@ SPECIMENS = {
         "N=1; show $((N++)) $((++N)) $N $((N += 2)) $N $((M = N * 2)) $M; ((A = 1, B = A + 1)); show $A $B; "
         "(( A++ )) && show yes; ((--A)); show $A; let N-=1 M=3; show $N $M; ((C=0)); ((C++)) || show was-0"
     ),
+    "steps among others": "A=3; K=$((A + 1)); show $K $(( A - -1 )) $((1 - -K)) $((A++)) $A $((2 + +A))",
     "items in arithmetic": "A=(3 4); i=1; show $((A)) $((${#A[@]} * 2)) $((${A[i]} + 1)) ${A[$((i - 1))]}",
 }
 

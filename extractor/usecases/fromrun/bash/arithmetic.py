@@ -38,6 +38,7 @@ CHANGE = re.compile(
     re.DOTALL,
 )
 _CHANGED = re.compile(r"([A-Za-z_]\w*)\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)([A-Za-z_]\w*)")
+_STEPS = re.compile(r"[A-Za-z_]\w*\s*(?:\+\+|--)|(?:\+\+|--)\s*[A-Za-z_]")
 _NUMBER = re.compile(
     r"(?<![\w.#@])(?:(?P<base>[0-9]{1,2})#(?P<digits>\w+)|0[xX](?P<hex>[0-9a-fA-F]+)|(?P<octal>0[0-7]+))\b"
 )
@@ -104,6 +105,8 @@ def evaluate(text: str, lookup: Callable[[str], str | None], depth: int = 0) -> 
     if ternary is not None:
         chosen = "yes" if evaluate(ternary["test"], lookup, depth + 1) else "no"
         return evaluate(ternary[chosen], lookup, depth + 1)
+    if _STEPS.search(text):
+        raise NotKnown(text)
     prepared = re.sub(r"&&", " and ", re.sub(r"\|\|", " or ", _NUMBER.sub(_decimal, text)))
     prepared = re.sub(r"!(?!=)", " not ", prepared)
     prepared = re.sub(r"(?<!/)/(?!/)", "//", prepared)

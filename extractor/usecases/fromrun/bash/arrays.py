@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
-from extractor.usecases.fromrun.bash.items import keys_of, values_of
+from extractor.usecases.fromrun.bash.items import Sparse, keys_of, values_of
 from extractor.usecases.fromrun.bash.parameters import OPERATION, Parameters
 from extractor.usecases.fromrun.bash.state import State
 from extractor.usecases.fromrun.bash.syntax import text_of
@@ -95,6 +95,7 @@ class Arrays:
 
     def _part(self, name: str, start: str, count: str | None) -> list[str] | None:
         """`${A[@]:1:2}` and `${@:2}`: some of the words; None where it cannot be said which."""
+        held = None if name in ("@", "*") else self._state.value(name.partition("[")[0])
         items = self._all(name)
         if name in ("@", "*"):
             items = [self._state.file, *items]
@@ -105,6 +106,9 @@ class Arrays:
             return [unknown(f"${{{name}:{start}}}")]
         if name in ("@", "*") and first == 0 and number is None:
             return self._state.counted(items)
+        if isinstance(held, Sparse):  # what counts is the places
+            first += 1 + int(list(held)[-1]) if first < 0 else 0
+            items, first = [item for place, item in held.items() if int(place) >= first >= 0], 0
         items = items[first:] if first >= 0 else items[len(items) + first :] if -first <= len(items) else []
         return self._state.counted(items if number is None or number < 0 else items[:number])
 

@@ -13,6 +13,7 @@ from extractor.usecases.fromrun.bash.commands import filtered, printed
 from extractor.usecases.fromrun.bash.items import Sparse, joined, key_of, keys_of, values_of, with_item
 from extractor.usecases.fromrun.bash.numbers import Numbers
 from extractor.usecases.fromrun.bash.parameters import Parameters
+from extractor.usecases.fromrun.bash.quoting import ansi
 from extractor.usecases.fromrun.bash.state import State, Stop, Value, scalar, too_much
 from extractor.usecases.fromrun.bash.syntax import (
     blanks_before,
@@ -52,7 +53,7 @@ class Expansion:
         self._texts: dict[str, Callable[[Node], str]] = {
             "string": self._string,
             "raw_string": self._raw,
-            "ansi_c_string": _ansi_c,
+            "ansi_c_string": lambda node: ansi(text_of(node)),
             "simple_expansion": lambda node: state.variable(text_of(node.children[-1])),
             "expansion": self._expansion,
             "arithmetic_expansion": self.numbers.text,
@@ -370,8 +371,3 @@ def _unescaped(text: str) -> str:
 
 def _in_quotes(text: str) -> str:
     return re.sub(r'\\([\n"$`\\])', lambda found: "" if found[1] == "\n" else found[1], text)
-
-
-def _ansi_c(node: Node) -> str:
-    known = {"n": "\n", "t": "\t", "'": "'", '"': '"', "\\": "\\"}
-    return re.sub(r"\\(.)", lambda found: known.get(found[1], found[0]), text_of(node)[2:-1])

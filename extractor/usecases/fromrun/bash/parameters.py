@@ -122,7 +122,8 @@ class Parameters:
 
     def _replaced(self, value: str, operation: str, rest: str, node: Node) -> str:
         """`${X/old/new}`, `${X//old/new}`, `${X/#old/new}` and `${X/%old/new}`."""
-        end = unquoted(rest, "/")
+        # Behind "//" a slash is what is replaced.
+        end = unquoted(rest, "/", 1 if operation == "//" else 0)
         old, new = (rest, "") if end < 0 else (rest[:end], rest[end + 1 :])
         pattern = self._texts.pattern(old, node)
         if unknowns(pattern):

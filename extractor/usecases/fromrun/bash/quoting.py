@@ -51,9 +51,9 @@ def end_of(text: str, at: int, quoted: bool = False, depth: int = 0) -> int:
     return at + 1
 
 
-def unquoted(text: str, mark: str) -> int:
-    """Return where a character first stands outside of quotes and expansions; -1: nowhere."""
-    at = 0
+def unquoted(text: str, mark: str, at: int = 0) -> int:
+    """Return where a character first stands outside of quotes and expansions, from a place on; -1: nowhere."""
+    at = end_of(text, 0) if at and text else 0
     while at < len(text):
         if text[at] == mark:
             return at

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Tree
 
 
-_DOLLAR = re.compile(rb"\$([A-Za-z_]\w*)")
+_DOLLAR = re.compile(rb"\$([A-Za-z_]\w*|[0-9])")
 _MENDED = 3
 _DEFAULTS = {f"{colon}{kind}" for colon in ("", ":") for kind in "-=+?"}
 _BLANKS = re.compile(r"(?:\s|\\\n)+")
