@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from conftest import Alone
+from omegaconf import OmegaConf
 
 from generated_example.custom.env_dataset import environment_rows
 from generated_example.data import encoding
@@ -21,7 +22,10 @@ from generated_example.data.dataloading import PlacedPrompts, build_dataloaders,
 from generated_example.data.datasets import DataError, build_datasets, data_section, dataset_of_rows
 from generated_example.data.prepare import write_splits
 from generated_example.data.small_table import SmallTable, read_small, table_of_rows
+from generated_example.rewards.manager import TextRewardManager
 from generated_example.run.first_import import import_transformers
+from generated_example.settings.reward_keys import JUDGE, MANAGER
+from generated_example.training import reward_managers
 from generated_example.training.hook_errors import HookError
 from generated_example.vendored.data.rl_dataset import collate_fn
 
@@ -179,6 +183,38 @@ def test_a_bad_file_is_named_with_a_hint(data_config, tokenizer, tmp_path, name,
     with pytest.raises(DataError, match=message) as caught:
         build(data_config, tokenizer, str(path), write(tmp_path / "val.jsonl", PLAIN))
     assert hint in caught.value.hint and f"hint: {caught.value.hint}" in str(caught.value)
+
+
+class OwnManager:
+    """A reward manager of the owner's, which need not compare responses with anything."""
+
+
+class NaiveManager(TextRewardManager):
+    """One that is derived from the project's."""
+
+
+@pytest.mark.parametrize("case", ["judge", "environment", "own manager", "derived manager", "none"])
+def test_prompts_need_an_answer_where_the_reward_compares_with_one(
+    data_config, tokenizer, tmp_path, monkeypatch, case
+):
+    managers = {"own manager": OwnManager, "derived manager": NaiveManager}
+    known = {"mine": managers.get(case), "env": NaiveManager}
+    monkeypatch.setattr(reward_managers, "registered_managers", lambda: known)
+    settings = {MANAGER: "mine" if case in managers else "env"}
+    settings |= {JUDGE: True} if case == "judge" else {}
+    if case == "environment":
+        settings |= {"actor_rollout_ref.rollout.multi_turn.enable": True, "local.env.is_reward": True}
+    for key, value in settings.items():
+        OmegaConf.update(data_config, key, value, force_add=True)
+    files = [tmp_path / "plain.jsonl", tmp_path / "style.jsonl"]
+    files[0].write_text('{"prompt": "1="}\n')
+    files[1].write_text('{"prompt": "1=", "reward_model": {"style": "model"}}\n')
+    for path in files:
+        if case in ("none", "derived manager"):
+            with pytest.raises(DataError, match="reward_model"):
+                build(data_config, tokenizer, str(path))
+        else:
+            assert len(build(data_config, tokenizer, str(path))[0]) == 1
 
 
 def test_a_byte_order_mark_is_no_mistake(data_config, tokenizer, tmp_path):

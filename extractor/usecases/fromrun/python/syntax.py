@@ -80,7 +80,10 @@ def default_of(node: ast.expr | None) -> ast.expr | None:
 
 
 def declared(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the options of a script's command line, with their defaults: of argparse, click, typer, fire, dataclasses."""
+    """Yield the options of a script's command line, with their defaults.
+
+    They are argparse's, click's, typer's and fire's, and the fields of dataclasses.
+    """
     started = {ast.unparse(item) for call in calls_in(tree) if called(call) in _STARTS for item in call.args[:1]}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and called(node) in ("add_argument", "option", "argument"):
