@@ -194,9 +194,7 @@ class NaiveManager(TextRewardManager):
 
 
 @pytest.mark.parametrize("case", ["judge", "environment", "own manager", "derived manager", "none"])
-def test_prompts_need_an_answer_where_the_reward_compares_with_one(
-    data_config, tokenizer, tmp_path, monkeypatch, case
-):
+def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer, tmp_path, monkeypatch, case):
     managers = {"own manager": OwnManager, "derived manager": NaiveManager}
     known = {"mine": managers.get(case), "env": NaiveManager}
     monkeypatch.setattr(reward_managers, "registered_managers", lambda: known)
