@@ -90,6 +90,10 @@ def test_bash_takes_the_same(name: str, tmp_path: Path) -> None:
     assert made(script, lambda path, _folder: there(path)) == judged(script, tmp_path, tmp_path)
 
 
+def test_an_item_of_words_that_are_not_known_is_not_known() -> None:
+    assert made("A=($(hostname) b); show ${A[0]} ${A[5]}") == [unknown("$(hostname)")] * 2 + ["|"]
+
+
 @pytest.mark.parametrize(
     "script", ["mapfile -t A < missing", "readarray -t A < <(curl x)", "read A < missing", "curl x | read B; read A"]
 )

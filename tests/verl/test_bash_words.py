@@ -33,6 +33,10 @@ SPECIMENS = {
     "side by side": 'f() { echo "$1"; }; B=b; show $(f q)$2 x=$(f q)$B$1 "$(f q)$2" ${B}$1$2 `f q`$1',
     "slashes of slashes": 'M=a/b//c; show ${M////_} "${M////}" ${M///} ${M/b/} ${M///c/d}',
     "characters by their numbers": "show $'a\\tb\\x41\\101\\n' $'it\\'s' $'\\e[0m' $'\\q'",
+    "brackets in a default": (
+        "a=3; b=1; X=${Y:-$(((a + b) * 2))}; Z=${Q:-${W:-$(( (a + b) / (a - b) ))}}; "
+        'show $X $Z ${V:-$((2 * (a+b)))} "${V:-$(((a)))}" ${X:-$(((1)))}'
+    ),
     # Of arrays.
     "arrays with holes": (
         'a=(x "y z" w); a[5]=q; unset "a[0]"; a+=(t); c=("${a[@]:1:2}"); '

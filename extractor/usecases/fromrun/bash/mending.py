@@ -1,4 +1,4 @@
-"""What bash reads and the parser does not, written otherwise: comments in backticks, quotes in patterns in quotes."""
+"""What bash reads and the parser does not, written otherwise: some comments, quotes and brackets."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from extractor.usecases.fromrun.bash.quoting import end_of
 _COMMENT = re.compile(r"`[ \t]*#[^`\n]*`")
 # `"${MODEL//'/'/-}"`
 _QUOTED = re.compile(r"(?P<start>\$\{!?\w+(?:\[[^\]]*\])?//?[#%]?[^'\"{}$/\s]*)'(?P<text>[^'\"\n$`\\]*)'")
+# `${X:-$(((A + B) * 2))}`, outside of quotes.
+_NUMBER = re.compile(r"(?<=[-=])(?P<number>\$\(\((?:[^()\"'{}]|\([^()\"'{}]*\))*\)\))(?=\}+\Z)")
 _DOCUMENT = re.compile(r"<<-?[ \t]*(?P<quote>['\"]?)\\?(?P<end>\w+)(?P=quote)")
 _BEFORE_COMMENTS = " \t\n;|&()"
 
 
 def rewritten(source: bytes) -> bytes:
     """Return a script that means the same to bash, in a way that the parser knows."""
-    if b"`" not in source and b"'" not in source:
-        return source
     try:
         text = source.decode()
     except UnicodeDecodeError:
         return source
-    if _COMMENT.search(text) is None and _QUOTED.search(text) is None:
+    if _COMMENT.search(text) is None and _QUOTED.search(text) is None and "-$((" not in text:
         return source
     return "".join(_rewritten(text)).encode()
 
@@ -45,6 +45,7 @@ def _rewritten(text: str) -> Iterator[str]:
             end, piece = document.end(), document[0]
         elif piece[0] in '"$':
             piece = _QUOTED.sub(_escaped, piece)
+            piece = _NUMBER.sub(r'"\g<number>"', piece) if piece[0] == "$" else piece
         at = end
         if _COMMENT.fullmatch(piece) is None:
             yield piece

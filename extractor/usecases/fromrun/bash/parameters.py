@@ -69,9 +69,12 @@ class Parameters:
         return self.operated(name, value, operation, rest, node)
 
     def _without(self, name: str, node: Node) -> str:
-        """Return what a variable without a value stands for; an item that a known array does not have is empty."""
-        is_item = node.type == "subscript" and self._state.value(name) is not None
-        return "" if is_item else self._state.variable(name)
+        """Return what a variable without a value stands for; an item that an array does not have is empty."""
+        held = self._state.value(name)
+        if node.type != "subscript" or held is None:
+            return self._state.variable(name)
+        # A word that is not known may be several.
+        return next((item for item in values_of(held) if unknowns(item) == (item[1:-1],)), "")
 
     def _operand(self, node: Node, rest: str, first: int) -> str:
         """Return the text behind `:-` and the like."""
