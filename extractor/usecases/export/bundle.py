@@ -89,8 +89,7 @@ def export(
         raise UsageError(f"{missing} is null, and a toy teacher is not part of an export", hint=f"--set {missing}=...")
     package, interface = lock.options.package, VerlInterface.of(target)
     reward = RewardConfig.of(config, project, package, target, interface)
-    choices.check(project, package, config, target, defaults, renamed)
-    remarks: list[str] = []
+    remarks = choices.check(project, package, config, target, defaults, renamed)
     copied = changes.named_files(project, config)
     changed = changes.changes(config, target, interface, reward, copied, remarks)
     changed.update(judge.changes(config.flat, defaults))

@@ -79,12 +79,16 @@ def check(
     target: Target,
     defaults: Defaults,
     renamed: Callable[[str], str | None],
-) -> None:
+) -> list[str]:
     """Check that a release knows the words that a config chooses by, or that hooks register them.
+
+    Returns:
+        What a user should know of those that hooks register.
 
     Raises:
         UsageError: it does not: verl would stop at the first step, or train by another loss.
     """
+    remarks: list[str] = []
     hooks = [readers.read_text(project / path) for path in readers.python_below(project, f"{package}/custom")]
     for key, choice in CHOICES.items():
         for word in _chosen(key, choice, config.flat):
@@ -101,10 +105,11 @@ def check(
                     hint=f"--set {key}=..., or --verl with a release that has it",
                 )
             if key == _ESTIMATOR and target.has(_TRAINER) and _BY_NAME.search(target.source.read(_TRAINER)):
-                raise UsageError(
-                    f"{key}={word}: the trainer of verl {target.release} stops at an estimator that is not its own",
-                    hint="--verl 0.6.0 or later",
+                remarks.append(
+                    f"{key}={word}: the trainer of verl {target.release} stops at an estimator that is not its own; "
+                    "later releases, from 0.6.0 on, take it"
                 )
+    return remarks
 
 
 def _chosen(key: str, choice: Choice, flat: _Flat) -> Iterator[str]:

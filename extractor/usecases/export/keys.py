@@ -177,7 +177,8 @@ def map_key(
     new_value, why = changed.get(key, (value, ""))
     name = name_in(key, defaults, renamed)
     if name is None or (isinstance(value, Mapping) and value):  # Hydra takes new keys of a mapping with a + alone
-        return _added(name or key, key, value, (new_value, why), target, defaults)
+        name = name or max(candidates(key, renamed), key=defaults.depth)
+        return _added(name, key, value, (new_value, why), target, defaults)
     if value != new_value:
         return Key(key, value, Status.CHANGED, name, new_value, reason=why)
     if name != key:
@@ -223,7 +224,7 @@ def _added(name: str, key: str, value: Any, changed: tuple[Any, str], target: Ta
         return _lost(key, value, refusal)
     # Of a section with names of its own, keys that are no words are nothing that code reads.
     is_read = name not in defaults and target.trains_with(name, defaults.config)
-    if not is_read and not name.startswith(_OPEN) and not _is_open(name, defaults):
+    if not is_read and not _is_open(name, defaults):
         return _lost(key, value, f"nothing in verl {target.release} reads it")
     return Key(
         key, value, Status.ADDED, name, new_value, "+", why or f"verl {target.release} reads it, and has no default"
@@ -234,12 +235,13 @@ def _lost(key: str, value: Any, reason: str) -> Key:
     return Key(key, value, Status.DROPPED, reason=reason, is_lost=True)
 
 
-# The hooks' own settings, and sections by names that their owner chooses.
-_OPEN = ("data.env", "distillation.teacher_models.")
+_OF_HOOKS, _BY_NAME = "data.env", "distillation.teacher_models"  # the latter's sections have names of one's own
 
 
 def _is_open(key: str, defaults: Defaults) -> bool:
     """Tell whether a key is a section that takes anything, or in one: it is empty in the release's config."""
+    if key.startswith(_OF_HOOKS) or (key.startswith(f"{_BY_NAME}.") and _BY_NAME in defaults):
+        return True
     parts = key.split(".")
     sections = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
     return any(section in defaults.flat and defaults.flat[section] in ({}, None) for section in sections)

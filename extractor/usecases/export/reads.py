@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -38,6 +38,7 @@ _OF_OTHERS = {
     "critic": re.compile(r"actor|rollout|reward", re.IGNORECASE),
     "reward_model": re.compile(r"actor|rollout|critic", re.IGNORECASE),
 }
+_ARGUMENTS = "_kwargs"
 _METHODS = frozenset({"get", "pop", "setdefault"})
 _Words = frozenset[str]
 
@@ -51,7 +52,9 @@ def is_read(source: Source, key: str, known: int) -> bool:
         known: How many of its parts are sections of the release's config, which need not be looked for.
     """
     parts = key.split(".")
-    return all(_is_read(source, parts[: at + 1]) for at in range(max(known, 1), len(parts)))
+    # Arguments of a function of one's own have names of one's own.
+    end = next((at + 1 for at, part in enumerate(parts) if part.endswith(_ARGUMENTS)), len(parts))
+    return all(_is_read(source, parts[: at + 1]) for at in range(max(known, 1), end))
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def _is_read(source: Source, parts: Sequence[str]) -> bool:
             _Read(owner, f"{path} {role}")
             for path, tree in _modules(source, name)
             for role, node in _roles(tree)
-            for owner in _owners(node, name)
+            for owner in _with_aliases(_owners(node, name), node)
         )
     return any(item.is_of(parts) for item in _CACHE[source.sha256, name])
 
@@ -111,6 +114,15 @@ def _module(data: bytes) -> ast.Module:
         return readers.python(data)
     except SyntaxError:  # of a fork's tree
         return ast.Module([], [])
+
+
+def _with_aliases(owners: Iterable[str], tree: ast.AST) -> Iterator[str]:
+    """Yield names, and what variables of these names were set to: `settings = config.reward.get("function") or {}`."""
+    found = set(owners)
+    yield from found
+    for node in ast.walk(tree) if found else ():
+        if isinstance(node, ast.Assign) and any(_last(target) in found for target in node.targets):
+            yield _last(node.value)
 
 
 def _owners(tree: ast.AST, name: str) -> Iterator[str]:
@@ -151,6 +163,8 @@ def _last(node: ast.expr) -> str:
         return node.id
     if isinstance(node, ast.Subscript):
         return str(node.slice.value) if isinstance(node.slice, ast.Constant) else _last(node.value)
+    if isinstance(node, ast.BoolOp):
+        return _last(node.values[0])
     if isinstance(node, ast.Call):
         asked = isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS and node.args
         return str(node.args[0].value) if asked and isinstance(node.args[0], ast.Constant) else _last(node.func)

@@ -133,6 +133,11 @@ class Defaults:
         config = target.compose().config
         return cls(config, flatten(resolve(config)))
 
+    def depth(self, key: str) -> int:
+        """Return how many parts of a key are sections of the release's config."""
+        parts = key.split(".")
+        return next((end for end in range(len(parts), 0, -1) if ".".join(parts[:end]) in self), 0)
+
     def __contains__(self, key: str) -> bool:
         try:
             select(self.config, key)
