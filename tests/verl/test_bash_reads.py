@@ -66,6 +66,13 @@ SPECIMENS = {
         "show j$j; done"
     ),
     "return in a loop": "f() { for x in 1 2; do show $x; return; done; show no; }; f; show after",
+    "what a function returns": (
+        "f() { return 1; }; g() { return 0; }; f || show failed; f && show no; g && show well; if f; "
+        "then show no; else show else; fi"
+    ),
+    "a loop that counts two": (
+        "for ((i=0, j=5; i<3; i++, j--)); do show $i$j; done; for (( ; ; )); do break; done; show $i"
+    ),
     "exit in a function": "f() { for x in 1 2; do show $x; exit 0; done; }; (f; show no); f; show no",
     # Aliases.
     "an alias": (

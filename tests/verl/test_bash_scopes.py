@@ -34,10 +34,12 @@ SPECIMENS = {
         "f() { local -n out=$1; out=$2; }; BS=1; f BS 12; f N 7; declare -n r=BS; show $BS $N $r; r=5; show $BS"
     ),
     "a name for an array": 'A=(1 2); declare -n r=A; r+=(3); show "${r[@]}" ${r[1]} ${#r[@]}; unset r; show ${#A[@]}',
+    "no longer exported": "readonly R=3; export R; export -n R; show $R; N=1 M=$N; show $M",
     "whole numbers": "declare -i M=1; M+=2; M+=M*2; show $M; f() { local -i N=3+4; show $N; }; f; N=3+4; show $N",
     "small and capital letters": "declare -l A=AbC; declare -u B=aBc; A+=D; show $A $B",
     # Variables before a command.
     "before a function": "N=1; f() { show ${N:-4} ${M:-5}; N=7; }; N=16 M=17 f; show $N ${M-unset}",
+    "one before another": "N=1; N=5 M=$N eval 'show $M'; f() { show $M; }; N=6 M=$N-x f; show $N",
     "before a function, down to what it calls": "f() { g; }; g() { show ${N:-4}; }; N=16 f; f",
     "before eval": "N=1; N=16 eval 'show $N'; show $N",
     "before a function whose own it is": "f() { local N=5; show $N; }; N=16 f; show ${N-unset}",

@@ -203,19 +203,19 @@ class Branches:
 
     def _counted(self, node: Node) -> bool | None:
         """`for ((i = 0; i < n; i++))`."""
-        parts = {name: node.child_by_field_name(name) for name in ("initializer", "condition", "update")}
-        if parts["initializer"] is not None:
-            self._conditions.computed(text_of(parts["initializer"]))
+        opening, closing = (next(child for child in node.children if child.type == sign) for sign in ("((", "))"))
+        parts = self._state.slice(opening.end_byte, closing.start_byte).split(";")
+        first, condition, update = [*(part.strip() for part in parts), "", ""][:3]
+        if first:
+            self._conditions.computed(first)
         for _ in range(MAX_ROUNDS):
-            outcome = True if parts["condition"] is None else self._conditions.computed(text_of(parts["condition"]))
+            outcome = self._conditions.computed(condition) if condition else True
             if outcome is None:
                 return self._perhaps([[field(node, "body")], []], node)
-            if not outcome:
+            if not outcome or self._leaves(node):
                 return True
-            if self._leaves(node):
-                return True
-            if parts["update"] is not None:
-                self._conditions.computed(text_of(parts["update"]))
+            if update:
+                self._conditions.computed(update)
         self._state.note(node, f"only the first {MAX_ROUNDS} rounds of this loop were read")
         return None
 

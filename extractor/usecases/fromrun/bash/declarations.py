@@ -39,7 +39,9 @@ class Declarations:
         flags, taken = self._flags(node)
         if kind in ("declare", "typeset") and set(flags) & set("pfF"):
             return True
-        exports = kind == "export" or "x" in flags
+        exports = (kind == "export" and "n" not in flags) or "x" in flags
+        if kind in ("export", "readonly"):
+            flags = ""
         own = kind in ("local", "declare", "typeset") and self._state.scopes.inside and "g" not in flags
         for group in grouped(node.children[1:], self._state.source):
             child = group[0]

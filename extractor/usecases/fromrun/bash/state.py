@@ -37,7 +37,11 @@ class Stop(Exception):
 
 
 class Return(Stop):
-    """`return`."""
+    """`return`, with whether it says that all went well; None: that is not known."""
+
+    def __init__(self, outcome: bool | None) -> None:
+        super().__init__()
+        self.outcome = outcome
 
 
 class Break(Stop):

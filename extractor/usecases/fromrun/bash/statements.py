@@ -95,7 +95,8 @@ class Statements:
                 if self._ends_line(child, node):
                     self._expansion.assign(child)
                     continue
-                name, value = text_of(child.children[0]), self._expansion.value(child.children[-1])
+                with self._state.scopes.with_variables(before):  # each sees those before it
+                    name, value = text_of(child.children[0]), self._expansion.value(child.children[-1])
                 if len(child.children) > 1 and isinstance(value, str):
                     before[name] = value if child.children[-1].type != "=" else ""
             elif child.type == "command_name":
@@ -230,7 +231,9 @@ class Statements:
         try:
             with self._state.inside(function.source, function.file, line), self._state.scopes.function():
                 return self._interpreter.run(function.body.named_children)
-        except (Return, Break):
+        except Return as left:
+            return left.outcome
+        except Break:
             return None
         finally:
             self._state.arguments = kept
@@ -307,8 +310,10 @@ def _left(words: list[str]) -> Stop:
     """Return what a command leaves: the script, a function, or a round of a loop."""
     if words[0] == "exit":
         return Failure() if words[1:] not in ([], ["0"]) else Stop()
-    levels = number_of("".join(words[1:2])) or 1
-    return Return() if words[0] == "return" else Break(levels, goes_on=words[0] == "continue")
+    number = number_of("".join(words[1:2]))
+    if words[0] == "return":
+        return Return(None if number is None else not number)
+    return Break(number or 1, goes_on=words[0] == "continue")
 
 
 def _goes_elsewhere(redirect: Node) -> bool:
