@@ -1,7 +1,8 @@
 """Bash, read and never run: what a script's commands would be.
 
-`state` holds what is known at a place of the script; `expansion` and `parameters` make words of the parser's nodes,
-`conditions` decides tests, `statements` and `branches` go through the script, and `script` puts them together.
+`state` holds what is known at a place of the script, and `scopes` whose it is; `expansion` and `parameters` make words
+of the parser's nodes, `quoting`, `patterns` and `braces` of what the parser takes apart; `conditions` decides tests,
+`statements` and `branches` go through the script, and `script` puts them together.
 """
 
 from extractor.usecases.fromrun.bash.script import Reading, read_script

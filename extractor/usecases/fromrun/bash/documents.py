@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from extractor.usecases.fromrun.bash.branches import Runner
 from extractor.usecases.fromrun.bash.commands import printed
 from extractor.usecases.fromrun.bash.expansion import Expansion
-from extractor.usecases.fromrun.bash.reads import Input
+from extractor.usecases.fromrun.bash.inputs import Input
 from extractor.usecases.fromrun.bash.scripts import Scripts, is_shell
 from extractor.usecases.fromrun.bash.state import Command, State
 from extractor.usecases.fromrun.bash.syntax import text_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.expansion import Expansion
+from extractor.usecases.fromrun.bash.inputs import Input
 from extractor.usecases.fromrun.bash.state import State, split, split_once
 from extractor.usecases.fromrun.bash.syntax import text_of
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
@@ -19,27 +19,6 @@ if TYPE_CHECKING:
 _WITH_VALUES = {"read": "adinNptu", "mapfile": "CcdnOsu"}
 # Options that change what is taken in ways that are not followed.
 _OTHER = {"read": "nNu", "mapfile": "CcOu"}
-
-
-@dataclass
-class Input:
-    """What is there to read.
-
-    Attributes:
-        text: All of it; None where that is not known.
-        at: How far it is read.
-    """
-
-    text: str | None
-    at: int = 0
-
-    def record(self, mark: str) -> tuple[str, bool]:
-        """Take what stands before a mark; whether the mark is there."""
-        text = self.text or ""
-        end = text.find(mark, self.at) if mark else -1
-        found = text[self.at :] if end < 0 else text[self.at : end]
-        self.at = len(text) if end < 0 else end + 1
-        return found, end >= 0
 
 
 class Reads:

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from extractor.usecases.fromrun.bash.state import State, Value
+_Saved = tuple[Any, "str | None", bool]
 
-_Saved = tuple["Value | None", "str | None", bool]
+
+class Held(Protocol):
+    """What a shell holds: the state of a script."""
+
+    variables: dict[str, Any]
+    attributes: dict[str, str]
+    exported: set[str]
+    functions: dict[str, Any]
+    arguments: list[str]
+    given: dict[str, str]
+    aliases: dict[str, str]
+    expands_aliases: bool
+
+    def spend(self, characters: int) -> None:
+        """Count what is gone through."""
+
+    def put(self, name: str, value: str) -> None:
+        """Set a variable."""
 
 
 class Scopes:
@@ -21,7 +37,7 @@ class Scopes:
         state: Of the script.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: Held) -> None:
         self._state = state
         self._frames: list[dict[str, _Saved]] = []
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
+from extractor.usecases.fromrun.bash.inputs import Input
 from extractor.usecases.fromrun.bash.scopes import Scopes
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
 from extractor.values import limits
@@ -19,8 +20,6 @@ from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-    from extractor.usecases.fromrun.bash.reads import Input
 
 Value = str | list[str] | dict[str, str]
 # Gives what a path names in the script's checkout, seen from a directory; None: it is not there.

@@ -16,7 +16,8 @@ from extractor.usecases.fromrun.bash.conditions import Conditions
 from extractor.usecases.fromrun.bash.declarations import Declarations
 from extractor.usecases.fromrun.bash.documents import Documents
 from extractor.usecases.fromrun.bash.expansion import Expansion
-from extractor.usecases.fromrun.bash.reads import Input, Reads
+from extractor.usecases.fromrun.bash.inputs import Input
+from extractor.usecases.fromrun.bash.reads import Reads
 from extractor.usecases.fromrun.bash.scripts import MAX_DEPTH, Scripts
 from extractor.usecases.fromrun.bash.state import Break, Command, Failure, Function, Return, State, Stop
 from extractor.usecases.fromrun.bash.syntax import field, mended, parse, text_of
