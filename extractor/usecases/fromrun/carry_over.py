@@ -318,7 +318,8 @@ def settle(
     expected = dict(wanted)
     following = set() if found.run.hints else assemble.following(tree)
     if not found.run.hints:
-        settings, followers = references.kept_as_references(settings, stated, project, following)
+        whole = {**flatten(found.experiment.config), **wanted}
+        settings, followers = references.kept_as_references(settings, stated, project, following, whole)
         expected.update(followers)
     of_run = replace(of_run, tree=tree, settings=settings)
     done = assemble.assemble(of_run, found.run, found.experiment, of_files)
