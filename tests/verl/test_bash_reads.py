@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from extractor.usecases.fromrun.bash import read_script
+from extractor.usecases.fromrun.reading import read_run
 from extractor.usecases.fromrun.unknowns import unknown
+from extractor.values.errors import UsageError
 from tests.verl.test_bash_scopes import judged, made
 
 SPECIMENS = {
@@ -113,3 +115,16 @@ def test_what_is_not_there_to_be_read_is_not_known(script: str) -> None:
 )
 def test_what_is_no_launch(script: str) -> None:
     assert not [item for item in read_script(script, "run.sh", {}, {}).commands if "train" in " ".join(item.words)]
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "latin-1"])
+def test_comments_may_be_in_another_encoding(tmp_path: Path, encoding: str) -> None:
+    comment = "训练" if encoding == "gbk" else "é"
+    script = tmp_path / "run.sh"
+    text = f"# {comment}\nsource rest.sh  # {comment}\npython3 -m verl.trainer.main_ppo data.seed=$SEED\n"
+    script.write_bytes(text.encode(encoding))
+    (tmp_path / "rest.sh").write_bytes(f"SEED=7  # {comment}\n".encode(encoding))
+    assert {item.key: item.value for item in read_run(script, {}, {}).overrides} == {"data.seed": 7}
+    script.write_bytes(f"N={comment}\n{text}".encode(encoding))
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_run(script, {}, {})

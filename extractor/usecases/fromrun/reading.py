@@ -66,7 +66,7 @@ def _read(path: Path, around: Around) -> Run:
         logged = None if path.suffix in _NO_LOG else logs.read(readers.read_start(path), configs.is_whole)
         if logged is not None and logged.config:
             return _from_log(path, logged, around.places)
-        text = readers.read_text(path)
+        text = readers.read_commented(path)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file", hint="pass a launch script, overrides or a resolved config") from None
     except OSError as error:

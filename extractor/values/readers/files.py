@@ -74,6 +74,22 @@ def read_text(path: Path, most: int = limits.MAX_TEXT) -> str:
     return text_of(read_bytes(path, most), path, most).replace("\r\n", "\n").replace("\r", "\n")
 
 
+def read_commented(path: Path, most: int = limits.MAX_TEXT) -> str:
+    """Return the text of a file as `read_text` does, also where its comments are in another encoding than UTF-8.
+
+    Raises:
+        OSError: as for `read_text`; what is no comment is not UTF-8.
+    """
+    data = read_bytes(path, most)
+    try:
+        return read_text(path, most)
+    except OSError as error:
+        lines = [] if error.errno != errno.EILSEQ else data.splitlines()
+        if not lines or b"\0" in data or not all(line.partition(b"#")[0].isascii() for line in lines):
+            raise
+    return data.decode("utf-8", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
 def text_of(data: bytes, path: Path | None = None, most: int = limits.MAX_TEXT) -> str:
     """Return bytes as text without a byte order mark, its line ends as they are.
 

@@ -107,7 +107,7 @@ class Scripts:
         if file.stat().st_size > limits.MAX_SCRIPT:
             raise too_much(str(file), f"it is larger than {readers.size(limits.MAX_SCRIPT)}")
         try:
-            text = readers.read_text(file)
+            text = readers.read_commented(file)
         except OSError:
             return None
         self._state.spend(len(text))
