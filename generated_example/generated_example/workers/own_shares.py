@@ -70,8 +70,7 @@ def read_own_shares(module: nn.Module, directory: Path, ranks: Ranks) -> None:
             )
         read_shares(own, directory)
 
-    # A disk may keep one process waiting for longer than the others.
-    ranks.without_deadline().together(fill)
+    ranks.together(fill)
 
 
 def own_tensors(module: nn.Module) -> dict[str, torch.Tensor]:

@@ -87,8 +87,7 @@ def _read_own(state: State, directory: Path, parameters: list[torch.Tensor], ran
         read_shares(found, directory)
         return found
 
-    # A disk may keep one process waiting for longer than the others.
-    for name, value in ranks.without_deadline().together(fill).items():
+    for name, value in ranks.together(fill).items():
         index, key = _place(name)
         state["optimizer"]["state"][index][key] = value
 
