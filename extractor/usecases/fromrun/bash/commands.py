@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.bash.state import State
 from extractor.usecases.fromrun.unknowns import number_of, unknowns
-from extractor.values import limits, readers
+from extractor.values import limits
 
 # Scripts for several kinds of machines look for the module of each; a project knows none of these.
 _PROBE = re.compile(r"\S*python3? -c import torch_(npu|mlu|musa)\b")
@@ -73,17 +73,12 @@ def _line(words: list[str], state: State, environment: Mapping[str, str] | None)
 
 
 def _contents(paths: list[str], state: State) -> str | None:
-    """Return what is in files of the checkout, without the last ends of line; None where one of them is not there."""
+    """Return what is in files, without the last ends of line; None where that is not known of one of them."""
     found = ""
     for path in paths:
-        file = state.found(path)
-        if file is None or not file.is_file() or file.stat().st_size > limits.MAX_INNER_TEXT:
+        text = state.content(path)
+        if text is None:
             return None
-        try:
-            text = readers.read_text(file)
-        except OSError:
-            return None
-        state.spend(len(text))
         found += text
     return found.rstrip("\n")
 

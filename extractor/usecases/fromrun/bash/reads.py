@@ -11,7 +11,7 @@ from extractor.usecases.fromrun.bash.inputs import Input
 from extractor.usecases.fromrun.bash.state import State, split, split_once
 from extractor.usecases.fromrun.bash.syntax import text_of
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
-from extractor.values import limits, readers
+from extractor.values import limits
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -100,19 +100,7 @@ class Reads:
         if node.type == "process_substitution":
             text = self._expansion.output(node)
             return None if unknowns(text) == (text[1:-1],) else text
-        path = self._expansion.one(node)
-        written = self._state.written(path)
-        if written is not None:
-            return written
-        file = self._state.found(path)
-        if file is None or not file.is_file() or file.stat().st_size > limits.MAX_INNER_TEXT:
-            return None
-        try:
-            text = readers.read_text(file)
-        except OSError:
-            return None
-        self._state.spend(len(text))
-        return text
+        return self._state.content(self._expansion.one(node))
 
 
 def _options(name: str, words: list[str]) -> tuple[dict[str, str], list[str]]:

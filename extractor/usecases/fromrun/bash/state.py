@@ -15,7 +15,7 @@ from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.bash.inputs import Input
 from extractor.usecases.fromrun.bash.scopes import Scopes
 from extractor.usecases.fromrun.unknowns import number_of, unknown, unknowns
-from extractor.values import limits
+from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -156,6 +156,21 @@ class State:
     def found(self, path: str) -> Path | None:
         """Return the file or directory of the checkout that a path names; None: it is not there, or not known."""
         return None if unknowns(path) or not path else self.there(path, self.variable("PWD"))
+
+    def content(self, path: str) -> str | None:
+        """Return what is in a file that the script has written, or that the checkout has; None: that is not known."""
+        text = self.written(path)
+        if text is not None:
+            return text
+        file = self.found(path)
+        if file is None or not file.is_file() or file.stat().st_size > limits.MAX_INNER_TEXT:
+            return None
+        try:
+            text = readers.read_text(file)
+        except OSError:
+            return None
+        self.spend(len(text))
+        return text
 
     def write(self, path: str, text: str, *, more: bool) -> None:
         """Note a text that the script writes into a file.
