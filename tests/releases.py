@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -41,12 +42,12 @@ def _source_of(release: str) -> Source:
     return open_source(releases.load(release).pin)
 
 
-def newest_release(*further: str, engine: str = "hf") -> list[object]:
+def newest_release(*further: str, engine: str = "hf") -> list[Any]:
     """Parameters: the newest release and `further` in each run, the others in `make test-all`."""
     return _parameters({NEWEST[-1], *further}, engine)
 
 
-def _parameters(ordinary: set[str], engine: str = "hf") -> list[object]:
+def _parameters(ordinary: set[str], engine: str = "hf") -> list[Any]:
     return [
         pytest.param(release, marks=() if release in ordinary else pytest.mark.thorough)
         for release in ALL
