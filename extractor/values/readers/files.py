@@ -71,7 +71,7 @@ def read_text(path: Path, most: int = limits.MAX_TEXT) -> str:
     Raises:
         OSError: as for `read_bytes`, or it is not UTF-8.
     """
-    return text_of(read_bytes(path, most), path, most).replace("\r\n", "\n").replace("\r", "\n")
+    return _with_line_feeds(text_of(read_bytes(path, most), path, most))
 
 
 def read_commented(path: Path, most: int = limits.MAX_TEXT) -> str:
@@ -82,12 +82,17 @@ def read_commented(path: Path, most: int = limits.MAX_TEXT) -> str:
     """
     data = read_bytes(path, most)
     try:
-        return read_text(path, most)
+        text = text_of(data, path, most)
     except OSError as error:
         lines = [] if error.errno != errno.EILSEQ else data.splitlines()
         if not lines or b"\0" in data or not all(line.partition(b"#")[0].isascii() for line in lines):
             raise
-    return data.decode("utf-8", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+        text = data.decode("utf-8", errors="replace")
+    return _with_line_feeds(text)
+
+
+def _with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def text_of(data: bytes, path: Path | None = None, most: int = limits.MAX_TEXT) -> str:

@@ -69,11 +69,8 @@ def _declare(parser: argparse.ArgumentParser, name: str, option: Option) -> None
         parser.add_argument(*flags, dest=name, action=option.action, const=option.const)
     else:
         action = option.action if option.action in _ACTIONS else "store"
-        parser.add_argument(*flags, dest=name, action=action, nargs=nargs, **_const(nargs, option))
-
-
-def _const(nargs: int | str | None, option: Option) -> dict[str, Any]:
-    return {"const": option.const} if nargs == "?" else {}
+        const = {"const": option.const} if nargs == "?" else {}
+        parser.add_argument(*flags, dest=name, action=action, nargs=nargs, **const)
 
 
 def is_flag(text: Any) -> bool:

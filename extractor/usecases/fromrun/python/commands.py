@@ -9,11 +9,9 @@ from typing import Any
 from extractor.usecases.fromrun.python import command_line, expressions
 from extractor.usecases.fromrun.python.parsing import unsaid, word_value
 from extractor.usecases.fromrun.python.run import Run
-from extractor.usecases.fromrun.python.syntax import FUNCTIONS, called
+from extractor.usecases.fromrun.python.syntax import COMMANDS, DECLARES, FUNCTIONS, called
 from extractor.usecases.fromrun.python.values import Computed, Option, Outside, Own, Start, Unsaid
 
-_DECLARES = ("option", "argument")
-_IS_ONE = ("command", "group", "callback")
 # Say of a parameter how the command line has it, as its default or beside its type.
 _OPTION, _ARGUMENT = "Option", "Argument"
 BY_TYPER, BY_FIRE = ("typer.run",), ("fire.Fire", "Fire")
@@ -21,14 +19,14 @@ BY_TYPER, BY_FIRE = ("typer.run",), ("fire.Fire", "Fire")
 
 def is_one(node: ast.AST) -> bool:
     """Tell whether a function is a command by what it is decorated with."""
-    return any(called(item) in (*_IS_ONE, *_DECLARES) for item in _decorators(node))
+    return any(called(item) in (*COMMANDS, "group", *DECLARES) for item in _decorators(node))
 
 
 def is_by_click(function: Own) -> bool:
     """Tell whether a call of a function reads the command line."""
     found = [called(item) for item in _decorators(function.node)]
     return any(name in ("command", "group") for name in found) and (
-        any(name in _DECLARES for name in found) or not function.node.args.args
+        any(name in DECLARES for name in found) or not function.node.args.args
     )
 
 
@@ -85,7 +83,7 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 def _by_click(run: Run, function: Own) -> Iterator[tuple[str, Option]]:
     for item in _decorators(function.node):
-        if called(item) in _DECLARES:
+        if called(item) in DECLARES:
             given, _ = expressions.parts(item.args, function.scope, run)
             said = {each.arg: run.value_of(each.value, function.scope) for each in item.keywords if each.arg}
             texts = [text for text in given if isinstance(text, str) and not isinstance(text, Computed)]
@@ -99,7 +97,7 @@ def _by_click(run: Run, function: Own) -> Iterator[tuple[str, Option]]:
 
 
 def _of_click(name: str, flags: tuple[str, ...], offs: tuple[str, ...], said: dict[str, Any]) -> Option:
-    unsaid: Any = Unsaid(f"args.{name}")
+    nothing: Any = Unsaid(f"args.{name}")
     nargs = said.get("nargs")
     if not flags:
         default = said.get("default", Computed(f"args.{name}"))
@@ -108,9 +106,9 @@ def _of_click(name: str, flags: tuple[str, ...], offs: tuple[str, ...], said: di
         default = said.get("default", "flag_value" not in said and False)
         if "flag_value" in said:
             return Option(default, None, flags, action="store_const", const=said["flag_value"])
-        return Option(default, None, flags, offs or (f"--no-such-{name}",), command_line.BOTH_WAYS)
-    default = said.get("default", Computed(f"args.{name}") if said.get("required") is True else unsaid)
-    default = unsaid if default is None else default
+        return Option(default, None, flags, offs, command_line.BOTH_WAYS if offs else "store_true")
+    default = said.get("default", Computed(f"args.{name}") if said.get("required") is True else nothing)
+    default = nothing if default is None else default
     action = "append" if said.get("multiple") is True else "count" if said.get("count") is True else "store"
     return Option(default, _kind(said.get("type"), default), flags, action=action, nargs=nargs)
 

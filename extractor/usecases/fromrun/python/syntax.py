@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from extractor.usecases.fromrun.python.values import Function
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# Decorators of commands, and of their options, by click and typer.
+COMMANDS, DECLARES = ("command", "callback"), ("option", "argument")
 # What starts a function with what the command line says.
 _STARTS = ("run", "Fire")
 # What ends a script.
@@ -86,7 +88,7 @@ def declared(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
     """
     started = {ast.unparse(item) for call in calls_in(tree) if called(call) in _STARTS for item in call.args[:1]}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and called(node) in ("add_argument", "option", "argument"):
+        if isinstance(node, ast.Call) and called(node) in ("add_argument", *DECLARES):
             flags = [item.value for item in node.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
             default = next((item.value for item in node.keywords if item.arg == "default"), None)
             yield from ((flag.lstrip("-").replace("-", "_"), default) for flag in flags)
@@ -99,4 +101,4 @@ def declared(tree: ast.Module) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _is_command(decorator: ast.expr) -> bool:
-    return isinstance(decorator, ast.Call) and called(decorator) in ("command", "callback")
+    return isinstance(decorator, ast.Call) and called(decorator) in COMMANDS
