@@ -104,10 +104,10 @@ def read(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] |
         SyntaxError: it is no Python.
         UsageError: its config is not known.
     """
-    tree = readers.python(text)
     places = Places.of(path, None) if path.is_file() else None
-    if not any(_IMPORTS.search(one) and _TRAINS.search(one) for one in reach.texts(tree, text, path, places)):
+    if not any(_IMPORTS.search(one) and _TRAINS.search(one) for one in reach.texts(text, path, places)):
         return None
+    tree = readers.python(text)
     run = Follower(tree, path, given, places, _NOTED, (_SOUGHT,), words, opens=True)
     run.follow()
     for event in run.events:

@@ -154,7 +154,7 @@ def read(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] |
     tree = readers.python(text)
     options = dict(declared(tree))
     places = Places.of(path, None) if path.is_file() else None
-    if not _may_train(text, tree, path, places):
+    if not _may_train(text, path, places):
         return None
     for everywhere in (False, True):
         run = Follower(tree, path, given, places, NOTED, (tuple(TRAINERS), tuple(TRAINING)), words, everywhere)
@@ -200,9 +200,9 @@ def read(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] |
     )
 
 
-def _may_train(text: str, tree: ast.Module, path: Path, places: Places | None) -> bool:
+def _may_train(text: str, path: Path, places: Places | None) -> bool:
     """Tell whether a script, or a module of its repository that it reaches, names what is looked for."""
-    return any(name in whole for whole in reach.texts(tree, text, path, places) for name in (*TRAINERS, *TRAINING))
+    return any(name in whole for whole in reach.texts(text, path, places) for name in (*TRAINERS, *TRAINING))
 
 
 def _elsewhere(tree: ast.Module) -> Iterator[str]:
