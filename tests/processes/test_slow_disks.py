@@ -14,7 +14,7 @@ from tests.project.running import SMALL
 pytestmark = pytest.mark.slow
 
 SHORTEN = """
-import datetime, time, torch, torch.distributed as dist
+import datetime, threading, time, torch, torch.distributed as dist
 
 def shorten(seconds):
     group = dist.distributed_c10d._get_default_group()
@@ -43,7 +43,23 @@ try:
     ranks.barrier()
 except RuntimeError:
     print("a collective operation gave up", flush=True)
+
+class Slow:
+    def __init__(self, store):
+        self.store = store
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    def multi_get(self, keys):
+        time.sleep(7)
+        return self.store.multi_get(keys)
+
+ranks.watch.store = Slow(ranks.watch.store)
+time.sleep(2)
 ranks.watch.leave()
+if "signs of life" not in [thread.name for thread in threading.enumerate()]:
+    print("left with no thread in the store", flush=True)
 """
 # Both processes call an estimator in the first step. The files of whole checkpoints are written on rank 0, and of the
 # shares of both those of rank 1 are the slow ones.
@@ -88,6 +104,7 @@ def test_processes_wait_for_each_other_longer_than_for_a_collective_operation(pr
     for what in ("the driver", "each other", "one that computes"):
         assert text.count(f"waited for {what}") == 2, text
     assert "a collective operation gave up" in text  # so the time was too short for one
+    assert text.count("left with no thread in the store") == 2, text
 
 
 @pytest.mark.parametrize(

@@ -197,12 +197,17 @@ class Watch(threading.Thread):
         return self._ask(lambda: int(self.store.add(key, amount)))
 
     def leave(self, state: str = "left") -> None:
-        """Say that this process ends: "left" in good order, so that nobody waits, or "failed", so that all end."""
+        """Say that this process ends: "left" in good order, so that nobody waits, or "failed", so that all end.
+
+        In good order, no thread of the watch is in the store any more: Python aborts where one is when it ends.
+        """
         self._over.set()
         try:
             self._tell(state)
         except RuntimeError:
             pass
+        if state == "left" and self._signs_of_life.is_alive():
+            self._signs_of_life.join(GRACE)
 
     def _keep_exchanging(self) -> None:
         while not self._over.wait(PERIOD):
