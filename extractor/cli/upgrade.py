@@ -136,7 +136,8 @@ def _changes(root: Path, found: "Upgrade", origin: Path | None, offline: bool) -
     from extractor.pipeline.plan import Verdict
     from extractor.usecases import restore
     from extractor.usecases.changes import report
-    from extractor.usecases.changes.config_keys import is_config, read_config
+    from extractor.usecases.changes.config_keys import read_config
+    from extractor.values.config_files import is_config
     from extractor.values.errors import VextractError
 
     same = found.old.options.verl == found.new.options.verl

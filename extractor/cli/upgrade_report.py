@@ -136,6 +136,10 @@ def next_steps(found: Upgrade, dry_run: bool) -> list[str]:
     """Return what a user should know or do now, a line each."""
     counts = counts_of(found.plan)
     lines = []
+    if dry_run and found.unanswered:
+        lines.append(
+            f"Git does not say whether all is committed ({found.unanswered}): see `git status`, or --allow-dirty"
+        )
     if dry_run and found.uncommitted:
         lines.append(f"{found.uncommitted[0]} is not committed: commit first, or pass --allow-dirty")
     if counts["conflict"] and not dry_run:

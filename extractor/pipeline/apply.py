@@ -12,6 +12,7 @@ from pathlib import Path
 
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import base, disk, journal, lock
+from extractor.project.beside import BESIDE_SUFFIX
 from extractor.project.workplace import workplace
 from extractor.values.errors import CheckFailed, UsageError, VextractError
 
@@ -138,7 +139,7 @@ def journal_of(
 ) -> journal.Journal:
     """Return the journal of a plan; as for `upgrade`, but an unreadable file is an OSError."""
     conflicts = [
-        journal.Conflict(action.path, action.beside[0][0] if action.beside else None)
+        journal.Conflict(action.path, next((path for path, _ in action.beside if path.endswith(BESIDE_SUFFIX)), None))
         for action in plan.actions
         if action.verdict is Verdict.CONFLICT
     ]

@@ -15,7 +15,7 @@ from packaging.version import Version
 from extractor.cli.app import run as command
 from extractor.pipeline.plan import Verdict
 from extractor.project.journal import Phase
-from extractor.usecases.changes.config_keys import is_config
+from extractor.values.config_files import is_config
 from extractor.values.configtree.settings import every_setting
 from extractor.values.configtree.yaml_text import Document, Value, put
 from extractor.values.renames import Renames

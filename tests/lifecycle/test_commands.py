@@ -23,11 +23,24 @@ from extractor.values.options import Options
 from extractor.values.tree import Tree
 from tests.cli.conftest import Result
 from tests.lifecycle.faults import Faults, error, injected
-from tests.lifecycle.worlds import NEW, NEW_TREE, OLD_TREE, TEN, create, files_of, picture, text, vendored
+from tests.lifecycle.worlds import (
+    NEW,
+    NEW_TREE,
+    OLD,
+    OLD_TREE,
+    TEN,
+    create,
+    files_of,
+    picture,
+    template,
+    text,
+    vendored,
+)
 
 Run = Callable[..., Result]
 TREES = {"0.5.0": OLD_TREE, "0.6.1": NEW_TREE}
 CRITIC = vendored("critic.py", text("critic"))
+ENDS = (".vextract/base.zip", lock.NAME)
 
 
 @pytest.fixture(autouse=True)
@@ -351,6 +364,98 @@ def test_uncommitted_changes(run: Run, small: Path) -> None:
     )
     assert picture(small) == before
     assert run("upgrade", small, "--allow-dirty").code == 0
+
+
+def test_a_committed_link_is_no_change(run: Run, small: Path) -> None:
+    shared = small.parent / "shared.py"
+    shared.write_bytes(text("# shared"))
+    (small / "toy/protocol.py").unlink()
+    (small / "toy/protocol.py").symlink_to(shared)
+    git(small, "init", "-q")
+    git(small, "add", "-A")
+    git(small, "commit", "-qm", "start")
+    assert run("upgrade", small, "--dry-run").err == run("upgrade", small, "--dry-run", "--allow-dirty").err
+    (small / "toy/protocol.py").unlink()
+    (small / "toy/protocol.py").symlink_to(small / "main.py")
+    assert "toy/protocol.py: changed and not committed" in run("upgrade", small).err
+
+
+def test_git_that_does_not_answer(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container the repository may be another user's: then nobody knows what is committed."""
+    git(small, "init", "-q")
+    git(small, "add", "-A")
+    git(small, "commit", "-qm", "start")
+    (small / "main.py").write_bytes(text("main", *TEN, "mine"))
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    before = picture(small)
+    refused = run("upgrade", small)
+    assert refused.code == 2
+    assert refused.err.startswith(
+        "error: Git does not say whether all changes are committed: detected dubious ownership in repository"
+    )
+    assert "hint: `git status` in the project says what to do about it; or pass --allow-dirty\n" in refused.err
+    assert "Git does not say whether all is committed" in run("upgrade", small, "--dry-run").err
+    assert picture(small) == before
+    assert run("upgrade", small, "--allow-dirty").code == 0
+
+
+def test_what_was_put_aside_by_an_earlier_abort_stays(run: Run, edited: Path) -> None:
+    for number, name in ((1, "main.py"), (2, "main.py.2"), (3, "main.py.3"), (3, "main.py.3")):
+        run("upgrade", edited)
+        (edited / "main.py").write_bytes(text("attempt", number))
+        assert f".vextract/aborted/{name}" in run("upgrade", edited, "--abort").err
+    saved = sorted((edited / ".vextract/aborted").iterdir())
+    assert [path.read_bytes() for path in saved] == [text("attempt", number) for number in (1, 2, 3)]
+
+
+CONFIG = "config/ppo_trainer.yaml"
+
+
+def _config(rate: int, schedule: str, *, steps: bool) -> Tree:
+    lines = [f"lr: {rate}", f"{schedule}: constant", *(["gone: 1"] if steps else [])]
+    text = "actor_rollout_ref:\n  actor:\n    optim:\n" + "".join(f"      {line}\n" for line in lines)
+    return Tree.of([*OLD_TREE, template(CONFIG, text.encode())])
+
+
+@pytest.fixture
+def with_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a preset of the owner's, in which a key has another name from 0.6.0 on."""
+    old, new = _config(1, "warmup_style", steps=True), _config(2, "lr_scheduler_type", steps=False)
+    monkeypatch.setitem(TREES, "0.5.0", old)
+    monkeypatch.setitem(TREES, "0.6.1", new)
+    project = create(tmp_path / "toy", old, OLD)
+    preset = project / "config/preset/mine.yaml"
+    preset.parent.mkdir()
+    preset.write_text("# @package _global_\nactor_rollout_ref:\n  actor:\n    optim:\n      warmup_style: cosine\n")
+    (project / CONFIG).write_text(
+        (project / CONFIG).read_text().replace("lr: 1", "lr: 3").replace("gone: 1", "gone: 2")
+    )
+    return project
+
+
+def test_a_file_of_the_owners_that_is_rewritten_beside_a_conflict(run: Run, with_config: Path) -> None:
+    before = picture(with_config)
+    assert run("upgrade", with_config).code == 1
+    assert "lr_scheduler_type: cosine" in (with_config / "config/preset/mine.yaml").read_text()
+    assert run("status", with_config).code == 0
+    assert run("upgrade", with_config, "--abort").code == 0
+    assert picture(with_config) == before
+    run("upgrade", with_config)
+    # What is left is the marker, and not the former version that is parked for the setting that has no place.
+    assert run("upgrade", with_config, "--continue").err.startswith(f"error: {CONFIG}:4: a marker is left\n")
+    resolved = with_config / CONFIG
+    resolved.write_text("actor_rollout_ref:\n  actor:\n    optim:\n      lr: 3\n      lr_scheduler_type: constant\n")
+    assert run("upgrade", with_config, "--continue").code == 0
+    assert (with_config / "orphaned" / CONFIG).is_file()
+
+
+def test_a_journal_that_no_command_could_read_is_not_begun_with(small: Path) -> None:
+    change = journal.Change("toy/of_nobody.py", b"old", b"new", None)
+    ends = [journal.Change(path, (small / path).read_bytes(), (small / path).read_bytes(), None) for path in ENDS]
+    before = picture(small)
+    with pytest.raises(ValueError, match="is no file of the project"):
+        journal.begin(small, journal.Journal("x", (change, *ends), (), (), ()))
+    assert picture(small) == before
 
 
 def test_an_edited_file_that_git_does_not_know(run: Run, small: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from extractor.pipeline.merge import Labels, Merged, statements
 from extractor.pipeline.merge.files import merge_file, pieces_of
 from extractor.pipeline.merge.pieces import changed
+from extractor.values.indentation import reindented
 from tests.lifecycle.releases import Choice, generated
 from tests.releases import ALL
 
@@ -228,6 +229,74 @@ def test_a_place_that_differs_in_layout_is_no_conflict_beside_one() -> None:
 
 
 SOURCE = Path(statements.__file__).read_text(encoding="utf-8")
+LOOP = """\
+def total(rows, limit=None):
+    '''Add up.
+
+    More.
+    '''
+    if limit is None:
+        limit = 3
+    found = 0
+    for row in rows:
+        # Of a row.
+        found += row
+    return found
+
+
+class Adds:
+    def add(self, row):
+        with self.lock:
+            self.found += row
+"""
+
+
+def halved(text: str) -> str:
+    return "\n".join(" " * ((len(line) - len(line.lstrip())) // 2) + line.lstrip() for line in text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("place", "edit"),
+    [
+        ("        limit = 3\n", "        limit = 2 * limit  # mine\n"),
+        ("        found += row\n", "        # Mine.\n        print(found)\n"),
+        ("            self.found += row\n", "            self.rows.append(row)\n"),
+        ("    found = 0\n", "    seen = '''\n  text\n    of mine\n'''\n"),
+    ],
+)
+def test_an_edit_in_a_file_that_is_indented_otherwise_stays_in_its_block(place: str, edit: str) -> None:
+    """Beside what upstream changes in the same functions."""
+    theirs = LOOP.replace("rows, limit=None", "rows, limit=None, *_").replace("self, row", "self, row, *_")
+    assert place in LOOP
+    ours = halved(LOOP.replace(place, place + edit)).replace("text\n  of mine", "text\n    of mine").replace(
+        "\n text", "\n  text"
+    )  # fmt: skip
+    assert merged("toy/x.py", LOOP, ours, theirs) == theirs.replace(place, place + edit)
+    tabs = "\n".join("\t" * ((len(line) - len(line.lstrip())) // 4) + line.lstrip() for line in LOOP.split("\n"))
+    assert merged("toy/x.py", LOOP, tabs, theirs) == theirs
+    # An edit of the line that upstream changed contradicts it as ever.
+    conflicts("toy/x.py", LOOP, halved(LOOP.replace("limit=None)", "limit=5)")), theirs)
+
+
+def test_a_statement_that_its_owner_put_out_of_a_block_is_not_put_back() -> None:
+    ours = LOOP.replace("        found += row\n", "    found += row\n")
+    shown = conflicts("toy/x.py", LOOP, ours, LOOP.replace("found += row", "found += 2 * row"))
+    assert "\n    found += row\n" in shown
+    conflicts("toy/x.py", LOOP, LOOP.replace("found += row", "found += 2 * row"), ours)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 8])
+def test_indentation_says_nothing(width: int) -> None:
+    for text in (LOOP, SOURCE, Path(__file__).read_text(encoding="utf-8")):
+        plain = formatted(text.encode()).decode()
+        other = formatted(text.encode(), f"--config=indent-width={width}").decode()
+        assert reindented(plain) == plain
+        assert statements.says_the_same(reindented(other), plain)
+        assert not statements.says_the_same(other, plain)
+
+
+def test_what_is_no_python_keeps_its_indentation() -> None:
+    assert reindented("if 1:\n  x = (\n") == "if 1:\n  x = (\n"
 
 
 @given(st.integers(0, len(SOURCE)), st.integers(0, 600), st.booleans())

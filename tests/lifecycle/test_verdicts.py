@@ -125,6 +125,12 @@ def test_an_edit_that_cannot_move_is_parked(small: Path) -> None:
     )
 
 
+def test_a_layout_of_ones_own_is_nothing_to_park(small: Path) -> None:
+    (small / "toy/gone.py").write_bytes(text("(gone)", *TEN).replace(b"\n", b"\r\n"))
+    assert upgraded(small)["toy/gone.py"] == (Verdict.DELETE, Reason.GONE)
+    assert not (small / "orphaned").exists()
+
+
 def test_a_place_where_something_of_the_owners_lies_takes_no_edits(small: Path) -> None:
     (small / "toy/old_place/actor.py").write_bytes(text("# mine", ACTOR, *TEN))
     (small / "toy/new_place").mkdir()

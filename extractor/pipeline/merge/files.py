@@ -7,9 +7,10 @@ from pathlib import PurePosixPath
 from extractor.pipeline.merge.lines import Labels, Merged, three_way, turned_to_crlf
 from extractor.pipeline.merge.pieces import Grammar, Piece, Unsupported, changed, merge_pieces
 from extractor.pipeline.merge.python import complete_imports, python_pieces
-from extractor.pipeline.merge.statements import is_no_edit, merge_again
+from extractor.pipeline.merge.statements import is_no_edit, merge_again, parses, says_the_same
 from extractor.pipeline.merge.toml_keys import toml_pieces
 from extractor.pipeline.merge.yaml_keys import yaml_pieces
+from extractor.values.indentation import reindented
 
 _TAKEN_APART = {".py": python_pieces, ".toml": toml_pieces, ".yaml": yaml_pieces, ".yml": yaml_pieces}
 
@@ -31,19 +32,35 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
     try:
         mine = ours.replace(b"\r\n", b"\n") if crlf else ours
         texts = [side.decode("utf-8").removeprefix("\ufeff") for side in (base, mine, theirs)]
+        if path.endswith(".py"):
+            texts[1] = reindented(texts[1])
         sides = [pieces_of(path, text) for text in texts]
     except (UnicodeDecodeError, Unsupported):
         return three_way(base, ours, theirs, labels)
     merged = merge_pieces(sides[0], sides[1], sides[2], labels, _PYTHON if path.endswith(".py") else None)
     if merged.conflicts:
-        by_line = three_way(base, ours, theirs, labels)
+        by_line = three_way(texts[0].encode(), texts[1].encode(), texts[2].encode(), labels)
         if not by_line.conflicts and _faithful(path, sides, by_line.data):
-            return by_line
+            merged = by_line
     elif path.endswith(".py"):
         merged = Merged(complete_imports(merged.data.decode(), texts[2], texts[1]).encode(), 0)
+        if not parses(merged.data.decode()):
+            merged = _contradicting(texts, labels)
     data = _ended_like(merged.data, mine, base, theirs)
     data = data.replace(b"\n", b"\r\n") if crlf else data
     return Merged(b"\xef\xbb\xbf" * ours.startswith(b"\xef\xbb\xbf") + data, merged.conflicts)
+
+
+def is_layout(path: str, base: bytes, ours: bytes) -> bool:
+    """Tell whether one version of a file is the other in another layout, and with other line ends perhaps."""
+    if turned_to_crlf(ours, base, base):
+        ours = ours.replace(b"\r\n", b"\n")
+    if base == ours or not path.endswith(".py"):
+        return base == ours
+    try:
+        return says_the_same(base.decode("utf-8"), reindented(ours.decode("utf-8").removeprefix("\ufeff")))
+    except UnicodeDecodeError:
+        return False
 
 
 def pieces_of(path: str, text: str) -> tuple[Piece, ...]:
@@ -66,6 +83,17 @@ def _faithful(path: str, sides: list[tuple[Piece, ...]], data: bytes) -> bool:
         return False
     base, ours, theirs = sides
     return changed(theirs, merged) == changed(base, ours) & changed(theirs, ours)
+
+
+def _contradicting(texts: list[str], labels: Labels) -> Merged:
+    """Return the merge of lines, or where that finds nothing the whole texts, as the conflict that there must be."""
+    base, ours, theirs = texts
+    by_line = three_way(base.encode(), ours.encode(), theirs.encode(), labels)
+    if by_line.conflicts or parses(by_line.data.decode()):
+        return by_line
+    base, ours, theirs = (text if text.endswith("\n") else f"{text}\n" for text in texts)
+    marked = f"<<<<<<< {labels.ours}\n{ours}||||||| {labels.base}\n{base}=======\n{theirs}>>>>>>> {labels.theirs}\n"
+    return Merged(marked.encode(), 1)
 
 
 def _ended_like(data: bytes, ours: bytes, base: bytes, theirs: bytes) -> bytes:

@@ -31,6 +31,7 @@ _CONFLICT = re.compile(
     r"^<<<<<<< [^\n]*\n(?P<ours>.*?)^\|\|\|\|\|\|\| [^\n]*\n(?P<base>.*?)^=======\n(?P<theirs>.*?)^>>>>>>> [^\n]*\n",
     re.DOTALL | re.MULTILINE,
 )
+_NOTHING = {tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT}
 _MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
 
 
@@ -39,7 +40,7 @@ class Statement:
     """A logical line, or a comment on a line of its own.
 
     Attributes:
-        key: What it says, on one line, after the depth that it stands at.
+        key: What it says, on one line, after the column that it begins at.
         text: Its lines, with the empty ones above.
         is_wording: Whether it is a comment, or a text alone, such as a docstring.
     """
@@ -173,15 +174,13 @@ def statements_of(text: str, *, with_comments: bool = True) -> tuple[Statement, 
     lines = io.StringIO(text).readlines()  # as the tokenizer counts them
     found: list[Statement] = []
     inside: list[tokenize.TokenInfo] = []  # the tokens of the present one
-    depth = done = 0
+    done = 0
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type in (tokenize.INDENT, tokenize.DEDENT):
-                depth += 1 if token.type == tokenize.INDENT else -1
-            elif token.type == tokenize.NEWLINE and inside:
+            if token.type == tokenize.NEWLINE and inside:
                 comments = [item.string for item in inside if item.type == tokenize.COMMENT and with_comments]
                 said = _said(_source(lines, [item for item in inside if item.type != tokenize.COMMENT]))
-                key = " ".join((str(depth), said, *comments))
+                key = " ".join((str(inside[0].start[1]), said, *comments))
                 is_text = not comments and all(item.type in (tokenize.STRING, tokenize.COMMENT) for item in inside)
                 found.append(Statement(key, "".join(lines[done : token.end[0]]), is_text))
                 inside, done = [], token.end[0]
@@ -189,7 +188,7 @@ def statements_of(text: str, *, with_comments: bool = True) -> tuple[Statement, 
                 if with_comments:
                     found.append(Statement(token.string, "".join(lines[done : token.end[0]]), True))
                     done = token.end[0]
-            elif token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER):
+            elif token.type not in _NOTHING:
                 inside.append(token)
     except (tokenize.TokenError, SyntaxError):
         return ()

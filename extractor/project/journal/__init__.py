@@ -7,6 +7,8 @@ goes last on the way forward and first on the way back, so it tells how far an u
 from __future__ import annotations
 
 import errno
+import itertools
+import os
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -78,10 +80,17 @@ def of(
 
 
 def begin(project: Path, journal: Journal) -> None:
-    """Write the journal; until its rename there is no upgrade."""
+    """Write the journal; until its rename there is no upgrade.
+
+    Raises:
+        ValueError: no later command could read it, so that nothing is begun: a mistake of vextract's.
+        OSError: it cannot be written.
+    """
+    data = archive.dump(journal)
+    archive.parse(data)
     disk.gate(project, PATH).parent.mkdir(parents=True, exist_ok=True)
     disk.replace(project / _IGNORE, b"*\n")
-    disk.replace(project / PATH, archive.dump(journal))
+    disk.replace(project / PATH, data)
 
 
 def forward(project: Path, journal: Journal, done: set[str] | None = None) -> None:
@@ -259,12 +268,22 @@ def _save(project: Path, journal: Journal, typed: set[str]) -> tuple[str, ...]:
     for change in journal.changes[:-2]:
         found = _read(project, change.path)
         if found is not None and _is_foreign(change, found) and change.path not in typed:
-            path = f"{SAVED}/{change.path}"
+            path = _free(project, f"{SAVED}/{change.path}", found)
             target = disk.gate(project, path)
             target.parent.mkdir(parents=True, exist_ok=True)
             disk.replace(target, found)
             saved.append(path)
     return tuple(saved)
+
+
+def _free(project: Path, path: str, data: bytes) -> str:
+    """Return a path for what is put aside, with a number where something else was put there before."""
+    for number in itertools.count(2):
+        place = disk.gate(project, path)
+        if not os.path.lexists(place) or (place.is_file() and readers.read_bytes(place) == data):
+            break
+        path = f"{path if number == 2 else path.rpartition('.')[0]}.{number}"
+    return path
 
 
 def _sweep(project: Path, journal: Journal) -> None:

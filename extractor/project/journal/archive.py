@@ -11,6 +11,7 @@ from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.disk import stays_inside
 from extractor.project.journal.entry import Change, Conflict, Journal
 from extractor.values import readers
+from extractor.values.config_files import is_config
 
 _INDEX = "journal.json"
 _SCHEMA = 1
@@ -95,7 +96,10 @@ def _mode(value: int | None) -> int | None:
 
 
 def _check_known(changes: tuple[Change, ...]) -> None:
-    """Refuse changes of files that neither lock lists, but for what is put beside such files."""
+    """Refuse changes of files that neither lock lists, but for what is put beside such files.
+
+    The owner's own config files may be given another text, and are never made or removed.
+    """
     known: set[str] = set()
     for data in (changes[-1].old, changes[-1].new):
         if data is not None:
@@ -103,5 +107,6 @@ def _check_known(changes: tuple[Change, ...]) -> None:
     for change in changes[:-2]:
         beside = change.path.removesuffix(BESIDE_SUFFIX)
         parked = change.path.startswith(f"{ORPHANED}/")
-        if beside not in known and not parked:
+        rewritten = is_config(change.path) and change.old is not None and change.new is not None
+        if beside not in known and not parked and not rewritten:
             raise ValueError(f"{change.path!r} is no file of the project")

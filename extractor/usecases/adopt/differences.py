@@ -14,6 +14,7 @@ from extractor.usecases.adopt.segments import Segment, hunks, split
 from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
 from extractor.values import readers
 from extractor.values.fingerprint import of_part, parts_of_upstream
+from extractor.values.indentation import reindented
 from extractor.values.modules import absolute, is_package, module_name
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -121,7 +122,7 @@ def compared(copy: Copy, source: Source, bases: Sequence[Source]) -> dict[str, C
         if not path.endswith(".py") or data == source.files[path] or old is None or new is None:
             continue
         try:
-            pairs[path] = split(old), split(with_upstream_names(new, copy.prefixes))
+            pairs[path] = split(old), split(reindented(with_upstream_names(new, copy.prefixes)))
         except SyntaxError:
             continue
     found = {path: _symbols(*sides) for path, sides in pairs.items()}
@@ -185,7 +186,7 @@ def _symbols(old: Sequence[Segment], new: Sequence[Segment]) -> list[Difference]
         for key, item in before.items()
         if key not in after and key not in taken and item.core
     ]
-    return [replace(item, is_upstreams=_was_upstreams(item)) for item in found]
+    return [replace(item, is_upstreams=_wreindented(item)) for item in found]
 
 
 def _with_imports(
@@ -213,7 +214,7 @@ def all_upstreams(text: str | None) -> bool:
     return all(of_part(node) in parts_of_upstream() for node in body if not isinstance(node, _IMPORTS))
 
 
-def _was_upstreams(item: Difference) -> bool:
+def _wreindented(item: Difference) -> bool:
     return (
         item.new is not None
         and item.new.node is not None

@@ -10,20 +10,15 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.changeset import DefaultChange, KeyChanges, LostKey, OwnerKey
 from extractor.values import readers
+from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree.settings import Setting, Unreadable, compose, every_setting
 from extractor.values.errors import SourceError, UsageError
 from extractor.values.renames import Renames
 
-FOLDER = "config/"
 MAIN = "ppo_trainer.yaml"
 _UPSTREAM = "verl/trainer/config/"
 _READ = re.compile(r"\.([A-Za-z_]\w*)|[\"']([A-Za-z_]\w*)[\"']")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_]\w*(?:\.\w+)*)\}")
-
-
-def is_config(path: str) -> bool:
-    """Return True for a file of a project that holds settings."""
-    return path.startswith(FOLDER) and path.endswith((".yaml", ".yml"))
 
 
 def below_config(files: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,6 @@ from extractor.project import base
 from extractor.project import lock as lock_module
 from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.lock import Lock
-from extractor.usecases.changes.config_keys import is_config
 from extractor.usecases.explain.ours import own_files
 from extractor.usecases.upgrade.own_config import with_new_names
 from extractor.usecases.upgrade.relocate import relocated
@@ -24,6 +23,7 @@ from extractor.usecases.upgrade.settings import Settings, stale
 from extractor.usecases.upgrade.unread_keys import no_longer_read
 from extractor.usecases.upgrade.verdicts import Found, Sides, look, plan_upgrade, with_settings
 from extractor.values import readers
+from extractor.values.config_files import is_config
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.options import Options
 from extractor.values.tree import is_marked
@@ -54,6 +54,7 @@ class Upgrade:
         stale: Where config files of the owner's own, which no upgrade writes, set keys that no longer exist, or that
             nothing reads any more.
         uncommitted: Managed files with changes that Git does not have yet.
+        unanswered: Why Git does not say which these are; empty where it does.
     """
 
     old: Lock
@@ -69,6 +70,7 @@ class Upgrade:
     settings: Settings
     stale: tuple[OwnerKey, ...]
     uncommitted: tuple[str, ...]
+    unanswered: str = ""
 
     @property
     def changes_what_is_installed(self) -> bool:
@@ -136,6 +138,12 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
     own_settings = with_new_names(plain, emitted, tree, renamed)
     plan = Plan(tuple(sorted((*plan.actions, *own_settings.actions()), key=lambda action: action.path)))
     lock_data, base_data = lock_module.dump(new), base.dump(base.of_tree(tree))
+    uncommitted: tuple[str, ...] = ()
+    unanswered = ""
+    try:
+        uncommitted = worktree.uncommitted(project, old, emitted, found | own, own_settings.files)
+    except worktree.Unanswered as error:
+        unanswered = str(error)
     return Upgrade(
         old=old,
         new=new,
@@ -152,7 +160,8 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
             *stale(project, emitted, tree, renamed, own_settings.files),
             *no_longer_read(project, old, emitted, tree, plan),
         ),
-        uncommitted=worktree.uncommitted(project, old, emitted, found | own, own_settings.files),
+        uncommitted=uncommitted,
+        unanswered=unanswered,
     )
 
 
@@ -232,8 +241,13 @@ def check_committed(upgrade: Upgrade) -> None:
     """Refuse where the owner could not tell the upgrade's changes from uncommitted ones.
 
     Raises:
-        UsageError: there are uncommitted changes.
+        UsageError: there are uncommitted changes, or Git does not say whether there are.
     """
+    if upgrade.unanswered:
+        raise UsageError(
+            f"Git does not say whether all changes are committed: {upgrade.unanswered}",
+            hint="`git status` in the project says what to do about it; or pass --allow-dirty",
+        )
     if upgrade.uncommitted:
         first, rest = upgrade.uncommitted[0], len(upgrade.uncommitted) - 1
         more = f" and {rest} more" if rest else ""

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from extractor.pipeline.plan import Action, Reason, Verdict
-from extractor.usecases.changes.config_keys import FOLDER, MAIN, below_config, is_config
+from extractor.usecases.changes.config_keys import MAIN, below_config
 from extractor.usecases.upgrade.owner_edits import below, joined, own_remarks, referring, without
 from extractor.usecases.upgrade.settings import Moved
+from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree.settings import every_setting, packages
 from extractor.values.configtree.yaml_text import Document, Key, Unsupported, Value, put
 from extractor.values.tree import FileKind, Tree

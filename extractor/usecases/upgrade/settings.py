@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.usecases.changes.changeset import OwnerKey
-from extractor.usecases.changes.config_keys import FOLDER, MAIN, below_config, gone_in, is_config, read_config
+from extractor.usecases.changes.config_keys import MAIN, below_config, gone_in, read_config
 from extractor.usecases.upgrade.owner_edits import Edit, below, edits_of, joined, own_remarks, referring, without
+from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree.settings import every_setting, packages
 from extractor.values.configtree.yaml_text import Document, Entry, Key, Unsupported, Value, put
 from extractor.values.tree import Tree

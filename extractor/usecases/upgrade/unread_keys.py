@@ -10,9 +10,10 @@ from extractor.pipeline.render.unread import named
 from extractor.project.beside import ORPHANED
 from extractor.project.lock import Lock
 from extractor.usecases.changes.changeset import OwnerKey
-from extractor.usecases.changes.config_keys import FOLDER, MAIN, below_config, is_config, read_config
+from extractor.usecases.changes.config_keys import MAIN, below_config, read_config
 from extractor.usecases.explain.ours import own_files
 from extractor.values import readers
+from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree.settings import every_setting
 from extractor.values.tree import Tree
 

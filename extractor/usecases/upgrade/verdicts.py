@@ -9,16 +9,16 @@ from pathlib import Path
 
 from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels
-from extractor.pipeline.merge.files import merge_file
+from extractor.pipeline.merge.files import is_layout, merge_file
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict
 from extractor.project.beside import BESIDE_SUFFIX
 from extractor.project.lock import Lock, LockedFile
-from extractor.usecases.changes.config_keys import is_config
 from extractor.usecases.diff import unreadable
 from extractor.usecases.upgrade import parking
 from extractor.usecases.upgrade.settings import Settings, carry
 from extractor.usecases.upgrade.successors import Successor
 from extractor.values import readers
+from extractor.values.config_files import is_config
 from extractor.values.tree import File, FileKind, Tree
 
 
@@ -125,7 +125,7 @@ def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Map
     if kind is FileKind.HOOK or not found.plain or found.data is None:
         return [Action(path, Verdict.KEEP, kind, Reason.OWNED, note="no longer part of the project: yours to remove")]
     base, ours = sides.base[path], found.data
-    if ours == base and sides.deletable(path, ours):
+    if is_layout(path, base, ours) and sides.deletable(path, ours):
         return [Action(path, Verdict.DELETE, kind, Reason.GONE)]
     if sides.settings.ours.get(path) == base:
         return [Action(path, Verdict.DELETE, kind, Reason.CARRIED, note="your settings are in other files")]

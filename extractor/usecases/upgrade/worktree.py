@@ -17,6 +17,8 @@ from extractor.usecases.upgrade.verdicts import Found
 from extractor.values import readers
 from extractor.values.tree import FileKind
 
+# What Git says where a folder has a `.git` that is no repository, or nothing was committed yet.
+_NOTHING_THERE = ("not a git repository", "Not a valid object name HEAD")
 _PLAIN = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false")
 
 
@@ -26,6 +28,9 @@ def uncommitted(
     """Return the managed files with changes that are not committed, sorted; none outside Git.
 
     A file that Git does not know counts where it is not as emitted: nowhere else is there a copy of the edits.
+
+    Raises:
+        Unanswered: Git does not say, since the repository is another user's or damaged.
     """
     if not _inside_git(project):
         return ()
@@ -55,6 +60,8 @@ def _entries(listed: bytes) -> dict[str, list[str]]:
 
 
 def _data(project: Path, path: str, disk: Mapping[str, Found]) -> bytes | None:
+    if (project / path).is_symlink():  # Git has what it says, and not what lies there
+        return os.fsencode((project / path).readlink())
     if path in disk:
         return disk[path].data
     try:
@@ -73,15 +80,28 @@ def _is(data: bytes | None, name: str) -> bool:
     )
 
 
+class Unanswered(Exception):
+    """Git does not say what it has; holds its own words."""
+
+
 def _ask(project: Path, *arguments: str) -> bytes | None:
-    """Ask Git; None where it has no answer."""
+    """Ask Git; None where there is no Git, or it says that there is no repository.
+
+    Raises:
+        Unanswered: it gives another reason.
+    """
     command = ["git", *_PLAIN, "--no-optional-locks", "--literal-pathspecs", "-C", str(project), *arguments]
-    settings = {"GIT_ALLOW_PROTOCOL": "", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
+    settings = {"GIT_ALLOW_PROTOCOL": "", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
     try:
         done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, check=False)
     except OSError:
         return None
-    return done.stdout if done.returncode == 0 else None
+    if done.returncode == 0:
+        return done.stdout
+    said = done.stderr.decode(errors="replace").strip()
+    if any(words in said for words in _NOTHING_THERE):
+        return None
+    raise Unanswered(said.partition("\n")[0].removeprefix("fatal: "))
 
 
 def _inside_git(project: Path) -> bool:

@@ -1,0 +1,120 @@
+"""Python whose blocks are indented by as many columns as is wished: upstream's by four, all of them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from extractor.values import readers
+
+_BETWEEN = {tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.COMMENT}
+# From 3.12 on a text with fields in braces is several tokens.
+_OPENS = {getattr(tokenize, name) for name in ("FSTRING_START", "TSTRING_START") if hasattr(tokenize, name)}
+_CLOSES = {getattr(tokenize, name) for name in ("FSTRING_END", "TSTRING_END") if hasattr(tokenize, name)}
+
+
+def reindented(text: str, width: int = 4) -> str:
+    """Return a module with each block indented by so many columns, which says the same; as it is where it cannot be.
+
+    Lines of a statement below its first, and comments, move with it; texts over several lines stay as they are, but
+    for docstrings.
+
+    Args:
+        text: Of a whole module, with line feeds.
+        width: Columns.
+    """
+    lines = io.StringIO(text).readlines()  # as the tokenizer counts them
+    try:
+        moves = _moves(lines, text, width)
+    except (tokenize.TokenError, SyntaxError):
+        return text
+    if not any(moves.values()):
+        return text
+    moved = "".join(_moved(line, moves.get(number, 0)) for number, line in enumerate(lines, 1))
+    return moved if _says(moved) == _says(text) else text
+
+
+@dataclass
+class _Reading:
+    """How far a module was read.
+
+    Attributes:
+        columns: Where the blocks around the present statement begin.
+        before: The same of the statement before.
+        inside: The tokens of the present statement.
+        remarks: The comments since the last statement, as line and column.
+        kept: The lines that begin within a text.
+    """
+
+    columns: list[int] = field(default_factory=lambda: [0])
+    before: list[int] = field(default_factory=lambda: [0])
+    inside: list[tokenize.TokenInfo] = field(default_factory=list)
+    remarks: list[tuple[int, int]] = field(default_factory=list)
+    kept: set[int] = field(default_factory=set)
+
+
+def _moves(lines: list[str], text: str, width: int) -> dict[int, int]:
+    """Return by how many columns each line goes to the right; negative: to the left."""
+    moves: dict[int, int] = {}
+    now = _Reading()
+    opened: list[int] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        row, end = token.start[0], token.end[0]
+        if token.type == tokenize.INDENT:
+            now.columns.append(_column(lines[row - 1]))
+        elif token.type == tokenize.DEDENT:
+            now.columns.pop()
+        elif token.type == tokenize.COMMENT and not now.inside:
+            now.remarks.append((row, _column(lines[row - 1])))
+        elif token.type not in _BETWEEN:
+            now.inside.append(token)
+        if token.type == tokenize.STRING:
+            now.kept.update(range(row + 1, end + 1))
+        elif token.type in _OPENS:
+            opened.append(row)
+        elif token.type in _CLOSES:
+            now.kept.update(range(opened.pop() + 1, end + 1))
+        if token.type in (tokenize.NEWLINE, tokenize.ENDMARKER):
+            moves.update(_of_statement(lines, now, end, width))
+            now = _Reading(now.columns, list(now.columns))
+    return moves
+
+
+def _of_statement(lines: list[str], now: _Reading, end: int, width: int) -> Iterator[tuple[int, int]]:
+    """Yield the moves of a statement that has been read, and of the comments above it."""
+    for row, column in now.remarks:
+        stack = next((side for side in (now.columns, now.before) if column in side), now.columns)
+        level = stack.index(column) if column in stack else len(stack) - 1
+        yield row, width * level - stack[level]
+    if not now.inside:
+        return
+    move = width * (len(now.columns) - 1) - now.columns[-1]
+    rows = range(now.inside[0].start[0], end + 1)
+    kept = now.kept
+    if all(token.type == tokenize.STRING for token in now.inside):  # a docstring
+        within = [lines[row - 1] for row in rows[1:] if lines[row - 1].strip()]
+        kept = set() if all(_column(line) >= -move for line in within) else kept
+    yield from ((row, move) for row in rows if row not in kept)
+
+
+def _column(line: str) -> int:
+    bare = line.lstrip(" \t")
+    return len(line[: len(line) - len(bare)].expandtabs())
+
+
+def _moved(line: str, columns: int) -> str:
+    bare = line.lstrip(" \t")
+    return " " * max(0, _column(line) + columns) + bare if columns and bare.strip() else line
+
+
+def _says(text: str) -> str:
+    """Return what a module says, whatever the indentation of its docstrings."""
+    tree = readers.python(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            node.value = ast.Constant(inspect.cleandoc(node.value.value))
+    return ast.dump(tree)
