@@ -4,7 +4,8 @@
 files that decide what is trained, and of the reward managers that programs defined before there was a folder of them;
 and the names in keys of its config.
 `manifests/history-parts.txt` has those of every top-level statement of any version of any of verl's files, and of its
-files that are not Python. By these a copy of verl that somebody changed is told from one that is only of another day
+files that are not Python; `manifests/history-texts.txt` has them with comments and all that is printed. By these a copy
+of verl that somebody changed is told from one that is only of another day
 than a release. Proposals that were not merged are not upstream's.
 """
 
@@ -14,21 +15,25 @@ import argparse
 import ast
 import re
 import subprocess
+import tokenize
 import warnings
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
 import tomlkit
 from tomlkit.items import Array
 
+from extractor.pipeline.merge.pieces import Unsupported
+from extractor.pipeline.merge.python import python_pieces
 from extractor.pipeline.source import open_source
 from extractor.usecases.fromrun.taken_over.own_verl import manager_of_program
 from extractor.values import readers, releases
-from extractor.values.fingerprint import fingerprint, of_part, of_text
+from extractor.values.fingerprint import fingerprint, of_part, of_text, of_whole_part
 
 MANIFESTS = Path(__file__).resolve().parents[1] / "manifests"
-FILES, PARTS = MANIFESTS / "history.toml", MANIFESTS / "history-parts.txt"
+FILES, PARTS, TEXTS = (MANIFESTS / name for name in ("history.toml", "history-parts.txt", "history-texts.txt"))
 EVERY = ":(glob)verl/**"
 SUFFIXES = (".py", ".yaml", ".yml", ".json", ".md", ".sh")
 WATCHED = (
@@ -86,6 +91,7 @@ def main() -> None:
     files: dict[str, set[str]] = {}
     programs: set[str] = set()
     parts: set[str] = set()
+    texts: set[str] = set()
     keys: set[str] = set()
     warnings.simplefilter("ignore", SyntaxWarning)
     for path, text in _contents(parser.parse_args().clone):
@@ -99,14 +105,27 @@ def main() -> None:
             continue
         if path.startswith("verl/"):
             parts.update(of_part(node) for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom)))
+            texts.update(_texts(text))
         if path not in PROGRAMS and any(fnmatch(path, pattern) for pattern in WATCHED):
             files.setdefault(path, set()).add(fingerprint(tree))
         if path in PROGRAMS and (manager := manager_of_program(tree)) is not None:
             programs.add(fingerprint(manager))
     FILES.write_text(_toml(files, programs, keys), encoding="utf-8")
-    PARTS.write_text("".join(f"{part}\n" for part in sorted(parts)), encoding="utf-8")
+    for file, found in ((PARTS, parts), (TEXTS, texts)):
+        file.write_text("".join(f"{part}\n" for part in sorted(found)), encoding="utf-8")
     print(f"{sum(map(len, files.values()))} versions of {len(files)} files, {len(programs)} of managers")
-    print(f"{len(parts)} parts of files")
+    print(f"{len(parts)} parts of files, {len(texts)} with their comments")
+
+
+def _texts(text: str) -> Iterator[str]:
+    """Yield the fingerprints of a module's statements with their comments; none where it cannot be taken apart."""
+    try:
+        pieces = python_pieces(text)
+    except Unsupported:
+        return
+    for piece in pieces:
+        with suppress(SyntaxError, tokenize.TokenError):
+            yield of_whole_part(piece.core)
 
 
 def _toml(files: Mapping[str, Collection[str]], programs: Collection[str], keys: Collection[str]) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import inspect
+import io
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 
@@ -11,9 +14,11 @@ from extractor.values import readers, resources
 
 _LENGTH = 12
 _SHORT = 8
-_FILE, _PARTS = "history.toml", "history-parts.txt"
-# Of no effect on what is computed, or different between versions of Python.
-_WITHOUT = frozenset({"annotation", "ctx", "kind", "returns", "type_comment", "type_ignores", "type_params"})
+_FILE, _PARTS, _TEXTS = "history.toml", "history-parts.txt", "history-texts.txt"
+# Different between versions of Python; and of no effect on what is computed.
+_VERSION = frozenset({"ctx", "kind", "type_comment", "type_ignores", "type_params"})
+_WITHOUT = _VERSION | {"annotation", "returns"}
+_IMPORTS = (ast.Import, ast.ImportFrom)
 _SAYS = frozenset({"print", "logger", "logging", "warnings"})
 
 
@@ -34,6 +39,24 @@ def of_part(statement: ast.stmt) -> str:
     return fingerprint(statement)[:_SHORT]
 
 
+def of_whole_part(text: str) -> str:
+    """Return the 8 hexadecimal digits by which `history-texts.txt` knows a top-level statement with its comments.
+
+    Unlike by `of_part`, comments, docstrings, annotations, and what is printed or logged make a difference; imports,
+    which vextract redirects, and layout do not.
+
+    Args:
+        text: The statement's, with the comments above it.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    words = [word for node in readers.python(text).body for word in _words(node, everything=True)]
+    return hashlib.sha256("\n".join((*words, *comments)).encode()).hexdigest()[:_SHORT]
+
+
 def of_text(text: str) -> str:
     """Return the 8 hexadecimal digits by which `history-parts.txt` knows a file that is not Python."""
     return hashlib.sha256(text.strip().encode()).hexdigest()[:_SHORT]
@@ -43,6 +66,12 @@ def of_text(text: str) -> str:
 def parts_of_upstream() -> frozenset[str]:
     """Return those of all that upstream's files ever had at their top, and of its files that are not Python."""
     return frozenset(resources.own_manifests().joinpath(_PARTS).read_text(encoding="utf-8").split())
+
+
+@cache
+def texts_of_upstream() -> frozenset[str]:
+    """Return those of all statements, with their comments, that upstream's files ever had at their top."""
+    return frozenset(resources.own_manifests().joinpath(_TEXTS).read_text(encoding="utf-8").split())
 
 
 def of_upstream() -> dict[str, frozenset[str]]:
@@ -67,24 +96,27 @@ def _history() -> tuple[dict[str, frozenset[str]], frozenset[str], frozenset[str
     return files, frozenset(known["programs"]), frozenset(known["keys"])
 
 
-def _words(node: ast.AST) -> Iterator[str]:
+def _words(node: ast.AST, *, everything: bool = False) -> Iterator[str]:
+    """Yield what a tree says; everything: also what makes no difference to what is computed, but for imports."""
+    if everything and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        yield inspect.cleandoc(node.value.value) if isinstance(node.value.value, str) else repr(node.value.value)
+        return
     yield f"({type(node).__name__}"
     for name, value in ast.iter_fields(node):
-        if name in _WITHOUT or value is None or value == []:
+        if name in (_VERSION if everything else _WITHOUT) or value is None or value == []:
             continue
         yield f".{name}"
         for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, ast.AST):
-                if not _is_silent(item):
-                    yield from _words(item)
-            else:
+            if not isinstance(item, ast.AST):
                 yield repr(item)
+            elif not (isinstance(item, _IMPORTS) if everything else _is_silent(item)):
+                yield from _words(item, everything=everything)
     yield ")"
 
 
 def _is_silent(node: ast.AST) -> bool:
     """Tell whether a statement changes nothing: it imports, is a docstring, prints or logs."""
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
+    if isinstance(node, _IMPORTS):
         return True
     if not isinstance(node, ast.Expr):
         return False

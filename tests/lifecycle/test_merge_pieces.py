@@ -338,6 +338,16 @@ def test_what_upstream_had_on_another_day_gives_way_to_what_it_has_now() -> None
     assert merged(path, "a = 1\n", f"a = 1\n\n\n{mine}\n", f"a = 1\n\n\n{theirs}\n").endswith(f"{theirs}\n")
     edited = mine.replace("return loss", "return 2 * loss")
     assert "return 2 * loss" in conflicts(path, "a = 1\n", f"a = 1\n\n\n{edited}\n", f"a = 1\n\n\n{theirs}\n")
+    # What its owner says in it is the owner's, though it computes nothing.
+    for was, now in (
+        ("    return loss", "    print(loss)\n    return loss"),
+        ("    return loss", "    # Mine.\n    return loss"),
+        ("loss_agg_mode: str", "loss_agg_mode: Mine"),
+        (f"def {name}", f"# Mine.\ndef {name}"),
+    ):
+        said = mine.replace(was, now, 1)
+        assert said != mine
+        assert now.split("\n")[0] in conflicts(path, "a = 1\n", f"a = 1\n\n\n{said}\n", f"a = 1\n\n\n{theirs}\n")
     # Who puts it in the place of what the release has means it.
     before = theirs.replace("return loss", "return 2 * loss")
     assert merged(path, f"{before}\n", f"{mine}\n", f"{theirs}\n") == f"{mine}\n"

@@ -160,12 +160,12 @@ def says_the_same(one: str, other: str) -> bool:
 
 
 def is_upstreams(text: str) -> bool:
-    """Tell whether upstream had a top-level statement so, in a release or on any day between two."""
+    """Tell whether upstream had a top-level statement so, in a release or on any day between two, comments included."""
     try:
         body = readers.python(text).body
-    except SyntaxError:
+        return len(body) == 1 and fingerprint.of_whole_part(text) in fingerprint.texts_of_upstream()
+    except (SyntaxError, tokenize.TokenError):
         return False
-    return len(body) == 1 and fingerprint.of_part(body[0]) in fingerprint.parts_of_upstream()
 
 
 @lru_cache(maxsize=64)  # a text is compared with two others, and then merged
