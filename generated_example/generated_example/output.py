@@ -31,7 +31,10 @@ def say(text: str) -> None:
 
 
 class _Log(io.FileIO):
-    """A file that a process writes its output to, whose disk may be full: what it does not take is discarded."""
+    """A file that a process writes its output to: what it does not take is discarded.
+
+    Its disk may be full, or its reader has left, as `head` does.
+    """
 
     warned = False
 
@@ -39,7 +42,8 @@ class _Log(io.FileIO):
         try:
             return super().write(data) or 0
         except BrokenPipeError:
-            raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            return memoryview(data).nbytes
         except OSError as error:
             if not self.warned and self.fileno() == 1:
                 self.warned = True

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import nullcontext as nothing
 from pathlib import Path
@@ -20,7 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from generated_example.data.datasets import write_cached
 from generated_example.errors import ConfigError
-from generated_example.output import PROJECT, module_command
+from generated_example.output import PROJECT, module_command, settle_streams
 from generated_example.rewards.components import WeightedComponents
 from generated_example.rewards.scoring import Scorer, ScoringError
 from generated_example.run import run_lock
@@ -157,6 +158,22 @@ def test_a_full_disk_is_said_in_one_message(capsys):
     assert "error: the disk takes no more: " in (shown := capsys.readouterr().err) and "hint: make room" in shown
     with pytest.raises(FileNotFoundError):  # a bug, perhaps, which needs its traceback
         report(FileNotFoundError(2, "No such file", "somewhere"), alone)
+
+
+def test_a_reader_that_leaves_ends_nothing():
+    """As `head` does: whoever prints, verl's code, a hook or a progress bar, goes on."""
+    code = (
+        f"import sys, time; from {settle_streams.__module__} import say, settle_streams; settle_streams()\n"
+        "print('first', flush=True); time.sleep(1)\n"
+        "for stream in (sys.stdout, sys.stderr): print('second', file=stream, flush=True)\n"
+        "say('third'); print('fourth', flush=True); open(sys.argv[1], 'w').write('done')\n"
+    )
+    for redirected in ("", "2>&1"):
+        with tempfile.TemporaryDirectory() as folder:
+            line = f"{shlex.join([sys.executable, '-c', code, f'{folder}/end'])} {redirected} | head -1"
+            done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+            assert done.stdout == "first\n" and "Error" not in done.stderr
+            assert Path(folder, "end").read_text() == "done"
 
 
 def test_a_model_in_shares_is_refused_where_another_program_reads_it(tmp_path):

@@ -64,6 +64,18 @@ def identifier(run, name):
     return json.loads((run / "trackers.json").read_text())[name]
 
 
+def test_a_finished_run_that_is_evaluated_has_one_line_for_its_last_step(tmp_path):
+    for start, metrics in ((0, {"loss": 1.0}), (2, {"val/acc": 0.5}), (2, {"val/acc": 0.75})):
+        with RunTracker(configured("console"), tmp_path, 2, start_step=start) as tracker:
+            for step in (2,) if start else (1, 2):
+                tracker.log(metrics, step)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [{**row, "time": 0} for row in rows] == [
+        {"step": 1, "time": 0, "loss": 1.0},
+        {"step": 2, "time": 0, "loss": 1.0, "val/acc": 0.75},
+    ]
+
+
 def test_tensorboard(track):
     loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     events = loader.EventAccumulator(str(track("tensorboard") / "tensorboard"))

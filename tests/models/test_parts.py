@@ -120,7 +120,7 @@ def edit(file: Path, **values: Any) -> None:
 
 @pytest.mark.usefixtures("config")
 def test_a_column_of_several_types_is_named(tmp_path: Path) -> None:
-    rows = [{"prompt": "a", "meta": {"k": [1, {"z": 1}]}, "answer": "1"}] * 2
+    rows = [{"prompt": "a", "meta": meta, "answer": "1"} for meta in ("x", {"k": [1, {"z": 1}]})]
     with pytest.raises(module("errors").DataError, match=r"mix.jsonl: values of several types in meta: "):
         module("data.datasets").write_cached(rows, tmp_path / "mix.jsonl", tmp_path)
 

@@ -111,7 +111,7 @@ def test_a_process_that_a_function_ends_is_ended_and_the_run_is_not(project: Pat
         "import multiprocessing\nimport time\n\n\n"
         "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
         "    process = multiprocessing.get_context('fork').Process(target=time.sleep, args=(60,))\n"
-        "    process.start()\n    time.sleep(0.3)\n    process.terminate()  # as multiprocessing.Process(...) is\n"
+        "    process.start()\n    process.terminate()  # before it has begun; as multiprocessing.Process(...) is\n"
         "    process.join(20)\n    return {'score': 1.0, 'ended': process.exitcode == -15}\n"
     )
     done = forked(project, "main.py", *SETTINGS, "reward.custom_reward_function.path=forking.py")

@@ -29,10 +29,12 @@ from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import TRUTHS, read_rows, truth_of, with_all_columns
-from .small_table import read_small, table_of_rows
+from .small_table import are_alike, as_json, can_keep_json, is_json, read_small, table_of_rows
 
 # The column that has the prompt of a row as it was given, as JSON: a text or messages.
 GIVEN_PROMPT = "given_prompt"
+# How rows are kept as parquet: another number where that changes, since files of that name may be there.
+_FORM = 2
 PACKAGE = __name__.split(".")[0]
 PACKAGE_DIRECTORY = Path(__file__).resolve().parents[1]
 
@@ -338,7 +340,7 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
         raise DataError(f"{where}: the prompt is empty", "drop the row, or set data.prompt_key to another column")
     if not isinstance(prompt, str) and not _is_conversation(prompt):
         raise DataError(
-            f"{where}: the prompt is neither text nor a list of messages with a role: {str(prompt)[:80]}",
+            f"{where}: the prompt is neither text nor a list of messages with role and content: {str(prompt)[:80]}",
             'write text, or [{"role": "user", "content": "..."}]; data.prompt_key names the column',
         )
     if not isinstance(prompt, str) and prompt[-1]["role"] == "assistant":
@@ -365,6 +367,7 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
                 f"{where}: neither reward_model nor {', '.join(TRUTHS)}; it has {columns}",
                 "add a ground_truth column: the answer that the reward compares with",
             )
+        truth = list(truth) if isinstance(truth, tuple) else truth
         is_container = isinstance(truth, list | dict)
         reward_model = {"style": "rule", "ground_truth": truth if is_container or truth is None else str(truth)}
     known = {prompt_key, source_key, "ability", "reward_model", "ground_truth", "extra_info"}
@@ -379,8 +382,13 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
 
 
 def _is_conversation(prompt: Any) -> bool:
-    """Tell whether this is a list of messages, each with a role, as chat templates take it."""
-    return isinstance(prompt, list) and all(isinstance(message, dict) and message.get("role") for message in prompt)
+    """Tell whether this is a list of messages, each with a role and what it says or calls, as templates take it."""
+    return isinstance(prompt, list) and all(
+        isinstance(message, dict)
+        and message.get("role")
+        and (message.get("content") is not None or message.get("tool_calls"))
+        for message in prompt
+    )
 
 
 def _mixed_columns(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -392,6 +400,15 @@ def _mixed_columns(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield name
 
 
+def _exact_table(rows: list[dict[str, Any]]) -> pyarrow.Table:
+    """Return rows as a table. Objects and lists of several forms in one column are JSON in it, and stay as they are."""
+    columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+    kept = {name: values for name, values in columns.items() if not are_alike(values) and is_json(values)}
+    if not kept or not can_keep_json():
+        return pyarrow.Table.from_pylist(rows)
+    return pyarrow.table({name: as_json(values) if name in kept else values for name, values in columns.items()})
+
+
 def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
     """Write rows as parquet under a name made from their content, unless that is there already.
 
@@ -399,22 +416,27 @@ def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
         DataError: a column has values of several types.
         ConfigError: they cannot be written there.
     """
-    digest = hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    said = json.dumps([_FORM, rows], sort_keys=True, default=str)
+    digest = hashlib.sha256(said.encode()).hexdigest()[:16]
     target = cache / "converted" / f"{path.stem}-{digest}.parquet"
     if not target.is_file():
         scratch = target.with_suffix(f".{os.getpid()}")
         try:
-            table = pyarrow.Table.from_pylist(with_all_columns(rows))
+            table = _exact_table(with_all_columns(rows))
         except pyarrow.ArrowException as error:
             named = ", ".join(_mixed_columns(rows))
             raise DataError(
                 f"{path}: values of several types in {named or 'a column'}: {error}",
-                "give each column one type, also within lists; what nothing reads may be one text, of JSON",
+                "give each column one type; what nothing reads may be one text, of JSON",
             ) from error
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             pyarrow.parquet.write_table(table, scratch)
             scratch.replace(target)
+        except pyarrow.ArrowNotImplementedError as error:
+            with contextlib.suppress(OSError):
+                scratch.unlink()
+            raise DataError(f"{path}: {error}", "leave out columns that nothing reads") from error
         except OSError as error:
             with contextlib.suppress(OSError):
                 scratch.unlink()

@@ -6,6 +6,7 @@ itself gives the same rows, and makes of rows that are alike what they are; its 
 """
 
 import copy
+import importlib.metadata
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -39,8 +40,8 @@ class ArrowRows:
         return row
 
 
-class AlikeRows:
-    """Rows of which `are_alike` says that pyarrow would hand them out as they are."""
+class ExactRows:
+    """Rows of which `are_alike` or `is_json` says that they may be handed out as they are."""
 
     def __init__(self, names: list[str], rows: Sequence[dict[str, Any]]) -> None:
         self.column_names = names
@@ -50,7 +51,10 @@ class AlikeRows:
     @property
     def table(self) -> pyarrow.Table:
         """Return them as a table of pyarrow."""
-        return pyarrow.table({name: self.column(name) for name in self.column_names})
+        columns = {name: self.column(name) for name in self.column_names}
+        return pyarrow.table(
+            {name: values if are_alike(values) else as_json(values) for name, values in columns.items()}
+        )
 
     def column(self, name: str) -> list[Any]:
         """Return the values of a column, made anew."""
@@ -61,10 +65,28 @@ class AlikeRows:
         return copy.deepcopy(self._rows[index])
 
 
+class JsonRows(ArrowRows):
+    """The rows of a table in which some columns are JSON (`as_json`): each row has what it was given."""
+
+    def __init__(self, table: pyarrow.Table, names: Sequence[str]) -> None:
+        super().__init__(table)
+        self._names = frozenset(names)
+
+    def column(self, name: str) -> list[Any]:
+        """Return the values of a column, made anew."""
+        values = super().column(name)
+        return [value and json.loads(value) for value in values] if name in self._names else values
+
+    def row(self, index: int) -> dict[str, Any]:
+        """Return a row, made anew."""
+        row = super().row(index)
+        return {name: value and json.loads(value) if name in self._names else value for name, value in row.items()}
+
+
 class SmallTable:
     """Answers what verl's dataset asks of a `datasets.Dataset` about text; what else is asked, that class answers."""
 
-    def __init__(self, table: ArrowRows | AlikeRows, rows: Sequence[int] | None = None) -> None:
+    def __init__(self, table: ArrowRows | ExactRows, rows: Sequence[int] | None = None) -> None:
         self._table = table
         self._rows = range(table.num_rows) if rows is None else rows
 
@@ -107,7 +129,7 @@ def read_small(files: list[str]) -> SmallTable | None:
     """Return the rows of parquet files; None where `datasets` must read them.
 
     That is where they are large, differ in their columns, or have a column that is not text, numbers, truth values,
-    or lists and structures of these.
+    JSON, or lists and structures of these.
     """
     paths = [Path(file) for file in files]
     if not all(path.suffix == ".parquet" and path.is_file() for path in paths):
@@ -119,15 +141,20 @@ def read_small(files: list[str]) -> SmallTable | None:
     if not alike or not all(_is_as_stored(schema) for schema in schemas):
         return None
     tables = [pyarrow.parquet.ParquetFile(path).read().replace_schema_metadata() for path in paths]
-    return SmallTable(ArrowRows(pyarrow.concat_tables(tables)))
+    whole = pyarrow.concat_tables(tables)
+    names = [field.name for field in whole.schema if _is_json_type(field.type)]
+    return SmallTable(JsonRows(whole, names) if names else ArrowRows(whole))
 
 
 def table_of_rows(rows: list[dict[str, Any]]) -> Any:
-    """Return what `datasets.Dataset.from_list` makes of rows: a SmallTable where all is of plain types."""
+    """Return rows as a table: a SmallTable where all is of plain types, else what `datasets` makes of them.
+
+    Objects and lists of several forms in one column stay as they are: `datasets` would give each the keys of all.
+    """
     names = list(rows[0]) if rows else []  # the first row says which columns there are, as `datasets` has it
     columns = {name: [row.get(name) for row in rows] for name in names}
-    if rows and all(map(are_alike, columns.values())):
-        return SmallTable(AlikeRows(names, rows))
+    if rows and all(are_alike(values) or is_json(values) for values in columns.values()):
+        return SmallTable(ExactRows(names, rows))
     try:
         table = pyarrow.table(columns)
         if all(_is_plain(field.type) for field in table.schema):
@@ -149,7 +176,7 @@ def are_alike(values: Sequence[Any]) -> bool:
     if kind is dict:
         keys = tuple(there[0])
         same = all(tuple(value) == keys for value in there) and all(type(key) is str for key in keys)
-        return same and all(are_alike([value[key] for value in there]) for key in keys)
+        return bool(keys) and same and all(are_alike([value[key] for value in there]) for key in keys)
     if kind is list:
         return are_alike([item for value in there for item in value])
     if kind is int:
@@ -157,6 +184,37 @@ def are_alike(values: Sequence[Any]) -> bool:
     if kind is str:
         return all(value.isascii() or _is_text(value) for value in there)
     return kind in (None, bool, float)
+
+
+def is_json(values: Sequence[Any]) -> bool:
+    """Tell whether values, but for None, are objects of JSON, or lists of JSON, of whatever forms."""
+    kinds = {type(value) for value in values if value is not None}
+    return kinds in ({dict}, {list}) and all(map(_is_json, values))
+
+
+def as_json(values: Sequence[Any]) -> pyarrow.Array:
+    """Return values of JSON as an array from which each comes back as it is; `datasets` reads it from 4.8 on."""
+    texts = [None if value is None else json.dumps(value) for value in values]
+    return pyarrow.array(texts, pyarrow.string()).cast(pyarrow.json_(pyarrow.string()))
+
+
+def can_keep_json() -> bool:
+    """Tell whether the installed pyarrow and `datasets` know columns of JSON."""
+    version = importlib.metadata.version("datasets").split(".")
+    return hasattr(pyarrow, "json_") and tuple(map(int, version[:2])) >= (4, 8)
+
+
+def _is_json(value: Any) -> bool:
+    kind = type(value)
+    if kind is dict:
+        return all(type(key) is str and _is_text(key) and _is_json(inner) for key, inner in value.items())
+    if kind is list:
+        return all(map(_is_json, value))
+    return value is None or kind in (bool, int, float) or (kind is str and _is_text(value))
+
+
+def _is_json_type(kind: pyarrow.DataType) -> bool:
+    return getattr(kind, "extension_name", "") == "arrow.json"
 
 
 def _is_text(value: str) -> bool:
@@ -169,7 +227,7 @@ def _is_text(value: str) -> bool:
 
 def _is_as_stored(schema: pyarrow.Schema) -> bool:
     said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    return _kinds(said) <= AS_STORED and all(_is_plain(field.type) for field in schema)
+    return _kinds(said) <= AS_STORED and all(_is_plain(field.type) or _is_json_type(field.type) for field in schema)
 
 
 def _kinds(said: Any) -> set[str]:

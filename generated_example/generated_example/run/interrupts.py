@@ -106,13 +106,28 @@ class StopSignal:
         threading.Thread(target=_end_if_asked_twice, args=(reading,), daemon=True, name="signals").start()
 
 
+def _hold() -> None:
+    """Have a SIGTERM wait while a process is forked: one that came before the child has let go would be lost there."""
+    if _active:
+        _held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def _release() -> None:
+    mask = getattr(_held, "mask", None)
+    if mask is not None:
+        _held.mask = None
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def _leave_in_child() -> None:
     while _active:
         _active.pop().leave_to_parent()
+    _release()
 
 
+_held = threading.local()  # the signals that a thread let through before it forked
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_in_child)
+    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_leave_in_child)
 
 
 def _end_if_asked_twice(reading: int) -> None:

@@ -11,7 +11,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -102,7 +102,7 @@ class RunTracker:
             return
         self._step = step
         numbers = as_numbers(metrics)
-        self._metrics.append({"step": step, "time": round(time.time(), 3), **numbers})
+        self._metrics.put({"step": step, "time": round(time.time(), 3), **numbers})
         if self._trackers is not None:
             self._trackers.log(numbers, step)
         self._view.row(step, numbers)
@@ -219,15 +219,31 @@ class JsonLines:
     """
 
     def __init__(self, path: Path, start_step: int) -> None:
-        if path.exists():
-            kept = [row for row in read_rows(path) if row.get("step", 0) <= start_step]
-            write_whole(path, "".join(_json_line(row) for row in kept))
+        self._path = path
+        self._last: Mapping[str, Any] = {}
+        kept = [row for row in read_rows(path) if row.get("step", 0) <= start_step]
+        self._begin(kept)
+
+    def _begin(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        if self._path.exists():
+            write_whole(self._path, "".join(_json_line(row) for row in rows))
+        self._last = rows[-1] if rows else {}
         # What UTF-8 has no bytes for, half a surrogate pair, is written as JSON's \uXXXX.
-        self._file = path.open("a", encoding="utf-8", errors="backslashreplace")
+        self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
 
     def append(self, row: Mapping[str, Any]) -> None:
+        """Add a row."""
+        self._last = row
         self._file.write(_json_line(row))
         self._file.flush()
+
+    def put(self, row: Mapping[str, Any]) -> None:
+        """Add a row; into the last one where that is of the same step, as a finished run that is evaluated has it."""
+        if not self._last or self._last.get("step") != row.get("step"):
+            self.append(row)
+            return
+        self._file.close()
+        self._begin([*read_rows(self._path)[:-1], {**self._last, **row}])
 
     def close(self) -> None:
         self._file.close()

@@ -35,7 +35,7 @@ def verdict(plan: MemoryPlan) -> str:
     size, room = plan.total(plan.peak) / GIB, plan.capacity / GIB
     text = f"peak: {size:.2f} GiB in {plan.peak}; there are {room:.2f} GiB: "
     if plan.fits:
-        return f"{text}it fits"
+        return f"{text}it fits" + (", if what is not counted fits besides" if plan.notes else "")
     if plan.changed is None:
         return f"{text}it does not fit, and no setting makes it fit: use more processes, or a smaller model"
     better = plan.changed
