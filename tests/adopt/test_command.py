@@ -42,7 +42,7 @@ def states(run: Any, project: Path) -> dict[str, str]:
 
 
 PREFIXES = ("verl", "myrl.verl_copy")
-ORDINARY = {("0.6.1", "verl"), (ALL[-1], "myrl.verl_copy")}
+ORDINARY = {("0.6.1", "myrl.verl_copy")}
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,9 @@ def names_taken(root: Path) -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(
+    "recipe", [pytest.param(name, marks=() if name == "gsm8k" else pytest.mark.thorough) for name in RECIPES]
+)
 def test_nothing_but_the_factory_is_taken_from_the_hook(tmp_path: Path, recipe: str) -> None:
     assert names_taken(make(Configuration(NEWEST[-1], recipe=recipe), tmp_path / "project").root) == {"make_env"}
 

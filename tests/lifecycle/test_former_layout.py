@@ -72,6 +72,7 @@ def _replace(path: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.network
+@pytest.mark.thorough
 @pytest.mark.parametrize("release", OF_BOTH_KINDS)
 def test_an_untouched_project_becomes_a_fresh_one(
     former: Callable[[str], Path], release: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -9,7 +9,7 @@ import pytest
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import Check, Report, Status, run_verify
 from tests.project.support import make
-from tests.releases import newest_release
+from tests.releases import ALL
 from tests.verify.projects import mutate, with_what_computes
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
@@ -46,7 +46,8 @@ LEAST = {
 LACKING = {"0.4.0": {"fsdp_utils", "protocol.combine"}, "0.4.1": {"protocol.combine"}}
 
 
-@pytest.mark.parametrize("release", newest_release())
+@pytest.mark.thorough  # the walk through the README has a project of the newest release verified in each run
+@pytest.mark.parametrize("release", ALL)
 def test_a_project_computes_what_upstream_does(release: str, tmp_path: Path, python: str) -> None:
     made = make(with_what_computes(release), tmp_path / "project")
     said: list[str] = []
