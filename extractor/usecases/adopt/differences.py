@@ -186,7 +186,7 @@ def _symbols(old: Sequence[Segment], new: Sequence[Segment]) -> list[Difference]
         for key, item in before.items()
         if key not in after and key not in taken and item.core
     ]
-    return [replace(item, is_upstreams=_wreindented(item)) for item in found]
+    return [replace(item, is_upstreams=_was_upstreams(item)) for item in found]
 
 
 def _with_imports(
@@ -214,7 +214,7 @@ def all_upstreams(text: str | None) -> bool:
     return all(of_part(node) in parts_of_upstream() for node in body if not isinstance(node, _IMPORTS))
 
 
-def _wreindented(item: Difference) -> bool:
+def _was_upstreams(item: Difference) -> bool:
     return (
         item.new is not None
         and item.new.node is not None
