@@ -29,7 +29,7 @@ from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import TRUTHS, read_rows, truth_of, with_all_columns
-from .small_table import are_alike, as_json, can_keep_json, is_json, read_small, table_of_rows
+from .small_table import as_json, is_kept_as_json, read_small, table_of_rows
 
 # The column that has the prompt of a row as it was given, as JSON: a text or messages.
 GIVEN_PROMPT = "given_prompt"
@@ -403,10 +403,9 @@ def _mixed_columns(rows: list[dict[str, Any]]) -> Iterator[str]:
 def _exact_table(rows: list[dict[str, Any]]) -> pyarrow.Table:
     """Return rows as a table. Objects and lists of several forms in one column are JSON in it, and stay as they are."""
     columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
-    kept = {name: values for name, values in columns.items() if not are_alike(values) and is_json(values)}
-    if not kept or not can_keep_json():
-        return pyarrow.Table.from_pylist(rows)
-    return pyarrow.table({name: as_json(values) if name in kept else values for name, values in columns.items()})
+    return pyarrow.table(
+        {name: as_json(values) if is_kept_as_json(values) else values for name, values in columns.items()}
+    )
 
 
 def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:

@@ -53,7 +53,7 @@ class ExactRows:
         """Return them as a table of pyarrow."""
         columns = {name: self.column(name) for name in self.column_names}
         return pyarrow.table(
-            {name: values if are_alike(values) else as_json(values) for name, values in columns.items()}
+            {name: as_json(values) if is_kept_as_json(values) else values for name, values in columns.items()}
         )
 
     def column(self, name: str) -> list[Any]:
@@ -198,8 +198,10 @@ def as_json(values: Sequence[Any]) -> pyarrow.Array:
     return pyarrow.array(texts, pyarrow.string()).cast(pyarrow.json_(pyarrow.string()))
 
 
-def can_keep_json() -> bool:
-    """Tell whether the installed pyarrow and `datasets` know columns of JSON."""
+def is_kept_as_json(values: Sequence[Any]) -> bool:
+    """Tell whether a column is JSON in a table: its values have several forms, and what is installed knows such."""
+    if are_alike(values) or not is_json(values):
+        return False
     version = importlib.metadata.version("datasets").split(".")
     return hasattr(pyarrow, "json_") and tuple(map(int, version[:2])) >= (4, 8)
 
