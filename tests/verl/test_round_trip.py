@@ -406,6 +406,36 @@ def test_export_refuses(projects: dict[str, Path], tmp_path: Path) -> None:
     assert not (tmp_path / "o").exists()
 
 
+def test_an_export_whose_path_hydra_cannot_be_told_says_so(projects: dict[str, Path], tmp_path: Path) -> None:
+    place = tmp_path / "it's here"
+    assert vextract("export", projects["toy"], "-o", place).code == 0
+    done = subprocess.run(["bash", place / "run.sh"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"no apostrophe may be in its path: {place}\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "message", "hint"),
+    [
+        ("data.train_files=a.parquet", "data.train_files is set and data.val_files is not", "--set data.val_files=..."),
+        ("data.val_files=[a.parquet]", "data.val_files is set and data.train_files", "--set data.train_files=..."),
+        ("trainer.total_training_steps=many", "total_training_steps is 'many', which is not a whole number", "--set"),
+        ("actor_rollout_ref.actor.optim.lr=fast", "optim.lr is 'fast', which is not a number", "--set"),
+        ("trainer.val_before_train=often", "is 'often', which is not true or false", "--set"),
+        ("trainer.resume_mode=foo", "trainer.resume_mode is 'foo'", "choose one of: auto, disable, resume_path"),
+    ],
+)
+def test_an_export_refuses_what_the_project_does(
+    projects: dict[str, Path], tmp_path: Path, setting: str, message: str, hint: str
+) -> None:
+    for release in (NEWEST[-1], "0.5.0"):
+        result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--verl", release, "--set", setting)
+        assert result.code == 2
+        assert message in result.err
+        assert f"hint: {hint}" in result.err
+        assert not (tmp_path / "o").exists()
+
+
 def test_verl_gets_gpus_for_the_teachers(projects: dict[str, Path], tmp_path: Path) -> None:
     teachers = "distillation.teacher_models"
     several = [f"+{teachers}.{name}.{key}={name}" for name in "ab" for key in ("key", "model_path")]

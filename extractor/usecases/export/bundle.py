@@ -16,7 +16,7 @@ from extractor.pipeline.source import Source
 from extractor.project import base as emitted_base
 from extractor.project.lock import Lock
 from extractor.usecases import diff
-from extractor.usecases.export import changes, choices, documents, judge, learning
+from extractor.usecases.export import changes, choices, documents, judge, learning, refused
 from extractor.usecases.export.closure import needed
 from extractor.usecases.export.edits import UpstreamEdit, upstream_edits
 from extractor.usecases.export.keys import Key, map_key
@@ -75,6 +75,7 @@ def export(
     defaults = Defaults.of(target)
     config = load(read_files(project), settings)
     config = replace(config, flat=by_override(config.config))
+    refused.check(config, by_override(load(read_files(project)).config), project / lock.options.package)
     if config.flat.get("local.prime.enable"):
         raise UsageError(
             f"local.prime.enable=true: PRIME is not part of verl {target.release}, but a recipe of verl-recipe, prime",
