@@ -260,10 +260,12 @@ def test_epochs_count_beside_steps_where_dynamic_sampling_ends_by_them(made: Mak
         "for on in (False, True):\n"
         "    filtered = {'algorithm': {'filter_groups': {'enable': on}}, 'trainer': {'total_training_steps': 5}}\n"
         "    print(list(switched_off(OmegaConf.create(filtered), ['trainer.total_epochs'])))\n"
+        "nothing = {'trainer': {'resume_mode': 'auto', 'resume_from_path': None}}\n"
+        "print(list(switched_off(OmegaConf.create(nothing), ['trainer.resume_from_path'])))\n"
     )
     done = python(made(Configuration(NEWEST[-1], "hf")).root, "-c", program)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["[('trainer.total_epochs', 'trainer.total_training_steps=null')]", "[]"]
+    assert done.stdout.splitlines() == ["[('trainer.total_epochs', 'trainer.total_training_steps=null')]", "[]", "[]"]
 
 
 def test_a_response_that_is_alone(made: Maker) -> None:

@@ -110,6 +110,8 @@ def switched_off(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str
         other, needed = STILL_ON.get(name, (name, ""))
         if needed and _is(OmegaConf.select(config, other), needed):
             continue
+        if OmegaConf.select(config, name, default=_ABSENT) is None:
+            continue  # null says nothing that another setting could take away
         for switch, wanted in _switches_of(name):
             value = OmegaConf.select(config, switch, default=_ABSENT)
             if value is not _ABSENT and not _is(value, wanted):
