@@ -30,12 +30,12 @@ def reindented(text: str, width: int = 4) -> str:
     lines = io.StringIO(text).readlines()  # as the tokenizer counts them
     try:
         moves = _moves(lines, text, width)
+        if not any(moves.values()):
+            return text
+        moved = "".join(_moved(line, moves.get(number, 0)) for number, line in enumerate(lines, 1))
+        return moved if _says(moved) == _says(text) else text
     except (tokenize.TokenError, SyntaxError):
         return text
-    if not any(moves.values()):
-        return text
-    moved = "".join(_moved(line, moves.get(number, 0)) for number, line in enumerate(lines, 1))
-    return moved if _says(moved) == _says(text) else text
 
 
 @dataclass
