@@ -39,7 +39,7 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
         return three_way(base, ours, theirs, labels)
     merged = merge_pieces(sides[0], sides[1], sides[2], labels, _PYTHON if path.endswith(".py") else None)
     if merged.conflicts:
-        by_line = three_way(texts[0].encode(), texts[1].encode(), texts[2].encode(), labels)
+        by_line = _by_line(texts, labels)
         if not by_line.conflicts and _faithful(path, sides, by_line.data):
             merged = by_line
     elif path.endswith(".py"):
@@ -85,10 +85,14 @@ def _faithful(path: str, sides: list[tuple[Piece, ...]], data: bytes) -> bool:
     return changed(theirs, merged) == changed(base, ours) & changed(theirs, ours)
 
 
+def _by_line(texts: list[str], labels: Labels) -> Merged:
+    base, ours, theirs = (text.encode() for text in texts)
+    return three_way(base, ours, theirs, labels)
+
+
 def _contradicting(texts: list[str], labels: Labels) -> Merged:
     """Return the merge of lines, or where that finds nothing the whole texts, as the conflict that there must be."""
-    base, ours, theirs = texts
-    by_line = three_way(base.encode(), ours.encode(), theirs.encode(), labels)
+    by_line = _by_line(texts, labels)
     if by_line.conflicts or parses(by_line.data.decode()):
         return by_line
     base, ours, theirs = (text if text.endswith("\n") else f"{text}\n" for text in texts)

@@ -278,12 +278,13 @@ def _save(project: Path, journal: Journal, typed: set[str]) -> tuple[str, ...]:
 
 def _free(project: Path, path: str, data: bytes) -> str:
     """Return a path for what is put aside, with a number where something else was put there before."""
-    for number in itertools.count(2):
-        place = disk.gate(project, path)
-        if not os.path.lexists(place) or (place.is_file() and readers.read_bytes(place) == data):
-            break
-        path = f"{path if number == 2 else path.rpartition('.')[0]}.{number}"
-    return path
+
+    def is_free(name: str) -> bool:
+        place = disk.gate(project, name)
+        return not os.path.lexists(place) or (place.is_file() and readers.read_bytes(place) == data)
+
+    numbered = (f"{path}.{number}" for number in itertools.count(2))
+    return next(filter(is_free, itertools.chain([path], numbered)))
 
 
 def _sweep(project: Path, journal: Journal) -> None:

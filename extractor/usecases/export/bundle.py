@@ -73,9 +73,11 @@ def export(
     """
     target = Target.of(source)
     defaults = Defaults.of(target)
-    config = load(read_files(project), settings)
+    written = read_files(project)
+    config = load(written, settings)
     config = replace(config, flat=by_override(config.config))
-    refused.check(config, by_override(load(read_files(project)).config), project / lock.options.package)
+    usual = by_override(load(written).config) if settings else config.flat
+    refused.check(config, usual, project / lock.options.package)
     if config.flat.get("local.prime.enable"):
         raise UsageError(
             f"local.prime.enable=true: PRIME is not part of verl {target.release}, but a recipe of verl-recipe, prime",

@@ -10,8 +10,8 @@ from typing import Any
 from extractor.usecases.export.choices import CHOICES
 from extractor.usecases.export.project import ProjectConfig, python_of
 from extractor.values.errors import UsageError
+from extractor.values.setting_types import PATH, types_and_words
 
-_TYPES = "settings/setting_types.py"
 _KINDS = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 _FILES = ("data.train_files", "data.val_files")
 
@@ -28,7 +28,7 @@ def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path) -> Non
         UsageError: a text stands in the place of a number, a word is none of those that there are, or one of training
             and validation has files and the other has none. Words that the target's code is asked for are its own.
     """
-    kinds, words = _tables(package / _TYPES)
+    kinds, words = types_and_words(python_of(file) if (file := package / PATH).is_file() else ast.Module([], []))
     for key, value in config.flat.items():
         kind = kinds.get(key) or type(usual.get(key)).__name__
         if isinstance(value, str) and kind in _KINDS:
@@ -39,20 +39,3 @@ def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path) -> Non
     for key, other in (_FILES, _FILES[::-1]):
         if given[key] and not given[other] and not config.flat.get("data.custom_cls.path"):
             raise UsageError(f"{key} is set and {other} is not", hint=f"--set {other}=... to a file of its own")
-
-
-def _tables(file: Path) -> tuple[dict[str, str], dict[str, list[Any]]]:
-    """Return the types of settings that are null unless they are given, and the words of those that have some."""
-    kinds: dict[str, str] = {}
-    words: dict[str, list[Any]] = {}
-    for node in ast.walk(python_of(file)) if file.is_file() else ():
-        if not isinstance(node, ast.Dict):
-            continue
-        for key, value in zip(node.keys, node.values, strict=True):
-            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-                continue
-            if isinstance(value, ast.Name):
-                kinds[key.value] = value.id
-            elif isinstance(value, ast.Tuple) and all(isinstance(item, ast.Constant) for item in value.elts):
-                words[key.value] = [item.value for item in value.elts if isinstance(item, ast.Constant)]
-    return kinds, words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -11,6 +10,7 @@ from extractor.usecases.fromrun import supplied
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import managers, registered, unregistered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
+from extractor.values.setting_types import PATH, types_and_words
 
 _BATCH, _MINI_BATCH = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
 _DRAWN = "data.gen_batch_size"
@@ -29,8 +29,7 @@ _CLIPS = (f"{_CLIP}_low", f"{_CLIP}_high")
 # What says whether a rollout samples, and at which temperature.
 _IN_TRAINING = ("actor_rollout_ref.rollout.do_sample", "actor_rollout_ref.rollout.temperature")
 _IN_VALIDATION = ("actor_rollout_ref.rollout.val_kwargs.do_sample", "actor_rollout_ref.rollout.val_kwargs.temperature")
-# The module of a project that says what type a setting has which is null unless it is given.
-_TYPES, _NO_TEXTS = "settings/setting_types", {"bool", "float", "int"}
+_NO_TEXTS = {"bool", "float", "int"}
 # The tokens of a pass, each with what says that passes are formed by tokens.
 _BUDGETS = {
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": "actor_rollout_ref.actor.use_dynamic_bsz",
@@ -125,13 +124,8 @@ def _prompts(settings: Mapping[str, Any], whole: Mapping[str, Any], run: Mapping
 
 def _no_texts(of_run: Recipient) -> set[str]:
     """Return the settings that are null in a project unless they are given, and then no texts."""
-    tree = registered.tree_of(of_run.code.get(f"{of_run.package}/{_TYPES}.py", ""))
-    tables = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
-    pairs = [pair for table in tables for pair in zip(table.keys, table.values, strict=True)]
-    kinds = {
-        key.value: value.id for key, value in pairs if isinstance(key, ast.Constant) and isinstance(value, ast.Name)
-    }
-    return {str(key) for key, kind in kinds.items() if kind in _NO_TEXTS}
+    kinds, _ = types_and_words(registered.tree_of(of_run.code.get(f"{of_run.package}/{PATH}", "")))
+    return {key for key, kind in kinds.items() if kind in _NO_TEXTS}
 
 
 def _value(key: str, value: Any, own: Any, no_texts: Collection[str]) -> tuple[Any, Remark | None]:

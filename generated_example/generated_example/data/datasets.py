@@ -29,7 +29,7 @@ from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import TRUTHS, read_rows, truth_of, with_all_columns
-from .small_table import as_json, is_kept_as_json, read_small, table_of_rows
+from .small_table import exact_table, read_small, table_of_rows
 
 # The column that has the prompt of a row as it was given, as JSON: a text or messages.
 GIVEN_PROMPT = "given_prompt"
@@ -400,14 +400,6 @@ def _mixed_columns(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield name
 
 
-def _exact_table(rows: list[dict[str, Any]]) -> pyarrow.Table:
-    """Return rows as a table. Objects and lists of several forms in one column are JSON in it, and stay as they are."""
-    columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
-    return pyarrow.table(
-        {name: as_json(values) if is_kept_as_json(values) else values for name, values in columns.items()}
-    )
-
-
 def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
     """Write rows as parquet under a name made from their content, unless that is there already.
 
@@ -421,7 +413,8 @@ def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
     if not target.is_file():
         scratch = target.with_suffix(f".{os.getpid()}")
         try:
-            table = _exact_table(with_all_columns(rows))
+            whole = with_all_columns(rows)
+            table = exact_table({name: [row[name] for row in whole] for name in (whole[0] if whole else ())})
         except pyarrow.ArrowException as error:
             named = ", ".join(_mixed_columns(rows))
             raise DataError(
@@ -433,16 +426,15 @@ def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
             pyarrow.parquet.write_table(table, scratch)
             scratch.replace(target)
         except pyarrow.ArrowNotImplementedError as error:
-            with contextlib.suppress(OSError):
-                scratch.unlink()
             raise DataError(f"{path}: {error}", "leave out columns that nothing reads") from error
         except OSError as error:
-            with contextlib.suppress(OSError):
-                scratch.unlink()
             raise ConfigError(
                 f"{path} cannot be kept as parquet in {target.parent}: {error.strerror or error}",
                 "set data.cache_dir to a directory that you can write to",
             ) from error
+        finally:
+            with contextlib.suppress(OSError):
+                scratch.unlink()
     return target
 
 

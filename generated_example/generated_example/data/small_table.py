@@ -51,10 +51,7 @@ class ExactRows:
     @property
     def table(self) -> pyarrow.Table:
         """Return them as a table of pyarrow."""
-        columns = {name: self.column(name) for name in self.column_names}
-        return pyarrow.table(
-            {name: as_json(values) if is_kept_as_json(values) else values for name, values in columns.items()}
-        )
+        return exact_table({name: self.column(name) for name in self.column_names})
 
     def column(self, name: str) -> list[Any]:
         """Return the values of a column, made anew."""
@@ -66,7 +63,7 @@ class ExactRows:
 
 
 class JsonRows(ArrowRows):
-    """The rows of a table in which some columns are JSON (`as_json`): each row has what it was given."""
+    """The rows of a table in which some columns are JSON (`exact_table`): each row has what it was given."""
 
     def __init__(self, table: pyarrow.Table, names: Sequence[str]) -> None:
         super().__init__(table)
@@ -192,13 +189,24 @@ def is_json(values: Sequence[Any]) -> bool:
     return kinds in ({dict}, {list}) and all(map(_is_json, values))
 
 
-def as_json(values: Sequence[Any]) -> pyarrow.Array:
+def exact_table(columns: dict[str, list[Any]]) -> pyarrow.Table:
+    """Return columns as a table. Objects and lists of several forms in one are JSON in it, and stay as they are.
+
+    Raises:
+        ArrowException: a column has values of several types.
+    """
+    return pyarrow.table(
+        {name: _as_json(values) if _is_kept_as_json(values) else values for name, values in columns.items()}
+    )
+
+
+def _as_json(values: Sequence[Any]) -> pyarrow.Array:
     """Return values of JSON as an array from which each comes back as it is; `datasets` reads it from 4.8 on."""
     texts = [None if value is None else json.dumps(value) for value in values]
     return pyarrow.array(texts, pyarrow.string()).cast(pyarrow.json_(pyarrow.string()))
 
 
-def is_kept_as_json(values: Sequence[Any]) -> bool:
+def _is_kept_as_json(values: Sequence[Any]) -> bool:
     """Tell whether a column is JSON in a table: its values have several forms, and what is installed knows such."""
     if are_alike(values) or not is_json(values):
         return False

@@ -22,12 +22,17 @@ def say(text: str) -> None:
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout.fileno())
     except ValueError as error:
         if not sys.stdout.closed:  # it does not know a character
             raise
         print(f"warning: stdout takes no more: {error}", file=sys.stderr)
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - to the end of the process
+
+
+def _discard(number: int) -> None:
+    """Have a file take all that is written to it from now on, and keep nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 class _Log(io.FileIO):
@@ -42,7 +47,7 @@ class _Log(io.FileIO):
         try:
             return super().write(data) or 0
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            _discard(self.fileno())
             return memoryview(data).nbytes
         except OSError as error:
             if not self.warned and self.fileno() == 1:

@@ -220,14 +220,12 @@ class JsonLines:
 
     def __init__(self, path: Path, start_step: int) -> None:
         self._path = path
-        self._last: Mapping[str, Any] = {}
-        kept = [row for row in read_rows(path) if row.get("step", 0) <= start_step]
-        self._begin(kept)
+        self._begin([row for row in read_rows(path) if row.get("step", 0) <= start_step])
 
     def _begin(self, rows: Sequence[Mapping[str, Any]]) -> None:
         if self._path.exists():
             write_whole(self._path, "".join(_json_line(row) for row in rows))
-        self._last = rows[-1] if rows else {}
+        self._last: Mapping[str, Any] = rows[-1] if rows else {}
         # What UTF-8 has no bytes for, half a surrogate pair, is written as JSON's \uXXXX.
         self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
 
