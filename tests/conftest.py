@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what reads verl, which shows in its fixtures, as `network`, and what imports torch as `slow`.
 
     Files with slow tests come first, then those that read verl: where several processes share the files, none begins
-    with a long one at the end.
+    with a long one at the end. README's walk, which takes longest, comes before all of them.
     """
     for item in items:
         if "verl" in getattr(item, "fixturenames", ()):
@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     reading = {item.path for item in items if item.get_closest_marker("network")}
-    items.sort(key=lambda item: (item.path not in slow, item.path not in reading))
+    items.sort(key=lambda item: (item.path.name != "test_readme.py", item.path not in slow, item.path not in reading))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.processes.launching import SCORE, Phase, drive, overrides, saved
-from tests.project.running import python
+from tests.project.running import forked
 from tests.project.support import PACKAGE, Configuration, make
 
 pytestmark = pytest.mark.slow
@@ -120,7 +120,7 @@ def project(verl: None, release: str, tmp_path_factory: pytest.TempPathFactory) 
 def tied_model(project: Path) -> Path:
     """The toy model with one matrix for input and output embeddings."""
     code = f"from {PACKAGE}.data.toy import ensure_toy_model; ensure_toy_model('tied', tie_word_embeddings=True)"
-    assert python(project, "-c", code).returncode == 0
+    assert forked(project, "-c", code).returncode == 0
     return project / "tied"
 
 
@@ -333,7 +333,7 @@ def test_a_checkpoint_is_exported_as_a_model(project: Path, runs: Path, tmp_path
     """Whole or not at all, with the same logits; and what cannot be exported is refused with a hint."""
     cut_short = Path(shutil.copytree(runs / "1" / "plain", runs / "1" / "cut_short"))
     (cut_short / "global_step_2" / "complete.json").unlink()
-    done = python(project, "-c", PROBE, str(runs / "1"), str(tmp_path))
+    done = forked(project, "-c", PROBE, str(runs / "1"), str(tmp_path))
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found.pop("dtype"), found.pop("dtypes")) == (0, ["torch.bfloat16"])

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from functools import cache
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 import pytest
@@ -59,7 +60,7 @@ def _server() -> ForkServerContext:
 def run(
     arguments: list[str], *, cwd: Path, env: Mapping[str, str], stdin: str, timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python *arguments`, which are a script or `-m` and a module, and what is for them."""
+    """Run `python *arguments`, which are a script, `-m` and a module or `-c` and code, and what is for them."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
         files[0].write_text(stdin, encoding="utf-8")
@@ -108,6 +109,11 @@ def _run(arguments: list[str], cwd: str) -> None:
         sys.argv = arguments[1:]
         sys.path.insert(0, cwd)
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    elif arguments[0] == "-c":
+        sys.argv = ["-c", *arguments[2:]]
+        sys.path.insert(0, "")
+        sys.modules["__main__"] = main = ModuleType("__main__")
+        exec(arguments[1], vars(main))
     else:
         script = Path(cwd, arguments[0])
         sys.argv = list(arguments)

@@ -53,7 +53,7 @@ def python(root: Path, *arguments: str, stdin: str = "") -> subprocess.Completed
 
 
 def forked(root: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a script or a module (`-m`) in a project, as `python` does, where the libraries are imported already."""
+    """Run a script, a module (`-m`) or code (`-c`) in a project: `python`, with the libraries imported already."""
     return run(list(arguments), cwd=root, env=environment(root), stdin=stdin, timeout=300)
 
 

@@ -15,7 +15,7 @@ from extractor.values import releases
 from extractor.values.moves import moved_module
 from extractor.values.options import RECIPES
 from extractor.values.tree import FileKind
-from tests.project.running import python, train
+from tests.project.running import forked, train
 from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made, vextract
 from tests.releases import ALL, NEWEST, newest_release
 
@@ -125,7 +125,7 @@ def test_former_names_mean_the_modules_of_today(made: Maker) -> None:
         "else: raise AssertionError\n"
     )
     pairs = [f"{PACKAGE}.{name}={PACKAGE}.{moved_module(name)}" for name in names]
-    done = python(project.root, "-c", code, *pairs)
+    done = forked(project.root, "-c", code, *pairs)
     assert done.returncode == 0, done.stderr
 
 
@@ -168,5 +168,5 @@ def test_the_hooks_of_every_release_train_under_every_other(
                 (root / file.path).write_bytes(file.data)
         assert train(root, *STEP)[-1]["step"] == 1
         tests = [f"tests/{name}.py" for name in ("test_hooks", "test_algorithms")]
-        done = python(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+        done = forked(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
         assert done.returncode == 0, done.stdout[-3000:]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.running import python
+from tests.project.running import forked
 from tests.project.support import Configuration, Made
 from tests.releases import NEWEST
 
@@ -28,7 +28,7 @@ def test_the_projects_own_tests_pass(
     made: Callable[[Configuration], Made], tmp_path: Path, configuration: Configuration
 ) -> None:
     root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
-    done = python(root, "-m", "pytest", "-q", "-x")
+    done = forked(root, "-m", "pytest", "-q", "-x")
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout or "100%" in done.stdout
 
@@ -45,5 +45,5 @@ def test_what_is_added_to_rewards_is_as_said(made: Callable[[Configuration], Mad
     """PRIME by numbers worked out by hand, distillation by what its teacher says: in the projects' own tests."""
     root = made(Configuration(NEWEST[-1], "hf", features=("critic", "distillation", "prime"))).root
     copied = Path(shutil.copytree(root, tmp_path / "project"))
-    done = python(copied, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/test_{name}.py")
+    done = forked(copied, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/test_{name}.py")
     assert done.returncode == 0, done.stdout[-3000:]

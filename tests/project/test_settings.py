@@ -176,7 +176,7 @@ def test_passes_are_counted_instead_of_their_size(made: Maker) -> None:
             f"import os; os.environ['WORLD_SIZE'] = '{processes}'\nimport sys, main\n"
             "config = main.read_config([*sys.argv[1:], '--cfg'])\nsys.exit(config)"
         )
-        done = python(root, "-c", code, steps, *settings)
+        done = forked(root, "-c", code, steps, *settings)
         if isinstance(sizes, str):
             assert done.returncode == 2, done.stdout
             assert sizes in done.stderr
@@ -199,7 +199,7 @@ def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
         ("actor_rollout_ref:\n  actor:\n    policy_loss:\n      loss_mode: gsop\n", "did you mean gspo?"),
     ):
         preset.write_text(f"# @package _global_\n{line}")
-        done = python(project, "main.py", "--cfg")
+        done = forked(project, "main.py", "--cfg")
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
     preset.write_text(shipped)
@@ -208,7 +208,7 @@ def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
 def test_a_feature_is_missed_only_where_it_is_not_there(made: Maker, project: Path) -> None:
     there = made(Configuration(NEWEST[-1], "hf", everything=True)).root
     for key in ("critic.model.lora_rank", "local.prime.other", "distillation.other", "local.teacher_server.other"):
-        missing, wrong = (python(root, "-c", READ, f"{key}=8") for root in (project, there))
+        missing, wrong = (forked(root, "-c", READ, f"{key}=8") for root in (project, there))
         assert (missing.returncode, wrong.returncode) == (2, 2)
         assert "this project has no" in missing.stderr
         assert "this project has no" not in wrong.stderr, key
@@ -217,13 +217,13 @@ def test_a_feature_is_missed_only_where_it_is_not_there(made: Maker, project: Pa
 def test_what_owners_code_takes_needs_no_plus(project: Path) -> None:
     """Of sections that hold arguments of theirs; a name that is misspelt is asked about all the same."""
     fine = "reward.reward_kwargs.weights={a: 1.0}", "data.env.size=3", "reward.custom_reward_function.reward_kwargs.b=1"
-    assert python(project, "-c", READ, *fine).returncode == 0
+    assert forked(project, "-c", READ, *fine).returncode == 0
     for wrong, meant in (
         ("reward.reward_kwargs.max_resp_length=5", "max_resp_len"),
         ("reward.reward_kwargs.overlong_buffer_cfg.enabled=true", "enable"),
         ("reward.weights={a: 1.0}", "+reward.weights"),
     ):
-        done = python(project, "-c", READ, wrong)
+        done = forked(project, "-c", READ, wrong)
         assert done.returncode == 2
         assert "unknown key" in done.stderr
         assert meant in done.stderr
@@ -235,10 +235,10 @@ def test_what_hooks_read_and_register_counts(project: Path) -> None:
         "from ..vendored.algorithms.core_algos import register_adv_est\n\n\n"
         '@register_adv_est("mine")\ndef mine(config):\n    return config.trainer.my_setting\n'
     )
-    done = python(project, "main.py", "--cfg", "algorithm.adv_estimator=mine", "+trainer.my_setting=1")
+    done = forked(project, "main.py", "--cfg", "algorithm.adv_estimator=mine", "+trainer.my_setting=1")
     assert done.returncode == 0, done.stderr
     own.write_text('"""Not a word of my_setting in code."""  # my_setting\n')
-    done = python(project, "main.py", "--cfg", "+trainer.my_setting=1")
+    done = forked(project, "main.py", "--cfg", "+trainer.my_setting=1")
     assert done.returncode == 2, done.stderr
     assert "toy/custom" in done.stderr
 
@@ -246,7 +246,7 @@ def test_what_hooks_read_and_register_counts(project: Path) -> None:
 def test_what_does_not_count_is_said(made: Maker, tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     settings = ("actor_rollout_ref.actor.kl_loss_coef=0.1", "algorithm.filter_groups.metric=acc")
-    done = python(root, "-c", READ, *settings)
+    done = forked(root, "-c", READ, *settings)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
         "note: actor_rollout_ref.actor.kl_loss_coef has no effect without actor_rollout_ref.actor.use_kl_loss=true",
@@ -263,7 +263,7 @@ def test_epochs_count_beside_steps_where_dynamic_sampling_ends_by_them(made: Mak
         "nothing = {'trainer': {'resume_mode': 'auto', 'resume_from_path': None}}\n"
         "print(list(switched_off(OmegaConf.create(nothing), ['trainer.resume_from_path'])))\n"
     )
-    done = python(made(Configuration(NEWEST[-1], "hf")).root, "-c", program)
+    done = forked(made(Configuration(NEWEST[-1], "hf")).root, "-c", program)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["[('trainer.total_epochs', 'trainer.total_training_steps=null')]", "[]", "[]"]
 
@@ -280,7 +280,7 @@ def test_a_response_that_is_alone(made: Maker) -> None:
         "    except ConfigError as error: print('refused:', error, file=sys.stderr)\n"
     )
     noted, refused = ("grpo", "opo", "optimal_token_baseline", "rloo"), ("grpo_passk", "rloo_vectorized")
-    done = python(root, "-c", check, *noted, *refused, "reinforce_plus_plus", "remax")
+    done = forked(root, "-c", check, *noted, *refused, "reinforce_plus_plus", "remax")
     assert done.returncode == 0, done.stderr
     said = [line for line in done.stderr.splitlines() if "there is one" in line]
     assert [line.split()[1].partition("=")[2] for line in said] == [*noted, *refused]
@@ -291,9 +291,9 @@ def test_a_value_out_of_range_is_refused_where_it_counts(made: Maker) -> None:
     """Scripts state `top_p=0` beside a validation that takes the likeliest tokens, where nobody reads it."""
     root = made(Configuration(NEWEST[-1], "hf")).root
     top_p, samples = (f"actor_rollout_ref.rollout.val_kwargs.{name}" for name in ("top_p", "do_sample"))
-    done = python(root, "-c", READ, f"{top_p}=0", f"{samples}=false")
+    done = forked(root, "-c", READ, f"{top_p}=0", f"{samples}=false")
     assert done.returncode == 0, done.stderr
-    done = python(root, "-c", READ, f"{top_p}=0", f"{samples}=true")
+    done = forked(root, "-c", READ, f"{top_p}=0", f"{samples}=true")
     assert done.returncode == 2, done.stderr
     assert f"{top_p} is 0" in done.stderr
 
@@ -302,7 +302,7 @@ def test_what_may_be_null_by_its_comment_may_be_null(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf", features=("rollout_correction",))).root
     actor = "actor_rollout_ref.actor"
     null = [f"{actor}.clip_ratio_low=null", f"{actor}.clip_ratio_high=null"]
-    done = python(root, "-c", READ, *null, "algorithm.rollout_correction.rollout_is=null")
+    done = forked(root, "-c", READ, *null, "algorithm.rollout_correction.rollout_is=null")
     assert done.returncode == 0, done.stderr
 
 
@@ -320,7 +320,7 @@ def test_a_manager_that_asks_for_the_config_gets_it(made: Maker, release: str) -
         "made = load_manager(config, None, 0, {'config': config})\n"
         "print(type(made).__name__, made.given is config)\n"
     )
-    done = python(root, "-c", check)
+    done = forked(root, "-c", check)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["Asks", "True"]
 
@@ -331,10 +331,10 @@ def test_a_tracker_is_needed_where_it_is_asked_for_now(made: Maker, tmp_path: Pa
     text = config.read_text()
     config.write_text(text.replace("logger: [console, tensorboard]", "logger: [console, trackio]"))
     assert config.read_text() != text
-    done = python(root, "-c", READ)
+    done = forked(root, "-c", READ)
     assert done.returncode == 0, done.stderr
     assert "trackio is not installed: nothing is logged there" in done.stderr
-    done = python(root, "-c", READ, "trainer.logger=[trackio]")
+    done = forked(root, "-c", READ, "trainer.logger=[trackio]")
     assert done.returncode == 2
     assert "trackio is not installed" in done.stderr
 
@@ -343,7 +343,7 @@ def test_a_loss_that_depends_on_the_passes_is_said(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     passes = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=128"
     for settings, said in ((["preset=kl_cov"], False), (["preset=kl_cov", passes], True), ([passes], False)):
-        done = python(root, "-c", READ, *settings)
+        done = forked(root, "-c", READ, *settings)
         assert done.returncode == 0, done.stderr
         assert ("note: the loss kl_cov chooses tokens among those of a pass" in done.stderr) is said
 
@@ -351,7 +351,7 @@ def test_a_loss_that_depends_on_the_passes_is_said(made: Maker) -> None:
 @pytest.mark.parametrize("release", ["0.6.1", NEWEST[-1]])
 def test_a_mode_that_adds_responses_up_is_said(made: Maker, release: str) -> None:
     root = made(Configuration(release, "hf")).root
-    done = python(root, "-c", READ, "preset=dr_grpo")
+    done = forked(root, "-c", READ, "preset=dr_grpo")
     assert done.returncode == 0, done.stderr
     assert ("adds the responses of a pass up" in done.stderr) is (release == "0.6.1")
 
@@ -366,7 +366,7 @@ def test_a_mean_of_passes_is_said(made: Maker, release: str, passes: int, said: 
         "actor_rollout_ref.rollout.n=4",
         "actor_rollout_ref.actor.ppo_mini_batch_size=4",
     ]
-    done = python(root, "-c", READ, *sizes, f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={16 // passes}")
+    done = forked(root, "-c", READ, *sizes, f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={16 // passes}")
     assert done.returncode == 0, done.stderr
     assert ("is a mean over the passes in this release" in done.stderr) is said
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from extractor.usecases.fromrun import settings
-from tests.project.running import environment, python
+from tests.project.running import environment, forked
 from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST
 
@@ -22,7 +22,7 @@ TABLE = f"import json; from {PACKAGE}.tracking.trackers import LOGGERS, TRACKERS
 
 
 def test_a_converted_script_keeps_the_loggers_that_there_are(made: Callable[[Configuration], Made]) -> None:
-    done = python(made(Configuration(NEWEST[-1], "hf")).root, "-c", TABLE + "print(json.dumps(LOGGERS))")
+    done = forked(made(Configuration(NEWEST[-1], "hf")).root, "-c", TABLE + "print(json.dumps(LOGGERS))")
     assert sorted(json.loads(done.stdout)) == sorted(settings._LOGGERS)
 
 
@@ -31,7 +31,7 @@ def test_a_converted_script_keeps_the_loggers_that_there_are(made: Callable[[Con
 def test_what_a_tracker_wrote_is_read_back(made: Callable[[Configuration], Made], tmp_path: Path, name: str) -> None:
     root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
     code = TABLE + f"print(TRACKERS[{name!r}].requirement)"
-    requirement = python(root, "-c", code).stdout.strip()
+    requirement = forked(root, "-c", code).stdout.strip()
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
     own = str(venv / "bin" / "python")

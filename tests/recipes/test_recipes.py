@@ -19,7 +19,7 @@ from extractor.project import lock
 from extractor.values import releases
 from extractor.values.options import RECIPES
 from extractor.values.resources import templates
-from tests.project.running import environment, forked, python, train
+from tests.project.running import environment, forked, train
 from tests.project.support import Configuration, make, vextract
 from tests.releases import ALL, NEWEST
 
@@ -111,7 +111,10 @@ def test_its_own_checks_pass(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("recipe", "release"), [*((recipe, NEWEST[-1]) for recipe in MATHS), ("gsm8k", ALL[0])])
+@pytest.mark.parametrize(
+    ("recipe", "release"),
+    [*((recipe, NEWEST[-1]) for recipe in MATHS), pytest.param("gsm8k", ALL[0], marks=pytest.mark.thorough)],
+)
 def test_the_hooks_pass_their_own_tests(made: Maker, recipe: str, release: str) -> None:
     done = forked(made(recipe, release), "-m", "pytest", "-p", "no:cacheprovider", "tests/test_hooks.py")
     assert done.returncode == 0, done.stdout[-3000:]
@@ -119,7 +122,7 @@ def test_the_hooks_pass_their_own_tests(made: Maker, recipe: str, release: str) 
 
 
 def test_prepare_without_a_network_says_so_and_writes_the_sample(made: Maker, tmp_path: Path) -> None:
-    done = python(made("gsm8k"), "-m", "mine.data.prepare", "--out", str(tmp_path / "data"))
+    done = forked(made("gsm8k"), "-m", "mine.data.prepare", "--out", str(tmp_path / "data"))
     assert done.returncode == 0, done.stderr
     assert "NOTE: cannot load" in done.stdout
     assert "handmade problems" in done.stdout
@@ -139,15 +142,15 @@ def test_a_run_by_the_recipe_s_own_flags_writes_what_components_were_worth(made:
     root = Path(shutil.copytree(made("reasoning"), tmp_path / "project"))
     begin = ("-m", "mine.train_grpo", "--hf-token", "its-own-secret")
     asked = ("--model-size", "1.5b", "--gradient-accumulation-steps", "16", "--batch-size", "8", "--disable-wandb")
-    shown = python(root, *begin, *asked, "--cfg")
+    shown = forked(root, *begin, *asked, "--cfg")
     assert shown.returncode == 0, shown.stderr
     config = OmegaConf.create(shown.stdout)
     actor = config.actor_rollout_ref
     found = (actor.model.path, actor.actor.ppo_micro_batch_size_per_gpu, config.trainer.logger)
     assert found == ("Qwen/Qwen2.5-1.5B-Instruct", 4, ["console", "tensorboard"])
-    without = python(root, *begin, "--use-lora", "--model-size=2B")
+    without = forked(root, *begin, "--use-lora", "--model-size=2B")
     assert (without.returncode, "0.5B, 1.5B" in without.stderr) == (2, True)
-    assert "--with lora" in python(root, *begin, "--use-lora").stderr
+    assert "--with lora" in forked(root, *begin, "--use-lora").stderr
     small = ("trainer.val_before_train=false", "trainer.test_freq=-1", "actor_rollout_ref.rollout.n=4")
     done = forked(root, *begin, "--max-steps", "2", "--batch-size", "4", "--num-examine", "3", *small)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -196,7 +199,7 @@ def test_the_toy_model_s_short_answers_cost_nothing_whatever_the_algorithm(made:
     ):
         if recipe not in recipes_of(releases.load(release)):
             continue
-        done = python(made(recipe, release), "main.py", "--cfg", "preset=dapo")
+        done = forked(made(recipe, release), "main.py", "--cfg", "preset=dapo")
         overlong = OmegaConf.select(OmegaConf.create(done.stdout), key)
         assert overlong.len == 128
         assert not overlong.enable

@@ -231,6 +231,29 @@ def test_a_placeholder_is_a_text(tmp_path: Path) -> None:
     ]
 
 
+def test_a_placeholder_without_quotes_is_no_redirection(tmp_path: Path) -> None:
+    text = f"""export KEY=<your_api_key>
+BASE=/mnt/<your-project>/data
+cat <in >out 2>/dev/null
+{LAUNCH} data.train_files=$BASE/a.parquet a.model=<the model path> \\
+  a.lr=3e-6 trainer.experiment_name=run_<time-stamp> 'a.b=<x>' > log.txt
+"""
+    run = run_of(tmp_path, text)
+    assert [(item.key, item.value) for item in run.overrides[1:]] == [
+        ("data.train_files", "/mnt/<your-project>/data/a.parquet"),
+        ("a.model", "<the model path>"),
+        ("a.lr", 3e-6),
+        ("trainer.experiment_name", "run_<time-stamp>"),
+        ("a.b", "<x>"),
+    ]
+
+
+def test_a_script_that_bash_cannot_read_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"it starts no main_ppo.*; line 1: not understood as bash") as refused:
+        run_of(tmp_path, f'echo "a\n{LAUNCH}\n')
+    assert "bash -n run.sh" in (refused.value.hint or "")
+
+
 def test_what_hydra_writes_of_a_run(tmp_path: Path) -> None:
     place = tmp_path / "outputs" / ".hydra"
     place.mkdir(parents=True)

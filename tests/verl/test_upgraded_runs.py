@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.running import python
+from tests.project.running import forked
 from tests.verl.conftest import vextract
 
 RUN = """\
@@ -39,10 +39,10 @@ def test_a_project_of_a_run_reads_its_settings_after_an_upgrade(tmp_path: Path, 
     )
     assert done.code == 0, done.err
     root = tmp_path / "mine"
-    before = python(root, "-c", READ.format(manager="reward_model.reward_manager", function="custom_reward_function"))
+    before = forked(root, "-c", READ.format(manager="reward_model.reward_manager", function="custom_reward_function"))
     upgraded = vextract("upgrade", root, "--offline", "--json")
     assert upgraded.code == 0, upgraded.err
-    after = python(
+    after = forked(
         root, "-c", READ.format(manager="reward.reward_manager.name", function="reward.custom_reward_function")
     )
     assert before.stdout == after.stdout == "dapo compute_score 0.7\n", before.stderr + after.stderr

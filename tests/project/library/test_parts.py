@@ -87,6 +87,27 @@ def test_rollouts_are_those_of_the_trainer(project: Path) -> None:
     assert like
 
 
+def test_every_prompt_is_answered_whatever_chooses_among_those_of_files(project: Path) -> None:
+    found = run(
+        project,
+        """
+        chosen = ("data.train_max_samples=1", "data.filter_overlong_prompts=true")
+        config = load_config(*SMALL, *chosen, "trainer.experiment_name=chosen")
+        with LocalRollouts(config, engine="hf") as rollouts:
+            texts = [rollouts.generate([["12=", "33=", "4="][count] for count in range(given)]) for given in (1, 3)]
+            try:
+                rollouts.generate(["12=", "1" * 200 + "="])
+            except ProjectError as error:
+                refused = str(error)
+        print(json.dumps([[len(some) for some in texts], refused]))
+        """,
+    )
+    counts, refused = found
+    assert counts == [1, 3]
+    assert refused.startswith("given prompt 1 has ")
+    assert "hint: leave it out, or set data.truncation=left" in refused
+
+
 def test_models_compute_what_the_trainer_computes(project: Path) -> None:
     found = run(
         project,

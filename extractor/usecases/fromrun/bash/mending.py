@@ -1,4 +1,7 @@
-"""What bash reads and the parser does not, written otherwise: some comments, quotes and brackets."""
+"""What bash reads and the parser does not, written otherwise: some comments, quotes and brackets.
+
+And what bash reads otherwise than it is meant: `A=<your key>`, which nobody runs before it is filled in.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ _COMMENT = re.compile(r"`[ \t]*#[^`\n]*`")
 _QUOTED = re.compile(r"(?P<start>\$\{!?\w+(?:\[[^\]]*\])?//?[#%]?[^'\"{}$/\s]*)'(?P<text>[^'\"\n$`\\]*)'")
 # `${X:-$(((A + B) * 2))}`, outside of quotes.
 _NUMBER = re.compile(r"(?<=[-=])(?P<number>\$\(\((?:[^()\"'{}]|\([^()\"'{}]*\))*\)\))(?=\}+\Z)")
+# Bash would take these for two redirections, the second of them to whatever comes next.
+_PLACEHOLDER = re.compile(r"""(?<==)<[^\W\d][^<>\n"'`$&|;()\\]*>|(?<=[\w/@:.-])<[^\W\d][\w -]*>""")
+_OF_A_SETTING = re.compile(r"[\w.+@-]+=\S*\Z")
 _DOCUMENT = re.compile(r"<<-?[ \t]*(?P<quote>['\"]?)\\?(?P<end>\w+)(?P=quote)")
 _BEFORE_COMMENTS = " \t\n;|&()"
 
@@ -23,7 +29,7 @@ def rewritten(source: bytes) -> bytes:
         text = source.decode()
     except UnicodeDecodeError:
         return source
-    if _COMMENT.search(text) is None and _QUOTED.search(text) is None and "-$((" not in text:
+    if not any(odd.search(text) for odd in (_COMMENT, _QUOTED, _PLACEHOLDER)) and "-$((" not in text:
         return source
     return "".join(_rewritten(text)).encode()
 
@@ -43,12 +49,21 @@ def _rewritten(text: str) -> Iterator[str]:
         elif document is not None:
             documents.append(document["end"])
             end, piece = document.end(), document[0]
+        elif piece == "<" and (placeholder := _placeholder(text, at)):
+            end, piece = at + len(placeholder), f"'{placeholder}'"
         elif piece[0] in '"$':
             piece = _QUOTED.sub(_escaped, piece)
             piece = _NUMBER.sub(r'"\g<number>"', piece) if piece[0] == "$" else piece
         at = end
         if _COMMENT.fullmatch(piece) is None:
             yield piece
+
+
+def _placeholder(text: str, at: int) -> str:
+    """Return what stands there for a part of a word that sets something: `A=<your key>`, `dir=/home/<you>/x`."""
+    found = _PLACEHOLDER.match(text, at)
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return found[0] if found and _OF_A_SETTING.search(line) else ""
 
 
 def _end(text: str, at: int) -> int:

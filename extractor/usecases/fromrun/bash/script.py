@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
+NOT_BASH = "not understood as bash"  # how a note ends that says so of a line
 _IN_BACKGROUND = re.compile(rb"[ \t]*&(?![&>])")
 
 
@@ -72,7 +73,7 @@ def read_script(
         raise UsageError(f"{file}: no bash script", hint="pass a script, a list of overrides or a YAML file")
     lost = next((error for error in errors(root) if not is_of_a_quoted_default(error)), None)
     if lost is not None:
-        state.notes.append(f"line {lost.start_point[0] + 1}: not understood as bash")
+        state.notes.append(f"line {lost.start_point[0] + 1}: {NOT_BASH}")
     try:
         with contextlib.suppress(Stop):  # `exit`: what follows is not run
             Interpreter(state).run(root.children)

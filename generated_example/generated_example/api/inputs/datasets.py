@@ -33,7 +33,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from ...data.dataloading import SharedLoader, build_loaders
-from ...data.datasets import build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
+from ...data.datasets import GIVEN, build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
 from ...data.encoding import encoded
 from ...data.rows import rows_of_environment
 from ...errors import DataError
@@ -132,7 +132,16 @@ def loader_of(value: Any, config: Any, tokenizer: Any, ranks: Ranks) -> SharedLo
 
 
 def batch_of(rows: Sequence[Mapping[str, Any]], config: Any, tokenizer: Any) -> dict[str, Any]:
-    """Return rows as a batch of the data loader: tensors (rows, max_prompt_length), and arrays of the other columns."""
-    dataset: Any = dataset_of(rows, "train", config, tokenizer, needs_truth=False)
+    """Return rows as a batch of the data loader: tensors (rows, max_prompt_length), and arrays of the other columns.
+
+    All of them, in their order: what chooses among the prompts of files does not choose among these.
+
+    Raises:
+        DataError: a row cannot be used, or is too long.
+        HookError: a dataset of the caller's raised.
+    """
+    whole = config.copy()
+    whole.data.filter_overlong_prompts = False
+    dataset: Any = dataset_of(rows, GIVEN, whole, tokenizer, needs_truth=False)
     batch: dict[str, Any] = collate_fn([dataset[index] for index in range(len(dataset))])
     return batch

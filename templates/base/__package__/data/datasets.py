@@ -33,6 +33,8 @@ from .small_table import exact_table, read_small, table_of_rows
 
 # The column that has the prompt of a row as it was given, as JSON: a text or messages.
 GIVEN_PROMPT = "given_prompt"
+# The split, beside train and val, of prompts that a caller wants answered, all of them.
+GIVEN = "given"
 # How rows are kept as parquet: another number where that changes, since files of that name may be there.
 _FORM = 2
 PACKAGE = __name__.split(".")[0]
@@ -470,7 +472,8 @@ def _check_lengths(split: str, dataset: Any) -> None:
         raise DataError(
             f"{split} prompt {longest} has {lengths[longest]} tokens, "
             f"more than data.max_prompt_length={dataset.max_prompt_length}",
-            "set data.filter_overlong_prompts=true, data.truncation=left, or a larger data.max_prompt_length",
+            ("leave it out, or set " if split == GIVEN else "set data.filter_overlong_prompts=true, ")
+            + "data.truncation=left, or a larger data.max_prompt_length",
         )
 
 

@@ -1,0 +1,66 @@
+"""What copies of a run's code read from a batch, and only the run's own trainer puts there, is said at conversion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extractor.usecases.fromrun.files import Places
+from extractor.usecases.fromrun.taken_over import columns
+from extractor.usecases.fromrun.taken_over.recipient import Recipient
+from extractor.values.tree import File, FileKind, Tree
+from tests.releases import NEWEST, source_of
+
+TRAINER = 'def step(batch):\n    batch["responses"] = 1\n    return batch["prompts"]\n'
+MANAGER = """
+class Manager:
+    def __call__(self, data):
+        for item in data:
+            count = item.batch["tool_cnt"] + item.batch["responses"] + item.meta_info["step"]
+            if "bonus" in item.batch:
+                count += item.batch["bonus"]
+            item.batch["acc"] = count
+            print({"tool_cnt": item.batch["acc"]}, item.batch["length"], item.non_tensor_batch["turns"], "turns")
+"""
+SCORER = 'def score(extra_info):\n    return extra_info["tool_cnt"]\n'
+DATASET = 'class Mine:\n    def __getitem__(self, index):\n        return {"length": 3}\n'
+
+
+def recipient(places: Places, **copies: str) -> Recipient:
+    files = [File("pkg/training.py", FileKind.TEMPLATE, TRAINER.encode())]
+    files += [File(f"pkg/custom/{name}.py", FileKind.HOOK, text.encode()) for name, text in copies.items()]
+    return Recipient(Tree.of(files), "pkg", source_of(NEWEST[-1]), places, {})
+
+
+def said(places: Places, **copies: str) -> list[tuple[str, str, str]]:
+    found = columns.remarks(recipient(places), recipient(places, **copies))
+    return [(item.key, item.what, item.why.partition(" from the batch")[0]) for item in found]
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_nobody_makes_is_named_with_the_file_that_reads_it() -> None:
+    places = Places(())
+    copies = {"manager": MANAGER, "score": SCORER, "dataset": DATASET}
+    assert said(places, **copies) == [("pkg/custom/manager.py", "to do", "it reads tool_cnt")]
+    del copies["dataset"]
+    assert said(places, **copies) == [("pkg/custom/manager.py", "to do", "it reads length, tool_cnt")]
+    assert said(places, score=SCORER) == []
+
+
+@pytest.mark.usefixtures("verl")
+def test_columns_that_the_checkouts_trainer_gives_to_rows(tmp_path: Path) -> None:
+    trainer = tmp_path / "verl" / "trainer" / "ppo" / "ray_trainer.py"
+    trainer.parent.mkdir(parents=True)
+    (tmp_path / "setup.py").write_text("")
+    trainer.write_text('def fit(batch):\n    batch.non_tensor_batch["turns"] = 3\n')
+    (found,) = columns.remarks(
+        recipient(Places.of(tmp_path / "run.sh", None)),
+        recipient(
+            Places.of(tmp_path / "run.sh", None), manager='def f(data):\n    return data.non_tensor_batch["turns"]'
+        ),
+    )
+    assert found.why == (
+        "it reads turns from the batch, where only the run's own trainer puts that (verl/trainer/ppo/ray_trainer.py): "
+        "have it do without"
+    )
