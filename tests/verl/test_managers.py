@@ -580,6 +580,25 @@ def test_a_class_that_has_a_function_of_its_own_is_not_given_verls(tmp_path: Pat
     assert make(tokenizer=None, num_examine=0, compute_score=lambda item: 8)([1]) == [8]
 
 
+@pytest.mark.usefixtures("verl")
+def test_a_class_that_its_program_makes_with_a_section_finds_that(tmp_path: Path, imports: Path) -> None:
+    program = PROGRAM.replace(
+        "tokenizer, num_examine):\n        pass",
+        "tokenizer, num_examine, config=None):\n        self.worth = config.curious.worth, config.get('trainer')",
+    ).replace("tokenizer=None, num_examine=0)", "tokenizer=None, num_examine=0, config=config.reward_model)")
+    assert program.count("config.reward_model") == 1
+    places = chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": program})
+    below = Places((*places.folders, tmp_path / "fork/src"))
+    found = scorers.take(recipient(TREE, below, {KEY: "naive"}), "verl.trainer.main_ppo", PROJECT)
+    assert {"reward_model.curious.worth", "reward_model.trainer"} <= set(found.reads)
+    make = registered(found.tree, imports, "of_the_run")
+    unknown = imports / "config" / "unknown.yaml"
+    unknown.parent.mkdir()
+    unknown.write_text("reward_model.curious.worth: 3\nother.curious.worth: 4\n")
+    for config in ({"trainer": {"n": 1}}, {"trainer": {"n": 1}, "reward_model": {"enable": False}}):
+        assert make(tokenizer=None, num_examine=0, config=OmegaConf.create(config)).worth == (3, None)
+
+
 def test_the_plain_manager_is_in_every_project() -> None:
     assert managers.names({"p/vendored/workers/reward_manager/naive.py": "class NaiveRewardManager: ..."}) == {"naive"}
 
@@ -861,6 +880,27 @@ def test_a_copied_manager_is_the_one_by_both_names(tmp_path: Path) -> None:
     written = (tmp_path / "mine/config/recipe/verl_run.yaml").read_text()
     assert "reward_manager: of_the_run\n" in written
     assert "name:" not in written
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_a_copied_manager_asks_its_section_for_is_kept(tmp_path: Path) -> None:
+    checkout, key = tmp_path / "fork", "reward_model.curious.worth"
+    made = "num_examine=0, config=config.reward_model)"
+    hydra = "@hydra.main(config_path='config', config_name='mine')\ndef main"
+    program = MAIN_WITH_A_CLASS.replace("num_examine):", "num_examine, config=None):\n        config.curious.worth")
+    assert program.count("num_examine=0)") == 1
+    for path, text in {
+        "verl/trainer/main_ppo_mine.py": program.replace("num_examine=0)", made).replace("def main_task", hydra),
+        "verl/trainer/config/mine.yaml": "data: {}\nreward_model: {curious: {worth: 2}}\n",
+        "run.sh": "python3 -m verl.trainer.main_ppo_mine actor_rollout_ref.model.path=a/b\n",
+    }.items():
+        (checkout / path).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / path).write_text(text)
+    done = vextract("new", tmp_path / "mine", "--from-verl-run", checkout / "run.sh", "--keep-unknown", "--offline")
+    assert done.code == 0, done.err
+    assert f"{key}: 2\n" in (tmp_path / "mine/config/unknown.yaml").read_text()
+    (said,) = [line for line in (tmp_path / "mine/from_run.md").read_text().splitlines() if f"`{key}`" in line]
+    assert "where the copy that reads it finds it" in said
 
 
 MAIN_WITH_A_CLASS = """

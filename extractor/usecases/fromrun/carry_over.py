@@ -301,7 +301,8 @@ def settle(
         without = {key: value for key, value in every_key.items() if key not in project and value is not None}
         of_files = named_files.read_of(of_run, {**without, **lost, **found.unknown})
         by_default = {key: without[key] for key in of_files & without.keys() - {*lost, *found.unknown}}
-        asked = (over.asked.keys() & lost.keys()) | managers.read_by_copy(over.project, lost) | of_files
+        left = {item.key for item in remarks if item.what == "dropped"} | lost.keys()
+        asked = (over.asked.keys() & left) | managers.read_by_copy(over.project, lost) | of_files
         asked -= by_default.keys()
         kept = {**by_default, **{key: lost[key] for key in asked & lost.keys()}}
         read, _ = supplied.files({**over.asked, **kept}, found.run.places)

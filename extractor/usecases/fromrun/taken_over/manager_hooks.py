@@ -32,7 +32,7 @@ _OF_BATCHES = ("workers.reward_manager.registry", "workers.reward_manager.regist
 _OF_RESPONSES = ("workers.reward_loop.registry", "experimental.reward_loop.reward_manager.registry")
 # The lines of a hook that hand over what the run's program does.
 _HANDED = """\
-        config, tokenizer = given["config"], given.get("tokenizer")
+        config, tokenizer = self._of_the_run, given.get("tokenizer")
         of_the_program = {{  # as the run's program makes it
 {lines}        }}
         for name, value in of_the_program.items():
@@ -44,6 +44,7 @@ _HANDED = """\
                         raise
                     print(f"note: {{name}} is {{taken[name].default!r}}: the run says no other ({{error}})")
 """
+_SECTION = re.compile(r"(?:self\.)?config\.(\w+(?:\.\w+)*)")
 _BY_VERL = frozenset({"tokenizer", "num_examine", "compute_score", "reward_fn_key", "config"})
 
 
@@ -55,6 +56,7 @@ def adapted(
     scorer: str,
     handed: Mapping[str, str] = MappingProxyType({}),
     *,
+    section: str = "",
     has_its_own: bool = False,
     has_overlong: bool = True,
 ) -> str:
@@ -66,8 +68,9 @@ def adapted(
         cls: The class.
         imports: Statements that import it, and the scorer.
         scorer: The function that scores where the config names none; "None": what the class or the project has.
-        has_its_own: Whether the class itself has one, where it is given none.
         handed: What the run's program makes it with besides: expressions of `config` and `tokenizer`, by argument.
+        section: Of the config, that the program makes it with in place of the whole.
+        has_its_own: Whether the class itself has one, where it is given none.
         has_overlong: Whether that program may hand over a penalty on long responses.
     """
     lines = [f'            "{argument}": lambda: {value},\n' for argument, value in handed.items()]
@@ -75,6 +78,7 @@ def adapted(
     default = scorer if scorer != "None" or has_its_own else "function"
     made = {"name": name, "place": place, "cls": cls, "imports": imports, "scorer": scorer, "default": default}
     modules = ["inspect", *(["os"] if "os." in table else [])]
+    made["section"] = section
     made |= {"handed": table, "register": _of(_OF_BATCHES)}
     return templates.render("run_manager.py", **made, modules=modules, has_overlong=has_overlong)
 
@@ -102,6 +106,16 @@ def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], 
                 found.update({} if value is None else {name: value})
                 others |= {name} if value is None else set()
     return found, sorted(others - found.keys())
+
+
+def section_handed(texts: Iterable[str], cls: str) -> str:
+    """Return the section of the config that programs make a class with as its config; "": the whole, or they do not."""
+    for text in texts:
+        tree = registered.tree_of(text)
+        for name, given, _ in _handed(tree, {cls}):
+            if name == "config" and (found := _SECTION.fullmatch(ast.unparse(given))):
+                return found[1]
+    return ""
 
 
 def hand_overlong(texts: Iterable[str], cls: str) -> bool:
@@ -188,5 +202,7 @@ def hook_of(name: str, found: Manager, imports: str, copying: Copying, project: 
             break
         copying.undo()
     imports = "\n".join(sorted(imports.splitlines()))
-    handed, _ = handed_by_programs(map(project.text, PROGRAMS), found.cls)
-    return adapted(name, found.place, found.cls, imports, scorer, handed, has_its_own=has_its_own)
+    texts = [project.text(path) for path in PROGRAMS]
+    handed, _ = handed_by_programs(texts, found.cls)
+    section = section_handed(texts, found.cls)
+    return adapted(name, found.place, found.cls, imports, scorer, handed, section=section, has_its_own=has_its_own)

@@ -202,10 +202,23 @@ def _copied(found: _Scoring, project: Recipient) -> Taken:
         )
         texts = [project.text(path) for path in sorted(programs)]
         handed, kept = manager_hooks.handed_by_programs(texts, found.name)
-        reads = tuple(sorted(own_call.read_of_the_whole([*handed.values(), copied.text, *copying.files.values()])))
+        section = manager_hooks.section_handed(texts, found.name)
+        inside = () if section else (copied.text,)  # what is asked for there is of the section
+        read = own_call.read_of_the_whole([*handed.values(), *inside, *copying.files.values()])
+        read |= own_call.settings_read(copied.text, section) if section else set()
+        reads = tuple(sorted(read))
         has_its_own = manager_hooks.HAS_ITS_OWN.search(copied.text) is not None
-        has = {"has_its_own": has_its_own, "has_overlong": manager_hooks.hand_overlong(texts, found.name)}
-        text = manager_hooks.adapted(_OF_THE_RUN, found.path, found.name, line, "None", handed, **has)
+        text = manager_hooks.adapted(
+            _OF_THE_RUN,
+            found.path,
+            found.name,
+            line,
+            "None",
+            handed,
+            section=section,
+            has_its_own=has_its_own,
+            has_overlong=manager_hooks.hand_overlong(texts, found.name),
+        )
         own = {f"{_PROGRAM}.py": copied.text, **manager_hooks.support(text)}
         imported_by = {target: managers.IMPORTED_BY}
     else:
