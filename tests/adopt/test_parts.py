@@ -187,7 +187,9 @@ def test_columns_that_only_the_code_of_a_fork_gives_to_rows() -> None:
     assert list(unfed(files(own=text, levels=levels), of_rows=True)) == list(unfed(files(own=text), of_rows=True))
     stores = "def h(data):\n    data.non_tensor_batch['a'] = 1\n    data.batch['x'] = 2\n    other['y'] = 3\n"
     stores += "    reward_extra_info['b'].append(1)\n    found.reward_extra_info['c'] = 2\n"
-    assert sorted(keys_written(ast.walk(ast.parse(stores)))) == ["a", "b", "c"]
+    stores += "    output.extra_fields['d'] = 1\n    output.extra_fields.update({'e': 2}, f=extra_fields['no'])\n"
+    stores += "    return AgentLoopOutput(prompt_ids=[], extra_fields={'f': 3, **more})\n"
+    assert sorted(keys_written(ast.walk(ast.parse(stores)))) == ["a", "b", "c", "d", "e", "f"]
 
 
 def test_settings_that_a_typed_config_could_not_hold() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.taken_over import columns
+from extractor.usecases.fromrun.taken_over import surroundings
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
@@ -27,24 +27,24 @@ SCORER = 'def score(extra_info):\n    return extra_info["tool_cnt"]\n'
 DATASET = 'class Mine:\n    def __getitem__(self, index):\n        return {"length": 3}\n'
 
 
-def recipient(places: Places, **copies: str) -> Recipient:
-    files = [File("pkg/training.py", FileKind.TEMPLATE, TRAINER.encode())]
-    files += [File(f"pkg/custom/{name}.py", FileKind.HOOK, text.encode()) for name, text in copies.items()]
-    return Recipient(Tree.of(files), "pkg", source_of(NEWEST[-1]), places, {})
-
-
 def said(places: Places, **copies: str) -> list[tuple[str, str, str]]:
-    found = columns.remarks(recipient(places), recipient(places, **copies))
-    return [(item.key, item.what, item.why.partition(" from the batch")[0]) for item in found]
+    texts = {f"pkg/custom/verl_{name}.py": text for name, text in copies.items()}
+    files = [File("pkg/training.py", FileKind.TEMPLATE, TRAINER.encode())]
+    files += [File(path, FileKind.HOOK, text.encode()) for path, text in texts.items()]
+    project = Recipient(Tree.of(files), "pkg", source_of(NEWEST[-1]), places, {})
+    return [(item.key, item.value, item.why) for item in surroundings.take(project, {}).remarks]
+
+
+WHY = "pkg/custom/verl_manager.py reads it from a batch, where only the trainer of the run's checkout puts it"
 
 
 @pytest.mark.usefixtures("verl")
 def test_what_nobody_makes_is_named_with_the_file_that_reads_it() -> None:
     places = Places(())
     copies = {"manager": MANAGER, "score": SCORER, "dataset": DATASET}
-    assert said(places, **copies) == [("pkg/custom/manager.py", "to do", "it reads tool_cnt")]
+    assert said(places, **copies) == [("batch", "step", WHY), ("batch", "tool_cnt", WHY)]
     del copies["dataset"]
-    assert said(places, **copies) == [("pkg/custom/manager.py", "to do", "it reads length, tool_cnt")]
+    assert [key for _, key, _ in said(places, **copies)] == ["length", "step", "tool_cnt"]
     assert said(places, score=SCORER) == []
 
 
@@ -54,13 +54,7 @@ def test_columns_that_the_checkouts_trainer_gives_to_rows(tmp_path: Path) -> Non
     trainer.parent.mkdir(parents=True)
     (tmp_path / "setup.py").write_text("")
     trainer.write_text('def fit(batch):\n    batch.non_tensor_batch["turns"] = 3\n')
-    (found,) = columns.remarks(
-        recipient(Places.of(tmp_path / "run.sh", None)),
-        recipient(
-            Places.of(tmp_path / "run.sh", None), manager='def f(data):\n    return data.non_tensor_batch["turns"]'
-        ),
-    )
-    assert found.why == (
-        "it reads turns from the batch, where only the run's own trainer puts that (verl/trainer/ppo/ray_trainer.py): "
-        "have it do without"
-    )
+    reads = 'def f(data):\n    return data.non_tensor_batch["turns"], data.non_tensor_batch["of_the_data"]\n'
+    ((_, key, why),) = said(Places.of(tmp_path / "run.sh", None), manager=reads)
+    assert key == "turns"
+    assert "only verl/trainer/ppo/ray_trainer.py of the run's checkout gives it" in why

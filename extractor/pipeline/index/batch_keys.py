@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Iterator
 MADE, OF_ROWS = ("batch", "meta_info"), ("non_tensor_batch",)
 # What reward managers say of each response becomes columns of the batch.
 EXTRA = "reward_extra_info"
+# So does what a loop of an agent gives beside the tokens of a response.
+FIELDS = "extra_fields"
 
 
 def keys_read(nodes: Iterable[ast.AST], of: Collection[str] = MADE) -> Iterator[tuple[int, str]]:
@@ -25,14 +27,29 @@ def keys_read(nodes: Iterable[ast.AST], of: Collection[str] = MADE) -> Iterator[
 def keys_written(nodes: Iterable[ast.AST], of: Collection[str] = OF_ROWS) -> Iterator[str]:
     """Yield the keys under which code puts something into a batch: `data.non_tensor_batch["key"] = ...`.
 
-    So does a reward manager by what it says of each response: `reward_extra_info["key"].append(...)`.
+    So do a reward manager by what it says of each response, `reward_extra_info["key"].append(...)`, and the loop of an
+    agent: `AgentLoopOutput(extra_fields={"key": ...})`, `output.extra_fields["key"] = ...` or `.update({"key": ...})`.
     """
     nodes = list(nodes)
     for _, key in _keys(nodes, of, ast.Store):
         yield key
     for item in nodes:
-        if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant) and _is_extra(item.value):
+        if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant) and _is_named(item.value, EXTRA):
             yield str(item.slice.value)
+    yield from _fields(nodes)
+
+
+def _fields(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the keys of what a response has beside its tokens."""
+    for item in nodes:
+        keys: list[ast.expr | None] = []
+        if isinstance(item, ast.keyword) and item.arg == FIELDS and isinstance(item.value, ast.Dict):
+            keys = item.value.keys
+        elif isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store) and _is_named(item.value, FIELDS):
+            keys = [item.slice]
+        elif isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute) and _is_named(item.func.value, FIELDS):
+            keys = [key for given in item.args if isinstance(given, ast.Dict) for key in given.keys]
+        yield from (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
 
 
 def _selected(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
@@ -51,9 +68,9 @@ def _selected(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
                     yield id(item), item.value
 
 
-def _is_extra(node: ast.expr) -> bool:
-    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-    return name == EXTRA
+def _is_named(node: ast.expr, name: str) -> bool:
+    found = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return found == name
 
 
 def _keys(nodes: Iterable[ast.AST], of: Collection[str], context: type[ast.expr_context]) -> Iterator[tuple[int, str]]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from extractor.pipeline.index.batch_keys import EXTRA, keys_written
+from extractor.pipeline.index.batch_keys import EXTRA, FIELDS, keys_written
 from extractor.pipeline.source import Source
 from extractor.usecases.adopt.findings import Copy
 from extractor.usecases.adopt.upstream_names import decoded
@@ -27,6 +27,8 @@ _HINT = "pass the directory that holds your copy of verl, or one above it"
 VERSION = "verl/version/version"
 # A batch, by its class.
 _BATCH = b"DataProto"
+# What a file names that may give columns to rows.
+_MARKS = (b"non_tensor_batch[", EXTRA.encode(), FIELDS.encode(), _BATCH)
 
 
 def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
@@ -79,7 +81,7 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
 
 def _put_into_rows(files: Mapping[str, bytes]) -> Iterator[str]:
     for path, data in files.items():
-        if path.endswith(".py") and any(mark in data for mark in (b"non_tensor_batch[", EXTRA.encode(), _BATCH)):
+        if path.endswith(".py") and any(mark in data for mark in _MARKS):
             try:
                 nodes = list(ast.walk(readers.python(data)))
             except SyntaxError:  # nobody may have run it

@@ -1,80 +1,96 @@
-"""Columns that what was taken over reads from a batch, and that nobody puts there in a project."""
+"""Columns that copies read from a batch, and that nobody puts there in a project, or not before they are read."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from functools import cached_property
 
 from extractor.pipeline.index.batch_keys import OF_ROWS, keys_read, keys_written
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import own_verl, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
 
-# Tensors: no column of a file of data is one. What rows have may be of the data, unless the run's trainer makes it.
-_TENSORS = ("batch",)
+# What a project computes after the reward.
+_LATER = {"entropys", "ref_log_prob", "values"}
+_IS_LATER = "is computed behind the reward here"
 
 
-def remarks(before: Recipient, after: Recipient) -> list[Remark]:
-    """Return what a user has to see to: each file that reads such columns, with these.
+class Columns:
+    """Knows what puts columns into a batch: the project, its copies of the run's code, and the run's own trainer.
 
     Args:
-        before: The project without what the run's checkout has, and the run.
-        after: The same with it.
+        project: With the copies.
+        copies: Their texts, by path.
     """
-    files = before.code
-    taken = {path: registered.tree_of(text) for path, text in after.code.items() if files.get(path) != text}
-    if not taken:
-        return []
-    nodes = {path: list(ast.walk(tree)) for path, tree in taken.items()}
-    read = {path: dict.fromkeys(_read(items)) for path, items in nodes.items()}
-    known = set(chain.from_iterable(map(_texts, map(ast.walk, map(registered.tree_of, files.values())))))
-    known |= set(chain.from_iterable(keys_written(items, _TENSORS) for items in nodes.values()))
-    for path, items in nodes.items():  # a dataset class puts tensors into its items
-        known.update(key for key in _written(items) if key not in read[path])
-    of_trainer = dict(_of_the_trainer(before))
-    rows = {path: dict.fromkeys(key for _, key in keys_read(items, OF_ROWS)) for path, items in nodes.items()}
-    found = []
-    for path in taken:
-        tensors = sorted(key for key in read[path] if key not in known)
-        columns = sorted(key for key in rows[path] if key in of_trainer and key not in known)
-        if tensors or columns:
-            where = dict.fromkeys(of_trainer[key] for key in columns)
-            by = f" ({', '.join(where)})" if where else ""
-            names = ", ".join([*tensors, *columns])
-            why = f"it reads {names} from the batch, where only the run's own trainer puts that{by}: have it do without"
-            found.append(Remark(path, "", "to do", why))
-    return found
+
+    def __init__(self, project: Recipient, copies: Mapping[str, str]) -> None:
+        self._project = project
+        self._code = "\n".join(text for path, text in project.code.items() if path not in copies)
+        self._given = set[str]()
+        for text in copies.values():
+            nodes = list(ast.walk(registered.tree_of(text)))
+            read = {key for _, key in keys_read(nodes)}
+            # A dataset class may put it into its items; a count of what was read elsewhere is none.
+            self._given |= {*keys_written(nodes, ("batch",)), *(set(_written(nodes)) - read)}
+
+    @cached_property
+    def _of_the_trainer(self) -> dict[str, str]:
+        """Return the columns that changed files of the checkout's verl give to rows, each with the file."""
+        found = {}
+        for path in own_verl.changed(self._project):
+            text = self._project.text(path)
+            if OF_ROWS[0] in text:
+                found.update(dict.fromkeys(keys_written(ast.walk(registered.tree_of(text))), path))
+        return found
+
+    def unfed(self, tree: ast.Module, path: str) -> list[Remark]:
+        """Say which keys of a batch a copy reads that nothing in the project puts there.
+
+        Args:
+            tree: The copy.
+            path: Of it.
+        """
+        nodes = list(ast.walk(tree))
+        keys = {key for _, key in keys_read(nodes)} - set(_stored(nodes))
+        later = [Remark("batch", key, "to do", f"{path} reads it, and it {_IS_LATER}") for key in sorted(keys & _LATER)]
+        found = later if "reward_tensor" in ast.dump(tree) else []
+        why = f"{path} reads it from a batch, where only the trainer of the run's checkout puts it"
+        lacking = sorted(key for key in keys - set(_looked_for(nodes)) if not self._is_known(key))
+        found += [Remark("batch", key, "to do", why) for key in lacking]
+        rows = {key for _, key in keys_read(nodes, OF_ROWS)} & self._of_the_trainer.keys()
+        for key in sorted(key for key in rows if not self._is_known(key)):
+            why = f"{path} reads it from rows, to which only {self._of_the_trainer[key]} of the run's checkout gives it"
+            found.append(Remark("batch", key, "to do", why))
+        return found
+
+    def _is_known(self, key: str) -> bool:
+        quoted = rf"[\"']{re.escape(key)}[\"']"
+        named = re.search(rf"(?<!batch\[)(?<!meta_info\[){quoted}|\[{quoted}\] = ", self._code)
+        return key in self._given or named is not None
 
 
-def _read(nodes: list[ast.AST]) -> Iterator[str]:
-    """Yield the tensors that code reads from a batch without a look whether they are there."""
-    looked_for = {
-        item.left.value
-        for item in nodes
-        if isinstance(item, ast.Compare)
-        and isinstance(item.ops[0], (ast.In, ast.NotIn))
-        and isinstance(item.left, ast.Constant)
-    }
-    yield from (key for _, key in keys_read(nodes, _TENSORS) if key not in looked_for)
+def _looked_for(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield what code looks for before it reads it: `if "key" in data.batch`."""
+    for item in nodes:
+        if isinstance(item, ast.Compare) and isinstance(item.ops[0], (ast.In, ast.NotIn)):
+            yield from _texts([item.left])
+
+
+def _written(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the keys under which code puts something somewhere."""
+    nodes = list(nodes)
+    yield from _stored(nodes)
+    for item in nodes:
+        if isinstance(item, ast.Dict):
+            yield from _texts([key for key in item.keys if key is not None])
+
+
+def _stored(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    stores = (item for item in nodes if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store))
+    yield from _texts(item.slice for item in stores)
 
 
 def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
     yield from (item.value for item in nodes if isinstance(item, ast.Constant) and isinstance(item.value, str))
-
-
-def _written(nodes: list[ast.AST]) -> Iterator[str]:
-    """Yield the keys under which code puts something somewhere."""
-    for item in nodes:
-        if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store):
-            yield from _texts([item.slice])
-        elif isinstance(item, ast.Dict):
-            yield from _texts([key for key in item.keys if key is not None])
-
-
-def _of_the_trainer(project: Recipient) -> Iterator[tuple[str, str]]:
-    """Yield the columns that changed files of the checkout's verl give to rows, each with the file."""
-    texts: Mapping[str, str] = {path: project.text(path) for path in own_verl.changed(project)}
-    for path, text in texts.items():
-        if OF_ROWS[0] in text:
-            yield from ((key, path) for key in keys_written(ast.walk(registered.tree_of(text))))

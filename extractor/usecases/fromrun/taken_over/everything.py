@@ -13,7 +13,6 @@ from extractor.usecases.fromrun.other_libraries.translation import FileScored
 from extractor.usecases.fromrun.own_config import program_file
 from extractor.usecases.fromrun.run import Run
 from extractor.usecases.fromrun.taken_over import (
-    columns,
     easyr1_prompts,
     easyr1_rewards,
     estimators,
@@ -70,7 +69,6 @@ def take_over(
         is_adopted: Whether the project has the checkout's edits, as far as they have a place there.
     """
     remarks: list[Remark] = []
-    at_first = project
     aside: dict[str, Any] = {}
     reads: set[str] = set()
     copied: list[str] = []
@@ -97,7 +95,6 @@ def take_over(
     project = update(surroundings.asking_the_engine(project, before))
     remarks += own_verl.remarks(project, tuple(copied), is_adopted=is_adopted)
     remarks += own_verl.own_trainer(project, program_file(run.program))
-    remarks += columns.remarks(at_first, project)
     handed = managers.handed_over(project, unknown)
     given = {name: unknown[key] for key, name in handed.items()}
     project = replace(project, settings={**project.settings, **given})

@@ -15,6 +15,7 @@ from extractor.usecases.fromrun.files.copying import FOLDER
 from extractor.usecases.fromrun.files.needed import with_first
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import registered
+from extractor.usecases.fromrun.taken_over.columns import Columns
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.usecases.fromrun.unknowns import readable, unknowns
 from extractor.usecases.verify.scopes import Analysis
@@ -26,9 +27,8 @@ _ANYONES = {"HOME", "PATH", "PWD", "USER"}
 # What verl's trainer had computed before it scored, until 0.4.0, and a project computes after it: a manager that was
 # copied gets what the engine says of the same tokens: lines before and behind the call of it in its hook.
 _LENT = "old_log_probs"
-# What has the engine say them, and what else a project computes after the reward.
+# What has the engine say them.
 _ASKED = "actor_rollout_ref.rollout.calculate_log_probs"
-_LATER = {"entropys", "ref_log_prob", "values"}
 _CALLS = "        found = super().__call__("
 _RETURNS = "        if isinstance(found, tuple):  # what is for each token"
 _LENDS_THEM = f"""\
@@ -41,7 +41,6 @@ _TAKES_BACK = f"""\
 """
 _CONVERSATIONS, _LAST_OF_OTHERS = "conversations", "from typing import Any\n\n"
 _MAKES = "makes them of prompts and responses, since the project's engines hand over none"
-_IS_LATER = "is computed behind the reward here"
 _LENDS = "hands over the engine's, since the trainer's are computed behind the reward here"
 # What verl's SGLang rollout hands to managers, and a project's engines do not.
 _MESSAGES = "messages"
@@ -69,8 +68,8 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
         environment: What the run's command would see; secrets of it are not written down.
     """
     files, remarks = [], {}
-    code = "\n".join(project.code.values())
     copies = _copies(project)
+    columns = Columns(project, copies)
     converses = any(map(_READS_MESSAGES.search, copies.values()))
     lent = _are_lent(copies)
     tree = project.tree
@@ -82,7 +81,7 @@ def take(project: Recipient, environment: Mapping[str, str]) -> Taken:
             text, said = _with_variables(file.data.decode(), file.path, environment, project)
             text, more = _with_data(text, file.path, project)
             parsed = registered.tree_of(text)
-            more += [*_unfed(parsed, file.path, code), *_undefined(parsed, file.path)]
+            more += [*columns.unfed(parsed, file.path), *_undefined(parsed, file.path)]
             if lent and _CALLS in text:
                 text = _around_the_call(text, _LENDS_THEM, _TAKES_BACK)
                 more.append(Remark("batch", _LENT, "changed", f"{file.path} {_LENDS}"))
@@ -167,20 +166,6 @@ def _read_by(tree: ast.Module) -> Iterator[str]:
 def _keys(tree: ast.Module) -> set[str]:
     """Return the keys that a file reads from batches."""
     return {key for _, key in keys_read(ast.walk(tree))}
-
-
-def _unfed(tree: ast.Module, path: str, code: str) -> list[Remark]:
-    """Say which keys of a batch a copy reads that nothing in the project names otherwise: its trainer made them."""
-    stored = [item for item in ast.walk(tree) if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store)]
-    made = {item.slice.value for item in stored if isinstance(item.slice, ast.Constant)}
-    keys = _keys(tree) - made
-    later = [Remark("batch", key, "to do", f"{path} reads it, and it {_IS_LATER}") for key in sorted(keys & _LATER)]
-    lacking = [key for key in sorted(keys) if not re.search(rf"(?<!batch\[)(?<!meta_info\[)[\"']{key}[\"']", code)]
-    why = f"{path} reads it from a batch, where only the trainer of the run's checkout puts it"
-    return [
-        *(later if "reward_tensor" in ast.dump(tree) else []),
-        *(Remark("batch", key, "to do", why) for key in lacking),
-    ]
 
 
 def _undefined(tree: ast.Module, path: str) -> Iterator[Remark]:
