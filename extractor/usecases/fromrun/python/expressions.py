@@ -52,8 +52,9 @@ _COMPARES: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.NotIn: lambda one, other: one not in other,
 }
 _NUMBERS = (int, float)
-# How large a number may get, and over how many items a comprehension goes.
-_MOST_BITS, _MOST_ITEMS = 1_000, 1_000
+# How large a number may get, over how many items a comprehension goes, and of how many parts a text may be that only
+# the script knows.
+_MOST_BITS, _MOST_ITEMS, _MOST_PARTS = 1_000, 1_000, 500
 # How a text with values in it begins.
 _TEXTS = ("f'", 'f"')
 
@@ -262,6 +263,8 @@ def _text(node: ast.JoinedStr, scope: Scope, run: Run) -> str:
     found = [item for part in node.values for item in _parts_of_text(part, scope, run)]
     if all(isinstance(part, ast.Constant) for part in found):
         return "".join(str(ast.literal_eval(part)) for part in found)
+    if len(found) > _MOST_PARTS:
+        raise Unknown
     try:
         return Computed(ast.unparse(ast.JoinedStr(found)))
     except ValueError:  # quotes that this Python cannot write in one another
