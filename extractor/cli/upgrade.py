@@ -174,6 +174,8 @@ def _continue(root: Path, json: bool) -> int:
             _say_unfinished(entry, json)
             return 1
     unresolved.check(root, entry)
+    for text in unresolved.oddities(root, entry):
+        output.warning(text)
     journal.end(root)
     if json:
         output.data_json({"path": str(root), "upgrade": entry.title, "finished": True})

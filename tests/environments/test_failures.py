@@ -118,6 +118,16 @@ def test_what_an_environment_raises_costs_its_sample(
     assert f"hook: {line_of(Env.step, 'illegal' + chr(92) + 'n')}" in shown
 
 
+@pytest.mark.parametrize("make_env", [Env, AsyncEnv])
+def test_each_that_was_made_is_closed_once(run: Any, make_env: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of all one that failed: it may hold a container, a browser or a directory."""
+    closed: list[Any] = []
+    monkeypatch.setattr(Env, "close", lambda env: closed.append(env.does), raising=False)
+    does = [None, "raise", "raise in reset", "raise later", None]
+    run(make_env, does, "local.env.max_error_share=0.6")
+    assert sorted(map(str, closed)) == sorted(map(str, does))
+
+
 def test_the_first_failure_of_a_run_is_shown_once(rollouts: Any, row: Any, capsys: pytest.CaptureFixture[str]) -> None:
     run = rollouts(lambda contexts: ["7<eos>"] * len(contexts), Env)
     for _ in range(3):

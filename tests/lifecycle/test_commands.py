@@ -148,6 +148,21 @@ def test_conflicts_to_the_end(run: Run, edited: Path) -> None:
     assert run("upgrade", edited).out == "up to date: verl 0.6.1, engine hf, algorithm grpo\n"
 
 
+def test_what_may_not_be_meant_of_a_resolved_conflict_is_said(run: Run, edited: Path) -> None:
+    run("upgrade", edited)
+    twin = edited.parent / "twin"
+    subprocess.run(["cp", "-a", edited, twin], check=True)
+    (edited / "main.py").write_text("fine = 1\ndef f(:\n")
+    done = run("upgrade", edited, "--continue")
+    assert (done.code, done.err) == (0, "warning: main.py:2: no Python: invalid syntax\n")
+    (twin / "main.py").unlink()
+    done = run("upgrade", twin, "--continue")
+    assert (done.code, done.err) == (
+        0,
+        "warning: main.py is not there: that counts as resolved, and the upgrade ends without it\n",
+    )
+
+
 @pytest.mark.parametrize("command", ["verify", "graph", "export", "sync"])
 def test_commands_that_read_the_project_refuse_open_conflicts(run: Run, edited: Path, command: str) -> None:
     run("upgrade", edited)

@@ -180,6 +180,33 @@ def test_keys_that_are_the_owners_stay_under_their_names() -> None:
     assert found.ours == {}
 
 
+def test_what_stands_in_several_places_of_the_config_takes_nothing_that_is_for_one() -> None:
+    """The actor's schedule would be the critic's as well."""
+    main = "defaults:\n  - optim@actor.optim: adamw\n  - optim@critic.optim: adamw\n  - _self_\nactor:\n  size: 8\n"
+    optim = "config/optim/adamw.yaml"
+    base = {MAIN: main.encode(), optim: b"lr: 1\nwarmup_style: constant\n"}
+    new = {MAIN: main.encode(), optim: b"lr: 1\nschedule: constant\n"}
+    table = {f"{part}.optim.warmup_style": f"{part}.optim.schedule" for part in ("actor", "critic")}
+    ours = {MAIN: main.replace("actor:\n", "actor:\n  optim:\n    warmup_style: cosine\n").encode()}
+    found = carry(base, ours, new, lambda key: renamed(key, table), set(new))
+    assert [(item.new_key, item.new_file) for item in found.moved] == [("actor.optim.schedule", MAIN)]
+    assert optim not in found.theirs
+    assert "    schedule: cosine\n" in found.theirs[MAIN].decode()
+
+
+def test_what_a_recipe_says_stays_in_it() -> None:
+    """Where it wins over presets, also if there is no other recipe."""
+    recipe = "config/recipe/toy.yaml"
+    main = "defaults:\n  - reward@_global_: reward\n  - _self_\n  - preset@_global_: grpo\n  - recipe@_global_: toy\n"
+    base = {**OLD_FILES, MAIN: main, recipe: "# Nothing to change.\n"}
+    new = {**NEW_FILES, MAIN: main, recipe: "# Nothing to change.\n"}
+    before, after = ({path: text.encode() for path, text in side.items()} for side in (base, new))
+    ours = {recipe: before[recipe] + b"buffer:\n  len: 7\n"}
+    found = carry(before, ours, after, renamed, set(after))
+    assert [(item.new_key, item.new_file) for item in found.moved] == [("reward.arguments.buffer.len", recipe)]
+    assert list(found.theirs) == [recipe]
+
+
 def test_what_has_no_place_is_lost_and_says_so() -> None:
     found, new = carried({MAIN: ("gone: 1", "gone: 2")})
     assert found.lost == (Lost("actor.gone", "2", MAIN),)
@@ -376,6 +403,18 @@ def test_files_of_the_owners_own_get_new_names(text: str, expected: str | None) 
     assert {item.new_key for item in found.moved if not item.referring} == set(found.files and ["reward.function.path"])
     # What is left is the owner's to decide.
     assert with_new_names(found.files, old, new, renamed).files == {}
+
+
+def test_what_stands_in_a_section_that_takes_anything_goes_along() -> None:
+    old = {MAIN: b"judge:\n  more: {}\n"}
+    new = Tree.of([template(MAIN, b"reward:\n  more: {}\n")])
+    text = "judge:\n  more:\n    seconds: 3\n    weights:\n      score: 1.0\n"
+
+    def renamed(key: str) -> str | None:
+        return f"reward.{key.removeprefix('judge.')}" if key.startswith("judge.") else None
+
+    found = with_new_names({"config/mine.yaml": text.encode()}, old, new, renamed)
+    assert found.files == {"config/mine.yaml": text.replace("judge", "reward").encode()}
 
 
 def _config(optimizer: str, *files: File) -> Tree:

@@ -298,6 +298,18 @@ def test_a_value_out_of_range_is_refused_where_it_counts(made: Maker) -> None:
     assert f"{top_p} is 0" in done.stderr
 
 
+def test_a_mode_that_the_owner_adds_to_the_algorithms_is_one(made: Maker, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+    core = root / "toy/vendored/algorithms/core_algos.py"
+    text, known = core.read_text(), 'if loss_agg_mode == "token-mean":'
+    assert text.count(known) == 1
+    core.write_text(text.replace(known, f'if loss_agg_mode == "of-mine":\n        return loss_mat.sum()\n    {known}'))
+    mode = "actor_rollout_ref.actor.loss_agg_mode"
+    assert forked(root, "-c", READ, f"{mode}=of-mine").returncode == 0
+    done = forked(root, "-c", READ, f"{mode}=of-min")
+    assert (done.returncode, f"{mode} is 'of-min'" in done.stderr) == (2, True)
+
+
 def test_what_may_be_null_by_its_comment_may_be_null(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf", features=("rollout_correction",))).root
     actor = "actor_rollout_ref.actor"

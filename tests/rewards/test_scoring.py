@@ -151,6 +151,39 @@ def test_a_function_of_a_file_with_settings_is_found_by_the_processes(library: L
     assert library("scoring").source_of(partial(module.score, bonus=0.5)) == f"{file}:1"
 
 
+WRAPPED = """
+import importlib.util, sys
+from functools import partial
+from pathlib import Path
+import wraps
+from reward_library.scoring import Scorer
+spec = importlib.util.spec_from_file_location("by_file", "mine.txt.py")
+sys.modules["by_file"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+scorer = Scorer(partial(wraps.call, module.score), num_workers=2, timeout=0.5)
+row = {"data_source": "d", "ground_truth": "", "extra_info": None}
+print([result["score"] for result in scorer([{**row, "solution_str": text} for text in "babab"])])
+scorer.close()
+print(Path("imported").read_text())
+"""
+
+
+def test_what_wraps_a_function_is_imported_once_and_not_by_each_process(folder: Path, tmp_path: Path) -> None:
+    """As verl's own wrapper does, whose module imports torch: each sample that is late costs a process."""
+    (tmp_path / "wraps.py").write_text(
+        "with open('imported', 'a') as file:\n    file.write('x')\n\n\n"
+        "def call(function, **sample):\n    return function(**sample)\n"
+    )
+    (tmp_path / "mine.txt.py").write_text(
+        "import time\n\n\ndef score(solution_str, **_):\n    time.sleep(60 * (solution_str == 'b'))\n    return 1\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{tmp_path}"}
+    done = subprocess.run(
+        [sys.executable, "-c", WRAPPED], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines()[-2:] == ["[0.0, 1, 0.0, 1, 0.0]", "xx"], done.stderr  # here, and in the server
+
+
 def test_a_function_of_a_file_can_be_handed_to_processes(library: Library, tmp_path: Path) -> None:
     """As managers do that score by a pool: verl, from 0.7.0 on, keeps the file's module from being imported."""
     file = tmp_path / "mine.py"

@@ -90,7 +90,9 @@ class _Names:
     def of(self, key: str) -> str | None:
         """Return the new name of a key; None where it keeps its own, or has none."""
         name = None if key in self.known else self.renamed(key)
-        return name if name is not None and (name in self.known or name.rpartition(".")[0] in self.known) else None
+        parts = name.split(".") if name is not None else []
+        # What stands in a section that takes anything, `reward_kwargs`, is no key of the release.
+        return name if any(".".join(parts[:end]) in self.known for end in range(len(parts), 0, -1)) else None
 
 
 def _renamed(path: str, text: str, package: str, names: _Names) -> tuple[str, list[Moved]]:

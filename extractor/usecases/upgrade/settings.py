@@ -248,8 +248,12 @@ class _Carrier:
         return self._home(key, file) or "lost"
 
     def _home(self, key: str, file: str) -> _Home | None:
-        """Return the file that sets a key, or could: first the one it came from, then those that always apply."""
+        """Return the file that sets a key, or could: first the one it came from, then those that always apply.
+
+        One that stands in several places of the config would set it in each of them.
+        """
         others = [path for path in self._free if path != file and not self._is_option(path)]
+        others = [path for path in others if len(self._new_packages[path.removeprefix(FOLDER)]) == 1]
         best: tuple[int, _Home] | None = None
         for path in [file] * (file in self._free) + sorted(others, key=lambda item: item != f"{FOLDER}{MAIN}"):
             for package in self._new_packages[path.removeprefix(FOLDER)]:
@@ -266,9 +270,13 @@ class _Carrier:
         return best[1] if best is not None else None
 
     def _is_option(self, path: str) -> bool:
-        """Return True for one of several files of a group, of which a run chooses one."""
+        """Return True for one of several files of a group, of which a run chooses one, and for one that sets any key.
+
+        The latter, a preset or a recipe, wins over others by its place in the list of defaults: that is kept.
+        """
         folder = posixpath.dirname(path)
-        return folder != FOLDER.rstrip("/") and sum(posixpath.dirname(other) == folder for other in self._new) > 1
+        is_chosen = sum(posixpath.dirname(other) == folder for other in self._new) > 1
+        return folder != FOLDER.rstrip("/") and (is_chosen or "" in self._new_packages[path.removeprefix(FOLDER)])
 
     def _put(self, home: _Home, value: Value, entry: Entry) -> bool:
         text = self._theirs.get(home.file, self._new[home.file].text)

@@ -66,6 +66,23 @@ def check(project: Path, entry: Journal) -> None:
         )
 
 
+def oddities(project: Path, entry: Journal) -> list[str]:
+    """Return what may not be meant of what the owner made of the conflicts: a file that is gone, or is no Python."""
+    found = []
+    for path in dict.fromkeys(conflict.path for conflict in entry.conflicts):
+        try:
+            data = readers.read_bytes(project / path)
+        except OSError:
+            found.append(f"{path} is not there: that counts as resolved, and the upgrade ends without it")
+            continue
+        if path.endswith(".py"):
+            try:
+                readers.python(data)
+            except SyntaxError as error:
+                found.append(f"{path}:{error.lineno}: no Python: {error.msg}")
+    return found
+
+
 def _marked(project: Path, entry: Journal, path: str) -> list[int]:
     try:
         data = readers.read_bytes(project / path)

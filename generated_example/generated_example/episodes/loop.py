@@ -139,7 +139,7 @@ class EpisodeLoop:
         advance()
         ended(place, episode.tokens, columns_of(episode))
         writer.leave()
-        if not isinstance(env, Failure) and not episode.failure:
+        if not isinstance(env, Failure):
             await self.environments.close(env)
 
     def _resets(self, prompts: DataProto) -> list[tuple[int, dict[str, Any]]]:

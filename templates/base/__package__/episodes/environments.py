@@ -1,7 +1,8 @@
 # vextract:template - edit freely
 """Calls environments, many at once, and keeps what goes wrong in one of them from the others.
 
-An environment that raises, hangs or returns what nothing can be made of costs its own sample: it is not called again.
+An environment that raises, hangs or returns what nothing can be made of costs its own sample: it is called once more,
+to be closed.
 """
 
 import asyncio
@@ -24,7 +25,8 @@ from .observations import Observation
 class Environment(Protocol):
     """Has what an environment must have: Gymnasium's `reset` and `step`, in text, as custom/env_wrapper.py describes.
 
-    Both may be coroutines. `close()`, which may be one too, is called at the end of the episode if it is there.
+    Both may be coroutines. `close()`, which may be one too, is called at the end of the episode if it is there, also
+    where another call has failed.
     """
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any: ...
@@ -94,7 +96,10 @@ class Environments:
         if isinstance(made, Failure):
             return made
         result = await self._called(made, "reset", seed=seed, options=options)
-        return result if isinstance(result, Failure) else made  # type: ignore[no-any-return]
+        if not isinstance(result, Failure):
+            return made  # type: ignore[no-any-return]
+        await self.close(made)
+        return result
 
     async def step(self, env: Environment, action: str) -> StepResult | Failure:
         """Take an action in an environment."""

@@ -1,8 +1,8 @@
 # vextract:template
 """The processes that a scoring function runs in.
 
-They are forked from a server process that imports the function's module once, and not from this process, with its
-threads and its GPU. They end with this process however it ends.
+They are forked from a server process that imports once what the function is made of, and not from this process, with
+its threads and its GPU. They end with this process however it ends.
 """
 
 import importlib
@@ -12,6 +12,7 @@ import multiprocessing
 import multiprocessing.forkserver
 import os
 import pickle
+import pickletools
 import signal
 import sys
 import types
@@ -57,6 +58,12 @@ def _can_be_imported(name: str) -> bool:
     return name != "__main__" and any(find is not None and find(package, None) is not None for find in finders)
 
 
+def _modules_named_in(payload: bytes) -> list[str]:
+    """Return the modules that are imported to have the function of `payload`: its own, and those of what wraps it."""
+    texts = [item for _, item, _ in pickletools.genops(pickle.loads(payload)[1]) if isinstance(item, str)]
+    return [name for text in texts for name in [text.partition(" ")[0]] if name in sys.modules]
+
+
 def start_pool(payload: bytes, num_workers: int, module: Any) -> Any:
     """Start the processes, which have the function of `payload`; `module` is the one that it is defined in."""
     try:
@@ -64,10 +71,9 @@ def start_pool(payload: bytes, num_workers: int, module: Any) -> Any:
     except ImportError as error:
         raise ImportError("scoring in processes needs pebble\nhint: pip install pebble, or num_workers=0") from error
     context = multiprocessing.get_context("forkserver")
-    preload = [f"{__package__}.left_to_trainer", __name__]
-    if module is not None and _can_be_imported(module.__name__):
-        preload.append(module.__name__)
-    context.set_forkserver_preload(preload)
+    named = dict.fromkeys([*([] if module is None else [module.__name__]), *_modules_named_in(payload)])
+    importable = [name for name in named if _can_be_imported(name)]
+    context.set_forkserver_preload([f"{__package__}.left_to_trainer", __name__, *importable])
     # The server is a fresh interpreter: what this one can import, it can, so that workers need not import it each.
     path = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*sys.path, path]))

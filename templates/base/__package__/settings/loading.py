@@ -22,9 +22,10 @@ from .accumulation import settle_passes
 from .devices import settle_on
 from .flags import MAIN, ConfigFiles
 from .former_keys import FORMER_KEYS, present_name
+from .project_code import is_compared
 from .ranges import out_of_range
 from .setting_checks import launch_answer, notes, problems
-from .setting_types import CHOICES, ENGINES, TYPES_OF_NULL
+from .setting_types import CHOICES, CHOICES_OF_CODE, ENGINES, TYPES_OF_NULL
 from .suggestions import choose, nearest
 from .unread import switched_off
 
@@ -147,7 +148,7 @@ def flat_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
 
 def check_choice(name: str, value: Any) -> None:
     """Refuse a value of a setting that has only some values."""
-    if name in CHOICES and value not in CHOICES[name]:
+    if name in CHOICES and value not in CHOICES[name] and not (name in CHOICES_OF_CODE and is_compared(str(value))):
         raise ConfigError(f"{name} is {value!r}", _other_choice(name, value))
 
 

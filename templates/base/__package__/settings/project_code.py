@@ -49,6 +49,13 @@ def is_quoted(name: str) -> bool:
     return any(quoted.search(_text(path)) for path in _files())
 
 
+def is_compared(value: str) -> bool:
+    """Tell whether the algorithms, verl's file of them and the hooks, compare something with a text: `mode == "x"`."""
+    compared = re.compile(rf"""(?:==|\bin\b[^=\n]*|\bcase)\s*["']{re.escape(value)}["']""")
+    places = (PACKAGE / "vendored" / "algorithms" / "core_algos.py", *(PACKAGE / "custom").rglob("*.py"))
+    return any(compared.search(_text(path)) for path in places if path.is_file())
+
+
 def registered_names(decorator: str, enumeration: str = "") -> frozenset[str] | None:
     """List the names that a decorator registers things under, as far as the code says them.
 
