@@ -44,7 +44,8 @@ class Outcomes:
         """Add the rewards of the environments to a global batch of episodes.
 
         The sample of an environment that failed gets `local.env.error_reward`; null stands for the mean reward of the
-        other samples of its prompt, 0 where there is none: the mean of the prompt stays as it is. With `local.env.mask_errors` it is not trained on.
+        other samples of its prompt, 0 where there is none: the mean of the prompt stays as it is. With
+        `local.env.mask_errors` it is not trained on.
 
         Args:
             batch: as `EpisodeLoop.run` returns it.
