@@ -110,10 +110,10 @@ def _newer(present: str, known: tuple[str, ...]) -> tuple[str, ...]:
 def _file(project: Path, path: str, kind: FileKind, found: str | None, emitted: str) -> FileStatus:
     if kind is FileKind.HOOK:
         return FileStatus(path, State.YOURS, kind)
+    if os.path.lexists(project / f"{path}{BESIDE_SUFFIX}"):  # also where its owner has moved the file away
+        return FileStatus(path, State.CONFLICTED, kind, f"the new version is {path}{BESIDE_SUFFIX}")
     if found is None:
         return FileStatus(path, State.MISSING, kind)
-    if os.path.lexists(project / f"{path}{BESIDE_SUFFIX}"):
-        return FileStatus(path, State.CONFLICTED, kind, f"the new version is {path}{BESIDE_SUFFIX}")
     if found == emitted:
         return FileStatus(path, State.CLEAN, kind)
     line = _conflict(project / path)

@@ -232,7 +232,7 @@ def _without(statement: dict[str, Any], *keys: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "code", "said"),
     [
-        (lambda it: {**it, "subject": it["subject"][1:]}, 1, "subject[.gitignore]: nothing in the statement, "),
+        (lambda it: {**it, "subject": it["subject"][1:]}, 1, "subject[.gitattributes]: nothing in the statement, "),
         (
             lambda it: {**it, "subject": [*it["subject"], {"name": "x.py", "digest": {"sha256": "0" * 64}}]},
             1,
@@ -240,7 +240,7 @@ def _without(statement: dict[str, Any], *keys: str) -> dict[str, Any]:
         ),
         (lambda it: {**it, "predicate": []}, 1, "predicate: [] in the statement, "),
         (lambda it: {**it, "more": 1, "predicate": {**it["predicate"], "more": [1]}}, 0, "ok        statement"),
-        (lambda it: {**it, "subject": [*it["subject"], it["subject"][0]]}, 2, "names .gitignore twice"),
+        (lambda it: {**it, "subject": [*it["subject"], it["subject"][0]]}, 2, "names .gitattributes twice"),
         (lambda it: {**it, "subject": [1]}, 2, "`subject` is no array"),
         (lambda it: _without(it, "_type"), 2, "no in-toto statement"),
         (lambda it: {**it, "predicateType": "https://example.org/other"}, 2, "of another kind"),

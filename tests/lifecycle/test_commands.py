@@ -211,6 +211,22 @@ def test_a_new_file_beside_the_owners(run: Run, small: Path) -> None:
     assert json.loads(run("status", small, "--json").out)["drift"] is True
 
 
+def test_a_file_moved_away_from_the_new_version_beside_it_is_an_open_conflict(run: Run, small: Path) -> None:
+    (small / "toy/added.py").write_bytes(text("mine"))
+    run("upgrade", small)
+    (small / "toy/added.py").rename(small / "toy/own_added.py")
+    assert "conflicted  toy/added.py  (the new version is toy/added.py.vextract-new)" in run("status", small).out
+
+
+def test_a_package_that_its_owner_has_renamed(run: Run, small: Path) -> None:
+    (small / "toy").rename(small / "mine")
+    before = picture(small)
+    refused = run("upgrade", small)
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith("error: toy/, the project's package by its vextract.lock, is not there\nhint: ")
+    assert picture(small) == before
+
+
 def test_markers_left_without_a_journal(run: Run, edited: Path) -> None:
     run("upgrade", edited)
     journal.end(edited)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +18,8 @@ from extractor.usecases.verify import subject
 from extractor.usecases.verify.closed_imports import check_imports
 from extractor.usecases.verify.ray_free import check_ray_free
 from extractor.values.tree import FileKind
-from tests.project.support import CONFIGURATIONS, DEFAULTS, Configuration, Made
-from tests.releases import ALL
+from tests.project.support import CONFIGURATIONS, DEFAULTS, Configuration, Made, vextract
+from tests.releases import ALL, NEWEST
 
 Maker = Callable[[Configuration], Made]
 pytestmark = [pytest.mark.usefixtures("verl"), pytest.mark.filterwarnings("ignore:invalid escape sequence")]
@@ -143,6 +146,17 @@ def test_it_is_small(made: Maker, release: str) -> None:
     lines = sum(file.data.count(b"\n") for file in project.vendored)
     assert lines <= limit_of(release)
     assert lines <= 0.14 * project.source.lines
+
+
+def test_a_clone_where_git_changes_line_ends_has_no_edits(made: Maker, tmp_path: Path) -> None:
+    root = shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project")
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    for words in (("init", "-q"), ("add", "-A"), (*author, "commit", "-q", "-m", "all")):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    clone = ("git", "clone", "-q", "-c", "core.autocrlf=true", root, tmp_path / "clone")
+    subprocess.run(clone, check=True)
+    found = vextract("status", "--json", cwd=tmp_path / "clone")
+    assert json.loads(found.stdout)["drift"] is False, found.stdout
 
 
 @pytest.mark.parametrize("release", ALL)

@@ -95,7 +95,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
 
     Raises:
         UsageError: the options are unknown or contradict each other; git is needed and missing.
-        CheckFailed: the base is not intact, or a file has unresolved conflicts.
+        CheckFailed: the base is not intact, the package is not there, or a file has unresolved conflicts.
         SourceError: verl is not available.
     """
     from extractor.pipeline.source import open_source
@@ -108,6 +108,11 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
 
     old = lock_module.read(project)
     emitted = base.read(project, old)
+    if not (project / old.options.package).is_dir():
+        raise CheckFailed(
+            f"{old.options.package}/, the project's package by its vextract.lock, is not there",
+            hint="give the directory that name again; or have its files anew, by `vextract sync --removed`",
+        )
     options, manifest = resolve(old.options, request)
     source = open_source(manifest.pin, origin, offline=offline)
     options, generated = generate_wanted(options, source, manifest, owner_code.wanted(project, old, emitted))
