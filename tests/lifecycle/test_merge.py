@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels, first_conflict, left_markers, mergeable, three_way
+from extractor.pipeline.merge.files import is_layout, merge_file
 from extractor.values.errors import UsageError
 
 LABELS = Labels("yours", "base", "theirs")
@@ -93,3 +94,26 @@ def test_markers_that_were_there_before_are_no_conflict() -> None:
 def test_what_is_no_text() -> None:
     assert mergeable(b"", b"text\n")
     assert not mergeable(b"text\n", b"\0")
+
+
+HEADER = """\
+# vextract:vendored from verl {release}: verl/a.py
+# upstream sha256: {digest}
+# changed: dropped {number} unreachable definitions: one, two,
+#   three
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_where_a_vendored_file_comes_from_is_nobodys_edit(end: str) -> None:
+    """As after a merge in Git of two branches that were upgraded to different releases."""
+    base = HEADER.format(release="0.8.0", digest="a", number=3) + "import os\n\n\ndef f():\n    return 1\n"
+    theirs = HEADER.format(release="0.9.1", digest="c", number=5) + "import os\n\n\ndef f():\n    return 2\n"
+    stale = base.replace("0.8.0", "0.9.0").replace(": a\n", ": b\n").replace("dropped 3", "dropped 4")
+    merged = merge_file("a.py", base.encode(), stale.replace("\n", end).encode(), theirs.encode(), LABELS)
+    assert (merged.data.decode().replace("\r\n", "\n"), merged.conflicts) == (theirs, 0)
+    assert is_layout("a.py", base.encode(), stale.replace("\n", end).encode())
+    edited = stale.replace("import os\n", "import os\n\nMINE = 1\n")
+    merged = merge_file("a.py", base.encode(), edited.replace("\n", end).encode(), theirs.encode(), LABELS)
+    assert merged.data.decode().replace("\r\n", "\n") == theirs.replace("import os\n", "import os\n\nMINE = 1\n")
+    assert merged.conflicts == 0

@@ -10,6 +10,7 @@ from extractor.pipeline.merge.python import complete_imports, python_pieces
 from extractor.pipeline.merge.statements import is_no_edit, merge_again, parses, says_the_same
 from extractor.pipeline.merge.toml_keys import toml_pieces
 from extractor.pipeline.merge.yaml_keys import yaml_pieces
+from extractor.pipeline.rewrite.header import with_header_of
 from extractor.values.indentation import reindented
 
 _TAKEN_APART = {".py": python_pieces, ".toml": toml_pieces, ".yaml": yaml_pieces, ".yml": yaml_pieces}
@@ -26,6 +27,7 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
     Raises:
         UsageError: git is not installed, or cannot merge.
     """
+    ours = with_header_of(base, ours)
     if base in (ours, theirs) or ours == theirs:
         return three_way(base, ours, theirs, labels)
     crlf = turned_to_crlf(ours, base, theirs)
@@ -53,6 +55,7 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
 
 def is_layout(path: str, base: bytes, ours: bytes) -> bool:
     """Tell whether one version of a file is the other in another layout, and with other line ends perhaps."""
+    ours = with_header_of(base, ours)
     if turned_to_crlf(ours, base, base):
         ours = ours.replace(b"\r\n", b"\n")
     if base == ours or not path.endswith(".py"):

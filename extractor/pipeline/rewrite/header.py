@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
+from itertools import takewhile
 
 WIDTH = 120
 _CHANGED, _GOES_ON = "# changed: ", "#   "
@@ -53,6 +54,28 @@ def with_header(
             f"{_CHANGED}{change}", WIDTH, subsequent_indent=_GOES_ON, break_long_words=False, break_on_hyphens=False
         )
     return newline.join([*lines, text])
+
+
+def with_header_of(other: bytes, data: bytes) -> bytes:
+    """Return a vendored file with the provenance that another version of it has: these lines are nobody's edit.
+
+    Anything else, and a file whose provenance is gone, is returned as it is.
+    """
+    lines, others = data.splitlines(keepends=True), other.splitlines(keepends=True)
+    length, wanted = _header_length(lines), others[: _header_length(others)]
+    if not length or not wanted or [line.rstrip() for line in lines[:length]] == [line.rstrip() for line in wanted]:
+        return data
+    end = lines[0][len(lines[0].rstrip(b"\r\n")) :]
+    return b"".join([*(line.rstrip(b"\r\n") + end for line in wanted), *lines[length:]])
+
+
+def _header_length(lines: Sequence[bytes]) -> int:
+    """Return how many lines say where a vendored file comes from; 0: it does not say so."""
+    starts = (b"# vextract:vendored from verl ", b"# upstream sha256: ")
+    if len(lines) < len(starts) or not all(line.startswith(start) for line, start in zip(lines, starts, strict=False)):
+        return 0
+    told = (_CHANGED.encode(), _GOES_ON.encode())
+    return len(starts) + sum(1 for _ in takewhile(lambda line: line.startswith(told), lines[len(starts) :]))
 
 
 def changes_in(text: str) -> tuple[str, ...]:

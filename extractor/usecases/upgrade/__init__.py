@@ -108,9 +108,10 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
 
     old = lock_module.read(project)
     emitted = base.read(project, old)
-    if not (project / old.options.package).is_dir():
+    package = f"{old.options.package}/"
+    if not (project / package).is_dir() and any(file.path.startswith(package) for file in old.files):
         raise CheckFailed(
-            f"{old.options.package}/, the project's package by its vextract.lock, is not there",
+            f"{package}, the project's package by its vextract.lock, is not there",
             hint="give the directory that name again; or have its files anew, by `vextract sync --removed`",
         )
     options, manifest = resolve(old.options, request)
