@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 
 import pytest
@@ -117,3 +119,21 @@ def test_where_a_vendored_file_comes_from_is_nobodys_edit(end: str) -> None:
     merged = merge_file("a.py", base.encode(), edited.replace("\n", end).encode(), theirs.encode(), LABELS)
     assert merged.data.decode().replace("\r\n", "\n") == theirs.replace("import os\n", "import os\n\nMINE = 1\n")
     assert merged.conflicts == 0
+
+
+def test_a_conflict_holds_whole_statements() -> None:
+    """Upstream has put a docstring there whose first line alone stands where ours has an edit."""
+    base = "def f(a):\n    b = a.pop(1)\n\n    if b:\n        c = 1\n    return b\n"
+    ours = base.replace("    b = a.pop(1)\n", "    MINE = 1\n    b = a.pop(1)\n")
+    theirs = 'def f(a, k):\n    """Take it.\n\n    Of a row.\n    """\n    b = a[k]\n    for d in b:\n        e(d)\n    return b\n'
+    merged = merge_file("a.py", base.encode(), ours.encode(), theirs.encode(), LABELS)
+    assert merged.conflicts == 1
+    for side in ("yours", "theirs"):
+        assert "MINE" in resolved(merged.data.decode(), "yours")
+        ast.parse(resolved(merged.data.decode(), side))
+
+
+def resolved(text: str, side: str) -> str:
+    """The text with one side of its conflicts."""
+    pattern = r"<<<<<<< [^\n]*\n(?P<yours>.*?)\|{7} [^\n]*\n.*?=======\n(?P<theirs>.*?)>>>>>>> [^\n]*\n"
+    return re.sub(pattern, lambda match: match[side], text, flags=re.DOTALL)

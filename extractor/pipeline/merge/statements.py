@@ -72,14 +72,28 @@ def merge_statements(base: str, ours: str, theirs: str, labels: Labels, *, with_
     for line in merged:
         found.take(line)
     text = "".join(found.parts)
-    whole = f"if 1:\n{text}" if text.lstrip("\n")[:1].isspace() else text  # a method is indented
-    return Merged(text.encode(), found.conflicts) if found.conflicts or parses(whole) else None
+    return Merged(text.encode(), found.conflicts) if found.conflicts or parses(_indented(text)) else None
 
 
 def merge_again(merged: Merged, base: str, ours: str, theirs: str, labels: Labels) -> Merged:
-    """Merge by statements what has conflicts by lines; returns what has fewer, and of as many the shorter ones."""
+    """Merge by statements what has conflicts by lines; returns what has fewer, and of as many the shorter ones.
+
+    What holds whole statements comes before what is cut in the middle of a text or of brackets.
+    """
     candidates = (settle(merged), merge_statements(base, ours, theirs, labels))
-    return min(filter(None, candidates), key=lambda item: (item.conflicts, len(item.data)))
+    return min(filter(None, candidates), key=lambda item: (_is_cut(item), item.conflicts, len(item.data)))
+
+
+def _is_cut(merged: Merged) -> bool:
+    """Tell whether a side of a conflict begins or ends in the middle of a text or of brackets."""
+    hunks = _CONFLICT.finditer(merged.data.decode())
+    sides = [match[side] for match in hunks for side in ("ours", "theirs")]
+    return not all(statements_of(side) for side in sides if side.strip())
+
+
+def _indented(text: str) -> str:
+    """Return a text that may be of a method, which is indented, as one that can be parsed."""
+    return f"if 1:\n{text}" if text.lstrip("\n")[:1].isspace() else text
 
 
 def is_no_edit(was: str | None, mine: str, new: str | None) -> bool:
