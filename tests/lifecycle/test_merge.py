@@ -125,7 +125,8 @@ def test_a_conflict_holds_whole_statements() -> None:
     """Upstream has put a docstring there whose first line alone stands where ours has an edit."""
     base = "def f(a):\n    b = a.pop(1)\n\n    if b:\n        c = 1\n    return b\n"
     ours = base.replace("    b = a.pop(1)\n", "    MINE = 1\n    b = a.pop(1)\n")
-    theirs = 'def f(a, k):\n    """Take it.\n\n    Of a row.\n    """\n    b = a[k]\n    for d in b:\n        e(d)\n    return b\n'
+    docstring = '    """Take it.\n\n    Of a row.\n    """\n'
+    theirs = f"def f(a, k):\n{docstring}    b = a[k]\n    for d in b:\n        e(d)\n    return b\n"
     merged = merge_file("a.py", base.encode(), ours.encode(), theirs.encode(), LABELS)
     assert merged.conflicts == 1
     for side in ("yours", "theirs"):
