@@ -235,7 +235,8 @@ def test_another_base_model_is_noticed(train, tmp_path, capsys):
 
     def go_on(model, *settings, directory=None, **expected):
         path = f"actor_rollout_ref.model.path={model}"
-        return train("scale=toy", path, "trainer.save_freq=1", *settings, directory=directory, **expected)
+        usual = ("scale=toy", "algorithm.use_kl_in_reward=false", "trainer.save_freq=1")
+        return train(*usual, path, *settings, directory=directory, **expected)
 
     kl = "actor_rollout_ref.actor.use_kl_loss=true"
     run = go_on(models[0], kl)
