@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels, first_conflict, left_markers, mergeable, three_way
 from extractor.pipeline.merge.files import is_layout, merge_file
+from extractor.pipeline.rewrite.header import with_header
 from extractor.values.errors import UsageError
 
 LABELS = Labels("yours", "base", "theirs")
@@ -98,20 +99,20 @@ def test_what_is_no_text() -> None:
     assert not mergeable(b"text\n", b"\0")
 
 
-HEADER = """\
-# vextract:vendored from verl {release}: verl/a.py
-# upstream sha256: {digest}
-# changed: dropped {number} unreachable definitions: one, two,
-#   three
-"""
+def vendored(text: str, release: str, digest: str, number: int) -> str:
+    """A vendored file of verl's."""
+    dropped = f"dropped {number} unreachable definitions: {', '.join(['one_with_a_long_name'] * 6)}"
+    given = {"release": release, "upstream_path": "verl/a.py", "upstream_sha256": digest, "changes": [dropped]}
+    return with_header(text, "\n", **given)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_where_a_vendored_file_comes_from_is_nobodys_edit(end: str) -> None:
     """As after a merge in Git of two branches that were upgraded to different releases."""
-    base = HEADER.format(release="0.8.0", digest="a", number=3) + "import os\n\n\ndef f():\n    return 1\n"
-    theirs = HEADER.format(release="0.9.1", digest="c", number=5) + "import os\n\n\ndef f():\n    return 2\n"
+    base = vendored("import os\n\n\ndef f():\n    return 1\n", "0.8.0", "a", 3)
+    theirs = vendored("import os\n\n\ndef f():\n    return 2\n", "0.9.1", "c", 5)
     stale = base.replace("0.8.0", "0.9.0").replace(": a\n", ": b\n").replace("dropped 3", "dropped 4")
+    assert base.count("\n#   ") == 1  # the list goes on below
     merged = merge_file("a.py", base.encode(), stale.replace("\n", end).encode(), theirs.encode(), LABELS)
     assert (merged.data.decode().replace("\r\n", "\n"), merged.conflicts) == (theirs, 0)
     assert is_layout("a.py", base.encode(), stale.replace("\n", end).encode())
