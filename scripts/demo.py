@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -38,11 +39,12 @@ def main() -> int:
         return 1
     print(f"The project:  {project}")
     print(f"Its curves:   {curve}")
-    command = Path(sys.executable).with_name("vextract")
+    python, place = shlex.quote(sys.executable), shlex.quote(str(project))
+    command = shlex.quote(str(Path(sys.executable).with_name("vextract")))
     print("Try next:")
-    print(f"  (cd {project} && {sys.executable} main.py algorithm.adv_estimator=rloo trainer.resume_mode=disable)")
-    print(f"  {command} explain compute_grpo_outcome_advantage {project}")
-    print(f"  {command} verify {project}")
+    print(f"  (cd {place} && {python} main.py algorithm.adv_estimator=rloo trainer.resume_mode=disable)")
+    print(f"  {command} explain compute_grpo_outcome_advantage {place}")
+    print(f"  {command} verify {place}")
     return 0
 
 
