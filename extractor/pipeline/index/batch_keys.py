@@ -39,6 +39,17 @@ def keys_written(nodes: Iterable[ast.AST], of: Collection[str] = OF_ROWS) -> Ite
     yield from _fields(nodes)
 
 
+def keys_stored(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the keys under which code stores something anywhere: `x["key"] = ...`."""
+    stores = (item for item in nodes if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store))
+    yield from texts(item.slice for item in stores)
+
+
+def texts(nodes: Iterable[ast.AST | None]) -> Iterator[str]:
+    """Yield the texts among some nodes."""
+    yield from (item.value for item in nodes if isinstance(item, ast.Constant) and isinstance(item.value, str))
+
+
 def _fields(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the keys of what a response has beside its tokens."""
     for item in nodes:
@@ -49,7 +60,7 @@ def _fields(nodes: Iterable[ast.AST]) -> Iterator[str]:
             keys = [item.slice]
         elif isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute) and _is_named(item.func.value, FIELDS):
             keys = [key for given in item.args if isinstance(given, ast.Dict) for key in given.keys]
-        yield from (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
+        yield from texts(keys)
 
 
 def _selected(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:

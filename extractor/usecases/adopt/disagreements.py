@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from extractor.pipeline.index.batch_keys import OF_ROWS, keys_read
+from extractor.pipeline.index.batch_keys import OF_ROWS, keys_read, texts
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.usecases.adopt.differences import bound_by
 from extractor.values import readers
@@ -179,7 +179,7 @@ def _given(nodes: Sequence[ast.AST]) -> Iterator[str]:
             values = [*item.elts]
         elif isinstance(item, ast.Call) and ast.unparse(item.func).rpartition(".")[2] == "update":
             yield from (more.arg for more in item.keywords if more.arg is not None)
-        yield from (node.value for node in values if isinstance(node, ast.Constant) and isinstance(node.value, str))
+        yield from texts(values)
 
 
 def _of_self(node: ast.expr) -> bool:

@@ -16,7 +16,7 @@ from extractor.usecases.fromrun import (
     python_launchers,
     python_trainers,
 )
-from extractor.usecases.fromrun.bash import NOT_BASH, Command, Reading
+from extractor.usecases.fromrun.bash import Command, Reading
 from extractor.usecases.fromrun.files import Places
 from extractor.usecases.fromrun.launches import launches_of
 from extractor.usecases.fromrun.other_libraries import easyr1, trl
@@ -94,9 +94,8 @@ def _by_another_program(path: Path, text: str, reading: Reading, around: Around,
             found = by_script(path, launch, there, is_by_a_program=True)
             return replace(found, notes=(*reading.notes, *found.notes))
     what, hint = programs.instead([command.words for command, _ in ran], text)
-    lost = next((note for note in reading.notes if note.endswith(NOT_BASH)), None)
-    if lost is not None:
-        what, hint = f"{what}; {lost}", f"`bash -n {path.name}` says what is wrong there; or {hint}"
+    if reading.lost:
+        what, hint = f"{what}; {reading.lost}", f"`bash -n {path.name}` says what is wrong there; or {hint}"
     raise UsageError(f"{path}: {what}", hint=hint)
 
 

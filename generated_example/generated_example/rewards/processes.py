@@ -60,20 +60,19 @@ def _can_be_imported(name: str) -> bool:
 
 def _modules_named_in(payload: bytes) -> list[str]:
     """Return the modules that are imported to have the function of `payload`: its own, and those of what wraps it."""
-    texts = [item for _, item, _ in pickletools.genops(pickle.loads(payload)[1]) if isinstance(item, str)]
-    return [name for text in texts for name in [text.partition(" ")[0]] if name in sys.modules]
+    _, function = pickle.loads(payload)
+    named = dict.fromkeys(item for _, item, _ in pickletools.genops(function) if isinstance(item, str))
+    return [name for name in named if name in sys.modules and _can_be_imported(name)]
 
 
-def start_pool(payload: bytes, num_workers: int, module: Any) -> Any:
-    """Start the processes, which have the function of `payload`; `module` is the one that it is defined in."""
+def start_pool(payload: bytes, num_workers: int) -> Any:
+    """Start the processes, which have the function of `payload`."""
     try:
         from pebble import CONSTS, ProcessPool
     except ImportError as error:
         raise ImportError("scoring in processes needs pebble\nhint: pip install pebble, or num_workers=0") from error
     context = multiprocessing.get_context("forkserver")
-    named = dict.fromkeys([*([] if module is None else [module.__name__]), *_modules_named_in(payload)])
-    importable = [name for name in named if _can_be_imported(name)]
-    context.set_forkserver_preload([f"{__package__}.left_to_trainer", __name__, *importable])
+    context.set_forkserver_preload([f"{__package__}.left_to_trainer", __name__, *_modules_named_in(payload)])
     # The server is a fresh interpreter: what this one can import, it can, so that workers need not import it each.
     path = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*sys.path, path]))

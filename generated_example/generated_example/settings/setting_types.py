@@ -94,8 +94,4 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "trainer.resume_mode": ("auto", "disable", "resume_path"),
 }
 # Those that are compared with in the algorithms, where an owner may add one.
-CHOICES_OF_CODE = (
-    "actor_rollout_ref.actor.kl_loss_type",
-    "actor_rollout_ref.actor.loss_agg_mode",
-    "algorithm.kl_penalty",
-)
+CHOICES_OF_CODE = [name for name, choices in CHOICES.items() if choices in (AGG_MODES, KL_ESTIMATORS)]

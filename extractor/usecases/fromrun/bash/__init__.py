@@ -5,7 +5,7 @@ of the parser's nodes, `quoting`, `patterns` and `braces` of what the parser tak
 `statements` and `branches` go through the script, and `script` puts them together.
 """
 
-from extractor.usecases.fromrun.bash.script import NOT_BASH, Reading, read_script
+from extractor.usecases.fromrun.bash.script import Reading, read_script
 from extractor.usecases.fromrun.bash.state import Command, too_much
 
-__all__ = ["NOT_BASH", "Command", "Reading", "read_script", "too_much"]
+__all__ = ["Command", "Reading", "read_script", "too_much"]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-NOT_BASH = "not understood as bash"  # how a note ends that says so of a line
 _IN_BACKGROUND = re.compile(rb"[ \t]*&(?![&>])")
 
 
@@ -34,11 +33,13 @@ class Reading:
         commands: Everything that it would run, in order.
         notes: What could not be known, or is not as it looks, with lines.
         variables: Those that it has set, as they are in the end, but arrays.
+        lost: The note on the first line that is no bash; "": all is.
     """
 
     commands: tuple[Command, ...]
     notes: tuple[str, ...]
     variables: Mapping[str, str]
+    lost: str = ""
 
 
 def read_script(
@@ -71,16 +72,16 @@ def read_script(
     state = State(source, file, given, environment, arguments or _arguments(given), there)
     if root.has_error and not root.named_children:
         raise UsageError(f"{file}: no bash script", hint="pass a script, a list of overrides or a YAML file")
-    lost = next((error for error in errors(root) if not is_of_a_quoted_default(error)), None)
-    if lost is not None:
-        state.notes.append(f"line {lost.start_point[0] + 1}: {NOT_BASH}")
+    error = next((error for error in errors(root) if not is_of_a_quoted_default(error)), None)
+    lost = "" if error is None else f"line {error.start_point[0] + 1}: not understood as bash"
+    state.notes += [lost] if lost else []
     try:
         with contextlib.suppress(Stop):  # `exit`: what follows is not run
             Interpreter(state).run(root.children)
     except RecursionError:  # functions that call each other, each with blocks in blocks
         raise too_much(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep") from None
     texts = {name: value for name, value in state.variables.items() if isinstance(value, str)}
-    return Reading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts)
+    return Reading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts, lost)
 
 
 def _arguments(given: Mapping[str, str]) -> list[str]:

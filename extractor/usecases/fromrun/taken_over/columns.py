@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from extractor.pipeline.index.batch_keys import OF_ROWS, keys_read, keys_written
+from extractor.pipeline.index.batch_keys import OF_ROWS, keys_read, keys_stored, keys_written, texts
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import own_verl, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
@@ -33,7 +33,11 @@ class Columns:
             nodes = list(ast.walk(registered.tree_of(text)))
             read = {key for _, key in keys_read(nodes)}
             # A dataset class may put it into its items; a count of what was read elsewhere is none.
-            self._given |= {*keys_written(nodes, ("batch",)), *(set(_written(nodes)) - read)}
+            items = {
+                *keys_stored(nodes),
+                *texts(key for item in nodes if isinstance(item, ast.Dict) for key in item.keys),
+            }
+            self._given |= {*keys_written(nodes, ("batch",)), *(items - read)}
 
     @cached_property
     def _of_the_trainer(self) -> dict[str, str]:
@@ -53,14 +57,14 @@ class Columns:
             path: Of it.
         """
         nodes = list(ast.walk(tree))
-        keys = {key for _, key in keys_read(nodes)} - set(_stored(nodes))
+        keys = {key for _, key in keys_read(nodes)} - set(keys_stored(nodes))
         later = [Remark("batch", key, "to do", f"{path} reads it, and it {_IS_LATER}") for key in sorted(keys & _LATER)]
         found = later if "reward_tensor" in ast.dump(tree) else []
         why = f"{path} reads it from a batch, where only the trainer of the run's checkout puts it"
         lacking = sorted(key for key in keys - set(_looked_for(nodes)) if not self._is_known(key))
         found += [Remark("batch", key, "to do", why) for key in lacking]
-        rows = {key for _, key in keys_read(nodes, OF_ROWS)} & self._of_the_trainer.keys()
-        for key in sorted(key for key in rows if not self._is_known(key)):
+        rows = {key for _, key in keys_read(nodes, OF_ROWS)}
+        for key in sorted(key for key in rows if not self._is_known(key) and key in self._of_the_trainer):
             why = f"{path} reads it from rows, to which only {self._of_the_trainer[key]} of the run's checkout gives it"
             found.append(Remark("batch", key, "to do", why))
         return found
@@ -75,22 +79,4 @@ def _looked_for(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield what code looks for before it reads it: `if "key" in data.batch`."""
     for item in nodes:
         if isinstance(item, ast.Compare) and isinstance(item.ops[0], (ast.In, ast.NotIn)):
-            yield from _texts([item.left])
-
-
-def _written(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the keys under which code puts something somewhere."""
-    nodes = list(nodes)
-    yield from _stored(nodes)
-    for item in nodes:
-        if isinstance(item, ast.Dict):
-            yield from _texts([key for key in item.keys if key is not None])
-
-
-def _stored(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    stores = (item for item in nodes if isinstance(item, ast.Subscript) and isinstance(item.ctx, ast.Store))
-    yield from _texts(item.slice for item in stores)
-
-
-def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    yield from (item.value for item in nodes if isinstance(item, ast.Constant) and isinstance(item.value, str))
+            yield from texts([item.left])

@@ -95,12 +95,9 @@ def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], 
     """
     found: dict[str, str] = {}
     others: set[str] = set()
-    for text in texts:
-        tree = registered.tree_of(text)
+    for tree in map(registered.tree_of, texts):
         values = program_values.Values(tree)
-        assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and ast.unparse(node.value) == cls]
-        chosen = {cls, *(ast.unparse(target) for node in assigned for target in node.targets)}
-        for name, given, where in _handed(tree, chosen):
+        for name, given, where in _handed(tree, _chosen(tree, cls)):
             if name not in {*_BY_VERL, *found}:
                 value = program_values.said(given, values.where(where))
                 found.update({} if value is None else {name: value})
@@ -108,11 +105,16 @@ def handed_by_programs(texts: Iterable[str], cls: str) -> tuple[dict[str, str], 
     return found, sorted(others - found.keys())
 
 
+def _chosen(tree: ast.Module, cls: str) -> set[str]:
+    """Return a class and the names that a program gives it."""
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and ast.unparse(node.value) == cls]
+    return {cls, *(ast.unparse(target) for node in assigned for target in node.targets)}
+
+
 def section_handed(texts: Iterable[str], cls: str) -> str:
     """Return the section of the config that programs make a class with as its config; "": the whole, or they do not."""
-    for text in texts:
-        tree = registered.tree_of(text)
-        for name, given, _ in _handed(tree, {cls}):
+    for tree in map(registered.tree_of, texts):
+        for name, given, _ in _handed(tree, _chosen(tree, cls)):
             if name == "config" and (found := _SECTION.fullmatch(ast.unparse(given))):
                 return found[1]
     return ""

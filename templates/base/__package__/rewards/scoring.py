@@ -3,13 +3,12 @@
 
 import asyncio
 import concurrent.futures
-import inspect
 import math
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from .calls import Failure, attempt, attempt_async, is_async, raw_function, source_of
+from .calls import Failure, attempt, attempt_async, is_async, source_of
 from .components import plain
 from .loop_thread import LoopThread
 from .processes import payload_of, score_in_worker, start_pool
@@ -230,7 +229,7 @@ class Scorer:
         return LoopThread("scoring")
 
     def _new_pool(self) -> Any:
-        pool = start_pool(self._payload, self.num_workers, inspect.getmodule(raw_function(self.function)))
+        pool = start_pool(self._payload, self.num_workers)
         from pebble import ProcessExpired
 
         self._expired = (ProcessExpired,)

@@ -75,7 +75,7 @@ def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_tru
 
     Args:
         value: see the top of this module; of a data loader, its dataset.
-        split: train or val, for messages.
+        split: train or val, for messages; or GIVEN.
         config: the whole config.
         tokenizer: its chat template turns messages into tokens.
         needs_truth: whether a row without ground_truth is an error.
@@ -85,6 +85,8 @@ def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_tru
         HookError: a dataset of the caller's raised.
     """
     data = data_section(config)
+    if split == GIVEN:
+        data.filter_overlong_prompts = False
     value = value.dataset if isinstance(value, DataLoader) else value
     files = files_of(value, split)
     if files is not None:
@@ -140,8 +142,6 @@ def batch_of(rows: Sequence[Mapping[str, Any]], config: Any, tokenizer: Any) -> 
         DataError: a row cannot be used, or is too long.
         HookError: a dataset of the caller's raised.
     """
-    whole = config.copy()
-    whole.data.filter_overlong_prompts = False
-    dataset: Any = dataset_of(rows, GIVEN, whole, tokenizer, needs_truth=False)
+    dataset: Any = dataset_of(rows, GIVEN, config, tokenizer, needs_truth=False)
     batch: dict[str, Any] = collate_fn([dataset[index] for index in range(len(dataset))])
     return batch
