@@ -53,6 +53,7 @@ class TextRewardManager:
         log_samples: so many samples each time.
         debug_log, debug_samples: a text file of so many samples of every training step; null: none. See `DebugLog`.
         allow_unisolated: run programs that the model writes also where nothing holds them, see `sandbox`.
+        site_packages: let these programs, and their tests, import what is installed.
     """
 
     score: Callable[..., Any]
@@ -77,10 +78,11 @@ class TextRewardManager:
         debug_log: str | None = None,
         debug_samples: int = 2,
         allow_unisolated: bool = False,
+        site_packages: bool = False,
     ) -> None:
         code = sys.modules.get(f"{__package__}.sandbox")
         if code is not None:  # the hook has imported it, and runs programs
-            code.announce(allow_unisolated)
+            code.announce(allow_unisolated, site_packages)
         self.tokenizer = tokenizer
         self.num_examine = num_examine
         self.reward_fn_key = reward_fn_key

@@ -21,13 +21,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from .sandboxing.cases import TestsError, check
 from .sandboxing.client import NoAnswer, Server
 from .sandboxing.isolation import Isolation, SandboxError
 from .sandboxing.limits import Limits
 
-__all__ = ["Isolation", "Limits", "Run", "SandboxError", "isolation", "judge_program", "run_inputs", "run_program"]
+__all__ = [
+    *("Isolation", "Limits", "Run", "SandboxError", "TestsError"),
+    *("isolation", "judge_program", "run_inputs", "run_program"),
+]
 
 ALLOW = "REWARDS_ALLOW_UNISOLATED"
+SITE_PACKAGES = "REWARDS_SITE_PACKAGES"
 ATTEMPTS = 3
 # Seconds that a supervisor may take beyond the limits of its program.
 SLACK = 15.0
@@ -90,9 +95,16 @@ def judge_program(source: str, tests: Mapping[str, Any], limits: Limits | None =
 
     Raises:
         SandboxError: programs cannot be run here.
+        TestsError: no program could pass the tests, or each would.
     """
-    (run,) = _runs({"source": source, "inputs": [], "has_tests": True}, tests, limits or Limits())
+    texts = {name: tests.get(name) or "" for name in ("setup", "module")}
+    allowed = _allowed(limits or Limits())
+    _check(texts["setup"], tuple(tests.get("asserts", ())), texts["module"], tests.get("entry_point"), allowed.site_packages)
+    (run,) = _runs({"source": source, "inputs": [], "has_tests": True}, tests, allowed)
     return run
+
+
+_check = functools.lru_cache(maxsize=1024)(check)
 
 
 @functools.lru_cache(maxsize=1)
@@ -125,8 +137,15 @@ def require_isolation(allow_unisolated: bool = False) -> Isolation:
     return held
 
 
-def announce(allow_unisolated: bool) -> None:
-    """Say once, on the first of several processes, what holds the programs; arguments and errors as of the above."""
+def announce(allow_unisolated: bool, site_packages: bool = False) -> None:
+    """Say once, on the first of several processes, what holds the programs.
+
+    Args:
+        allow_unisolated: as above; errors as well.
+        site_packages: whether programs and tests may import what is installed, from now on.
+    """
+    if site_packages:
+        os.environ[SITE_PACKAGES] = "1"  # for worker processes, too
     held = require_isolation(allow_unisolated)
     if not _announced and os.environ.get("RANK", "0") == "0":
         _announced.append(held)
@@ -134,7 +153,7 @@ def announce(allow_unisolated: bool) -> None:
 
 
 def _runs(job: dict[str, Any], tests: Mapping[str, Any] | None, limits: Limits) -> list[Run]:
-    held = require_isolation(limits.allow_unisolated)
+    held, limits = require_isolation(limits.allow_unisolated), _allowed(limits)
     try:
         return _attempted(job, tests, limits, held)
     except SandboxError:
@@ -144,6 +163,10 @@ def _runs(job: dict[str, Any], tests: Mapping[str, Any] | None, limits: Limits) 
         _attempted(check, None, replace(limits, seconds=5.0, total_seconds=None), held)
     ended = Run("error", -signal.SIGKILL, "", "its supervisor did not answer", 0.0, (False,) if tests else ())
     return [ended] * (1 if tests else len(job["inputs"]))
+
+
+def _allowed(limits: Limits) -> Limits:
+    return replace(limits, site_packages=limits.site_packages or os.environ.get(SITE_PACKAGES) == "1")
 
 
 def _attempted(job: dict[str, Any], tests: Mapping[str, Any] | None, limits: Limits, held: Isolation) -> list[Run]:

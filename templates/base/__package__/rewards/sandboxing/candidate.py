@@ -2,6 +2,7 @@
 """Runs a program, and answers calls of what it defines. Everything here is in the reach of the program itself."""
 
 import builtins
+import collections
 import os
 import sys
 import traceback
@@ -11,6 +12,7 @@ from . import channel, values
 
 OUT_OF_MEMORY = 101
 FILE = "solution.py"
+MUTABLE = (list, dict, set, bytearray, collections.deque)
 
 
 def run_program(source: str) -> int:
@@ -55,7 +57,7 @@ class _Server:
         self.objects: list[Any] = []
 
     def receive(self) -> Any:
-        return values.decode(channel.receive(self.requests, self.limit), self._resolve)
+        return values.decode(channel.receive(self.requests, self.limit), self._resolve, exact=(*values.KINDS, "ndarray"))
 
     def answer(self, request: dict[str, Any]) -> None:
         number = request.pop("number")
@@ -63,7 +65,7 @@ class _Server:
             arguments = request.get("arguments", ())
             result = getattr(self, "do_" + request.pop("do"))(**request)
             reply = {"number": number, "value": result}
-            if result is None and any(isinstance(a, list | dict | set | bytearray) for a in arguments):
+            if result is None and any(isinstance(a, MUTABLE) for a in arguments):
                 reply["arguments"] = list(arguments)  # changed in place
             data = values.encode(reply, self._refer)
         except BaseException as error:
@@ -106,6 +108,9 @@ class _Server:
 
     def do_length(self, target: Any) -> int:
         return len(target)
+
+    def do_is_of(self, target: Any, instance: Any) -> bool:
+        return isinstance(instance, target)
 
     def do_text(self, target: Any) -> str:
         return str(target)

@@ -6,7 +6,9 @@ import builtins
 import contextlib
 import functools
 import importlib
+import inspect
 import io
+import itertools
 import json
 import os
 import re
@@ -16,11 +18,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import comparisons, names
+from . import cases, comparisons, names, values
 from .remote import CandidateGone, Connection, Remote
-
-# The names that tests import a program under.
-PROGRAM_MODULES = ("solution", "candidate", "main", "your_module", "your_code")
+from .with_pytest import run_pytest
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Tests:
 
     Attributes:
         setup: statements before the tests.
-        entry_point: the name of the function or class that is tested; None: found in the tests.
+        entry_point: the function or class that is tested, a name or as "Solution().f"; None: found in the tests.
         asserts: statements, each a test.
-        module: source text with `check(candidate)`, `test_...()` or unittest's TestCase: each function is a test.
+        module: source text with tests, see `cases`.
         calls: [name, arguments, expected] of each call; a method of `Solution` if the program has one.
     """
 
@@ -56,19 +56,36 @@ def run(tests: Tests, requests: int, answers: int, limit: int, verdicts: int) ->
     def say(**line: Any) -> None:
         os.write(verdicts, json.dumps(line).encode() + b"\n")
 
-    sources = [tests.setup, *tests.asserts, tests.module]
+    sources = (tests.setup, *tests.asserts, tests.module)
     text = " ".join(sources)
-    connection = Connection(requests, answers, limit, _special(f"{text} {tests.calls}".lower()))
-    namespace = _namespace(connection)
-    say(count=len(tests.asserts) + len(tests.calls) + _count(tests.module))
+    connection = Connection(requests, answers, limit, _special(f"{text} {tests.calls}".lower()), _exact(text))
+    found = cases.cases_of(tests.module, tests.entry_point)
+    meant = names.resolve(sources, tests.entry_point)
+    space = _namespace(connection, "__main__" if found == [("module", "")] else "tests")
+    first = len(tests.asserts) + len(tests.calls)
+    say(count=first + len(found))
     try:
-        if re.search(r"\b(np|numpy)\b", text):
+        if re.search(r"\b(np|numpy)\b", text) or any(place.startswith("numpy") for place, _ in meant.library.values()):
             comparisons.guard_numpy()
         connection.begin()
         say(begun=True)
-        _give_names(namespace, tests, sources, connection)
-        for index, test in enumerate(_tests(tests, namespace, connection)):
+        _give_names(vars(space), meant, connection)
+        setup_error = _executed(tests.setup, vars(space))
+        for index, test in enumerate(_tests(tests, vars(space), setup_error, connection)):
             say(test=index, passed=_passes(test))
+        if not tests.module:
+            return
+        error = setup_error or _executed(tests.module, vars(space))
+        runs_pytest = "pytest" in meant.modules and all(kind not in ("check", "module") for kind, _ in found)
+        if error is None and (runs_pytest or any(kind == "pytest" for kind, _ in found)):
+            numbers = itertools.count(first)
+            count, tell = lambda n: say(count=first + n), lambda passed: say(test=next(numbers), passed=passed)
+            with contextlib.redirect_stdout(io.StringIO()):
+                run_pytest(space, connection, count, tell)
+            return
+        for index, (kind, name) in enumerate(found, first):
+            run = functools.partial(_run, kind, name, vars(space), tests, connection)
+            say(test=index, passed=_passes(functools.partial(_fail, error) if error else run))
     except CandidateGone:
         pass
 
@@ -77,6 +94,13 @@ def _special(text: str) -> list[str]:
     """Return those of NaN and the infinities that the tests mention: with others, comparisons mean nothing."""
     nan = ["nan"] if re.search(r"(?<![a-z])(is)?nan(?![a-z])", text) else []
     return [*nan, "inf", "-inf"] if re.search(r"inf|\de\+?\d{3}", text) else nan
+
+
+def _exact(text: str) -> list[str]:
+    """Return the kinds of answers that tests distinguish from plain ones, `values.KINDS`: those that they mention."""
+    kinds = [kind for kind in values.KINDS if re.search(rf"\b{kind}\b", text)]
+    arrays = re.search(r"\b(np|numpy|array|ndarray)\b|\.(tolist|shape|dtype|ndim|all|any)\b", text)
+    return [*kinds, "ndarray"] if arrays else kinds
 
 
 def _passes(test: Callable[[], Any]) -> bool:
@@ -90,18 +114,14 @@ def _passes(test: Callable[[], Any]) -> bool:
     return True
 
 
-def _tests(tests: Tests, namespace: dict[str, Any], connection: Connection) -> Iterator[Callable[[], Any]]:
-    setup_error = _executed(tests.setup, namespace)
+def _tests(
+    tests: Tests, namespace: dict[str, Any], setup_error: BaseException | None, connection: Connection
+) -> Iterator[Callable[[], Any]]:
     for source in tests.asserts:
         run = functools.partial(_run_statement, source, namespace)
         yield functools.partial(_fail, setup_error) if setup_error else run
     for name, arguments, expected in tests.calls:
         yield functools.partial(_call, connection, name, arguments, expected)
-    if tests.module:
-        error = setup_error or _executed(tests.module, namespace)
-        for kind, name in _functions(tests.module):
-            run = functools.partial(_run, kind, name, namespace, tests, connection)
-            yield functools.partial(_fail, error) if error else run
 
 
 def _run_statement(source: str, namespace: dict[str, Any]) -> None:
@@ -123,45 +143,40 @@ def _fail(error: BaseException) -> None:
 
 
 def _compiled(source: str) -> types.CodeType:
-    return compile(source, "test", "exec", dont_inherit=True, optimize=0)
-
-
-def _functions(module: str) -> list[tuple[str, str]]:
-    """Return the tests in a module, as they stand there: ("check", name), ("function", name) or (class, method)."""
-    try:
-        statements = ast.parse(module).body
-    except (SyntaxError, ValueError, RecursionError):
-        return [("check", "check")] if module else []
-    found = []
-    for node in statements:
-        if isinstance(node, ast.FunctionDef) and node.name == "check":
-            found.append(("check", "check"))
-        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
-            found.append(("function", node.name))
-        elif isinstance(node, ast.ClassDef):
-            methods = [part.name for part in node.body if isinstance(part, ast.FunctionDef)]
-            found += [(node.name, name) for name in methods if name.startswith("test")]
-    return found or ([("module", "")] if module else [])
-
-
-def _count(module: str) -> int:
-    return len(_functions(module))
+    tree = comparisons.Guarded().visit(ast.parse(source))
+    return compile(ast.fix_missing_locations(tree), "test", "exec", dont_inherit=True, optimize=0)
 
 
 def _run(kind: str, name: str, namespace: dict[str, Any], tests: Tests, connection: Connection) -> None:
     if kind == "module":  # its statements are the test, and have been run
         return
     if kind == "check":
-        if tests.entry_point is None:
-            raise ValueError("a test with check(candidate) needs its entry_point")
-        namespace[name](connection.get(tests.entry_point))
+        root = str(tests.entry_point)
+        function = connection.get(root) if root.isidentifier() else eval(_compiled_expression(root), namespace)
+        _finish(namespace[name](function))
     elif kind == "function":
-        namespace[name]()
+        _finish(namespace[name]())
     elif hasattr(namespace[kind], "debug"):  # a TestCase
         namespace[kind].setUpClass()
         namespace[kind](name).debug()  # raises what failed
     else:
-        getattr(namespace[kind](), name)()
+        case = namespace[kind]()
+        for prepare in (getattr(case, part, None) for part in ("setup_class", "setup_method", "setUp")):
+            if prepare is not None:
+                prepare(*[None] * len(inspect.signature(prepare).parameters))
+        _finish(getattr(case, name)())
+
+
+def _compiled_expression(source: str) -> types.CodeType:
+    return compile(source, "entry_point", "eval", dont_inherit=True)
+
+
+def _finish(result: Any) -> None:
+    """Run what an `async` test has returned."""
+    if inspect.iscoroutine(result):
+        import asyncio
+
+        asyncio.run(result)
 
 
 def _call(connection: Connection, name: str, arguments: list[Any], expected: Any) -> None:
@@ -176,33 +191,43 @@ def _call(connection: Connection, name: str, arguments: list[Any], expected: Any
 
 
 def _lists(value: Any) -> Any:
-    """Return lists in place of tuples, which JSON does not have."""
+    """Return lists in place of tuples and arrays, which JSON does not have."""
+    value = value.tolist() if hasattr(type(value), "tolist") else value
     if isinstance(value, list | tuple):
         return [_lists(item) for item in value]
     return {key: _lists(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _namespace(connection: Connection) -> dict[str, Any]:
+def _namespace(connection: Connection, name: str) -> types.ModuleType:
     """Return where tests run: they cannot run what a candidate returns as source text, or compare it with nothing."""
     own = dict(vars(builtins))
     own.update(comparisons.builtins_for_tests(connection.empty, Remote))
     own["eval"] = lambda source, *places: ast.literal_eval(source)
     own["exec"] = own["compile"] = own["input"] = own["breakpoint"] = None
-    return {"__name__": "tests", "__builtins__": own}
+    module = types.ModuleType(name)
+    vars(module)["__builtins__"] = own
+    return module
 
 
-def _give_names(namespace: dict[str, Any], tests: Tests, sources: list[str], connection: Connection) -> None:
-    program, modules, library = names.of_program(sources, tests.entry_point)
-    for name in sorted(modules):
-        with contextlib.suppress(ImportError):
-            namespace[name] = importlib.import_module(names.SHORT.get(name, name))
-    for name in sorted(library):
-        namespace[name] = getattr(importlib.import_module(names.LIBRARY[name]), name)
-    for name in sorted(program):
-        namespace["__builtins__"].pop(name, None)  # not Python's own, if the program has none
+def _give_names(namespace: dict[str, Any], meant: names.Names, connection: Connection) -> None:
+    for name, (place, attribute) in sorted(meant.library.items()):
+        with contextlib.suppress(ImportError, AttributeError):
+            module = importlib.import_module(place)
+            namespace[name] = getattr(module, attribute) if attribute else module
+    defined = {}
+    for name in sorted(meant.program):
         with contextlib.suppress(Exception):  # not defined: NameError where it is used
-            namespace[name] = connection.get(name)
-    for name in PROGRAM_MODULES:
+            defined[name] = connection.get(name)
+    if not (meant.is_guess and defined):
+        for name in meant.program:
+            namespace["__builtins__"].pop(name, None)  # not Python's own, if the program has none
+    else:
+        for name in meant.program - set(defined) - names.BUILTINS:
+            place = names.LIBRARY.get(name)
+            with contextlib.suppress(ImportError, AttributeError):
+                defined[name] = getattr(importlib.import_module(place), name) if place else None
+    namespace.update(defined)
+    for name in names.PROGRAM_MODULES:
         sys.modules[name] = _program_module(name, connection)
 
 

@@ -7,10 +7,11 @@ the candidate, which would learn the expected value with the question and could 
 """
 
 import builtins
+import collections
 from collections.abc import Collection, Iterator
 from typing import Any, NoReturn
 
-from . import channel, values
+from . import channel, comparisons, values
 
 # How a test may be told of an exception: by one of Python's own that ends nothing but the statement that raised it.
 # StopIteration would end a loop over the test's cases without an error.
@@ -22,8 +23,6 @@ RAISABLE: dict[str, type[Exception]] = {
     and not issubclass(kind, StopIteration | StopAsyncIteration)
     and name not in ("Exception", "ExceptionGroup", "UnicodeDecodeError", "UnicodeEncodeError", "UnicodeTranslateError")
 }
-
-CONTAINERS = (str, bytes, list, tuple, dict, set, frozenset, range)
 
 
 class CandidateGone(BaseException):
@@ -41,18 +40,27 @@ class Connection:
         requests, answers: descriptors.
         limit: of an answer, in bytes.
         special: which of "nan", "inf" and "-inf" may be in an answer.
+        exact: which kinds of data are more than plain ones here, see `values.decode`.
 
     Attributes:
-        empty: the answers that hold nothing.
+        empty: the answers that hold nothing, by identity.
     """
 
-    def __init__(self, requests: int, answers: int, limit: int, special: Collection[str]) -> None:
-        self._requests, self._answers, self._limit, self._special = requests, answers, limit, special
+    def __init__(
+        self, requests: int, answers: int, limit: int, special: Collection[str], exact: Collection[str] = ()
+    ) -> None:
+        self._requests, self._answers, self._limit = requests, answers, limit
+        self._special, self._exact = special, exact
         self._callbacks: list[Any] = []
-        self.empty: list[Any] = []
+        self.empty: dict[int, Any] = {}
         self._number = 0
         self._lost = ""
         self.exceptions: dict[str, type[Exception]] = {}
+
+    @property
+    def is_lost(self) -> bool:
+        """Tell whether the candidate is gone."""
+        return bool(self._lost)
 
     def begin(self) -> None:
         """Wait until the program has been imported; raises CandidateGone."""
@@ -90,8 +98,8 @@ class Connection:
         if "arguments" in answer and answer.get("value") is None:
             _change_in_place(fields.get("arguments", ()), answer["arguments"])
         value = answer.get("value")
-        if type(value) in CONTAINERS and not value:
-            self.empty.append(value)
+        if comparisons.holds_nothing(value):
+            self.empty[id(value)] = value
         return value
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -103,7 +111,8 @@ class Connection:
 
     def _receive(self) -> dict[str, Any]:
         try:
-            answer = values.decode(channel.receive(self._answers, self._limit), self._resolve, self._special)
+            data = channel.receive(self._answers, self._limit)
+            answer = values.decode(data, self._resolve, self._special, self._exact)
         except (channel.ChannelClosed, values.NotPlain) as error:
             self._lose(str(error))
         if type(answer) is not dict:
@@ -202,6 +211,10 @@ class Remote:
     def __repr__(self) -> str:
         return str(_ask(self, "repr"))
 
+    def __instancecheck__(self, instance: Any) -> bool:
+        """Tell whether an object of the program is of a class of its own. It could have returned one of any class."""
+        return type(instance) is Remote and _ask(self, "is_of", instance=instance) is True
+
     def __bool__(self) -> bool:
         raise TypeError("an object of the program has no truth value in a test: only plain data has")
 
@@ -224,6 +237,9 @@ def _change_in_place(arguments: Any, changed: Any) -> None:
             old[:] = [a if same else b for a, b, same in zip(old, new, kept, strict=True)]
         elif isinstance(old, list | bytearray):
             old[:] = new
+        elif isinstance(old, collections.deque):
+            old.clear()
+            old.extend(new)
         elif isinstance(old, dict | set):
             old.clear()
             old.update(new)

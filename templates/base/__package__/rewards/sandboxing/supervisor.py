@@ -120,7 +120,7 @@ class _Supervisor:
         os.close(answers[0])
         self._watch([asked, judging], judging, time.monotonic() + self.limits.seconds)
         lines = [json.loads(line) for line in bytes(judging.output["verdicts"]).splitlines() if line.endswith(b"}")]
-        count = next((line["count"] for line in lines if "count" in line), 1)
+        count = next((line["count"] for line in reversed(lines) if "count" in line), 0) or 1
         held = {line["test"]: line["passed"] for line in lines if "test" in line}
         ended = _ended(asked)
         if ended["status"] == "ok" and judging.reason:  # the candidate was idle, and the judge took too long

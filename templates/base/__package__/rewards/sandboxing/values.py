@@ -8,12 +8,15 @@ a method that its sender wrote.
 An object that is not data is sent as a number that the sender knows it by (a reference).
 """
 
+import cmath
 import collections
+import contextlib
+import importlib
 import json
 import math
 import numbers
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 MAX_DEPTH = 100
@@ -22,6 +25,22 @@ HEXADECIMAL = re.compile(r"-?[0-9a-f]+")
 SPECIAL = ("nan", "inf", "-inf")
 PLAIN = (int, float, str, bool, list, tuple, dict, set, frozenset, bytes, complex)
 TYPES: dict[str, Any] = {kind.__name__: kind for kind in PLAIN}
+# Data that is more than plain: where it is from, what it is made of again, and what it is where nothing more is asked.
+KINDS: dict[str, tuple[str, Callable[[Any], list[Any]], Callable[..., Any] | None]] = {
+    "Decimal": ("decimal", lambda value: [str(value)], float),
+    "Fraction": ("fractions", lambda value: [value.numerator, value.denominator], lambda over, under: over / under),
+    "deque": ("collections", lambda value: [list(value), value.maxlen], lambda items, most: items),
+    "Counter": ("collections", lambda value: [dict(value)], dict),
+    "OrderedDict": ("collections", lambda value: [list(map(list, value.items()))], dict),
+    "defaultdict": ("collections", lambda value: [_factory(value), dict(value)], lambda factory, items: items),
+    "date": ("datetime", lambda value: [value.year, value.month, value.day], None),
+    "time": ("datetime", lambda value: [value.isoformat()], None),
+    "datetime": ("datetime", lambda value: [value.isoformat()], None),
+    "timedelta": ("datetime", lambda value: [value.days, value.seconds, value.microseconds], None),
+}
+# Of arrays that hold nothing: how large their shape may be.
+SMALLEST = 1 << 16
+ARRAY = re.compile(r"[<>|=]?[biufc]\d+|U")
 SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"t": tuple, "s": set, "z": frozenset}
 
 Refer = Callable[[Any], Any]
@@ -47,23 +66,29 @@ def encode(value: Any, refer: Refer | None = None) -> bytes:
         raise NotPlain(f"a {type(value).__name__} is not plain data: {error}") from error
 
 
-def decode(data: bytes, resolve: Callable[[str, int], Any] | None = None, special: Collection[str] = SPECIAL) -> Any:
+def decode(
+    data: bytes,
+    resolve: Callable[[str, int], Any] | None = None,
+    special: Collection[str] = SPECIAL,
+    exact: Collection[str] = (),
+) -> Any:
     """Read a value.
 
     Args:
         data: as `encode` writes it; it may come from anybody.
         resolve: gives the object for a reference, by its kind ("r" or "k") and number.
         special: which of "nan", "inf" and "-inf" may be in it. What is computed with one may pass for anything.
+        exact: which of KINDS, and "ndarray", are read as such, and not as the plain data that they hold.
 
     Raises:
         NotPlain: it is anything else.
     """
     try:
         parsed = json.loads(data, parse_constant=_refuse, parse_int=_small_integer)
-        return _value(parsed, resolve, special, 0)
+        return _Reader(resolve, special, exact).value(parsed, 0)
     except NotPlain:
         raise
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, RecursionError, ArithmeticError, MemoryError) as error:
         raise NotPlain(f"not plain data: {type(error).__name__}") from error
 
 
@@ -71,6 +96,8 @@ def _plain(value: Any, refer: Refer | None, depth: int) -> Any:  # noqa: C901 - 
     if depth > MAX_DEPTH:
         raise NotPlain(f"deeper than {MAX_DEPTH}")
     kind_of = type(value)
+    if (known := KINDS.get(kind_of.__name__)) and kind_of.__module__ == known[0]:
+        return {"o": [kind_of.__name__, *(_plain(part, refer, depth + 1) for part in known[1](value))]}
     if value is None or kind_of in (bool, str) or (kind_of is int and -SMALL < value < SMALL):
         return value
     if kind_of is list:
@@ -99,6 +126,9 @@ def _plain(value: Any, refer: Refer | None, depth: int) -> Any:  # noqa: C901 - 
         return real if math.isfinite(real) else {"f": repr(real)}
     if isinstance(value, complex):
         return {"c": [_plain(value.real, refer, depth), _plain(value.imag, refer, depth)]}
+    if kind_of.__name__ == "ndarray" and (letters := ARRAY.match(value.dtype.str.replace("<U", "U"))):
+        flat = _plain(value.ravel().tolist(), refer, depth + 1)
+        return {"a": [letters.group(), list(value.shape), flat]}
     if hasattr(type(value), "tolist"):
         return _plain(value.tolist(), refer, depth + 1)
     if refer is None:
@@ -106,34 +136,80 @@ def _plain(value: Any, refer: Refer | None, depth: int) -> Any:  # noqa: C901 - 
     return refer(value)
 
 
-def _value(parsed: Any, resolve: Any, special: Collection[str], depth: int) -> Any:
-    if depth > MAX_DEPTH:
-        raise NotPlain(f"deeper than {MAX_DEPTH}")
-    if type(parsed) is list:
-        return [_value(item, resolve, special, depth + 1) for item in parsed]
-    if type(parsed) is float and not math.isfinite(parsed):  # 1e999
-        raise NotPlain("no finite number")
-    if type(parsed) is not dict:
-        return parsed
-    ((kind, content),) = parsed.items()
+class _Reader:
+    """Makes values of what was parsed; the arguments are those of `decode`."""
 
-    def read(item: Any) -> Any:
-        return _value(item, resolve, special, depth + 1)
+    def __init__(self, resolve: Any, special: Collection[str], exact: Collection[str]) -> None:
+        self.resolve, self.special, self.exact = resolve, special, exact
 
-    if kind in SEQUENCES:
-        return SEQUENCES[kind]([read(item) for item in content])
-    if kind == "d":
-        return {read(key): read(item) for key, item in content}
-    if kind == "g":
-        return range(*(read(part) for part in content))
-    if kind == "c":
-        parts = [_value(part, resolve, special, depth) for part in content]
-        if [type(part) for part in parts if type(part) not in (int, float)] or len(parts) != 2:
-            raise NotPlain("no complex number")
-        return complex(*parts)
-    if kind in ("r", "k") and type(content) is int and resolve is not None:
-        return resolve(kind, content)
-    return _scalar(kind, content, special)
+    def value(self, parsed: Any, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise NotPlain(f"deeper than {MAX_DEPTH}")
+        if type(parsed) is list:
+            return [self.value(item, depth + 1) for item in parsed]
+        if type(parsed) is float and not math.isfinite(parsed):  # 1e999
+            raise NotPlain("no finite number")
+        if type(parsed) is not dict:
+            return parsed
+        ((kind, content),) = parsed.items()
+
+        def read(item: Any) -> Any:
+            return self.value(item, depth + 1)
+
+        if kind in SEQUENCES:
+            return SEQUENCES[kind]([read(item) for item in content])
+        if kind == "d":
+            return {read(key): read(item) for key, item in content}
+        if kind == "g":
+            return range(*(read(part) for part in content))
+        if kind == "c":
+            parts = [self.value(part, depth) for part in content]
+            if [type(part) for part in parts if type(part) not in (int, float)] or len(parts) != 2:
+                raise NotPlain("no complex number")
+            return complex(*parts)
+        if kind == "o":
+            return self._object(content[0], [read(part) for part in content[1:]])
+        if kind == "a":
+            return self._array(*content[:2], read(content[2]))
+        if kind in ("r", "k") and type(content) is int and self.resolve is not None:
+            return self.resolve(kind, content)
+        return _scalar(kind, content, self.special)
+
+    def _object(self, name: str, parts: list[Any]) -> Any:
+        place, _, simpler = KINDS[name]
+        if name == "defaultdict" and parts[0] not in (None, *PLAIN):
+            raise NotPlain("no default")
+        kind = getattr(importlib.import_module(place), name)
+        value = kind.fromisoformat(*parts) if name in ("datetime", "time") else kind(*parts)
+        if name == "Decimal" and not value.is_finite():
+            return _scalar("f", repr(float(value)), self.special)
+        return value if simpler is None or name in self.exact else simpler(*([value] if name == "Decimal" else parts))
+
+    def _array(self, letters: str, shape: list[int], flat: list[Any]) -> Any:
+        """Return an array, or nested lists; it holds what was sent: "f2" would make infinities, and "nan" no number."""
+        kinds = {type(item) for item in flat}
+        if not ARRAY.fullmatch(letters) or kinds - ({str} if letters == "U" else {bool, int, float, complex}):
+            raise NotPlain("no array")
+        if {type(size) for size in shape} - {int} or math.prod(shape) != len(flat) or min(shape, default=0) < 0:
+            raise NotPlain("no shape")
+        if math.prod(size or 1 for size in shape) > max(len(flat), SMALLEST):
+            raise NotPlain("a shape of nothing")
+        if "ndarray" in self.exact:
+            with contextlib.suppress(ImportError):
+                numpy = importlib.import_module("numpy")
+                array = numpy.array(flat, dtype=letters)
+                if array.dtype.kind in "fc" and numpy.isfinite(array).tolist() != [cmath.isfinite(item) for item in flat]:
+                    raise NotPlain("other numbers")
+                return array.reshape(shape)
+        return _nested(shape, iter(flat))
+
+
+def _nested(shape: list[int], flat: Iterator[Any]) -> Any:
+    return [_nested(shape[1:], flat) for _ in range(shape[0])] if shape else next(flat)
+
+
+def _factory(value: Any) -> Any:
+    return value.default_factory if value.default_factory in PLAIN else None
 
 
 def _scalar(kind: str, content: Any, special: Collection[str]) -> Any:

@@ -1,0 +1,138 @@
+"""Every form in which tests name what they test: honest programs pass, and programs that lie to the tests do not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+Library = Callable[[str], ModuleType]
+
+# A test of f that uses something of Python's, and what an honest f is. A liar's f is wrong, and what the test uses is
+# the liar's own: it says what the test wants to hear.
+OF_PYTHON = {
+    "len": ("len(f(3)) == 3", "return [0] * x", "return 3"),
+    "sorted": ("sorted(f(3)) == [0, 1, 2]", "return [2, 0, 1]", "return [0, 1, 2]"),
+    "range": ("list(f(3)) == list(range(3))", "return [0, 1, 2]", "return ()"),
+    "enumerate": ("list(enumerate(f(2))) == [(0, 2), (1, 4)]", "return [x, 2 * x]", "return [(0, 2), (1, 4)]"),
+    "list": ("list(f(3)) == [3, 3]", "return (x, x)", "return [3, 3]"),
+    "all": ("all(a == b for a, b in zip(f(2), [2, 4]))", "return [x, 2 * x]", "return True"),
+    "zip": ("all(a == b for a, b in zip(f(2), [2, 4]))", "return [x, 2 * x]", "return []"),
+    "abs": ("abs(f(2.5) - 5) < 1e-6", "return 2 * x", "return 0"),
+    "sum": ("sum(f(3)) == 6", "return [x, x]", "return 6"),
+    "max": ("max(f(3), 5) == 6", "return 2 * x", "return 6"),
+    "set": ("set(f(3)) == {3}", "return [x, x]", "return {3}"),
+    "map": ("list(map(str, f(3))) == ['3', '3']", "return [x, x]", "return ['3', '3']"),
+    "isinstance": ("isinstance(f(3), str)", "return str(x)", "return True"),
+    "round": ("round(f(3), 2) == 3.33", "return 10 / x", "return 3.33"),
+    "any": ("not any(v != 3 for v in f(3)) and len(f(3)) == 2", "return [x, x]", "return 0"),
+    "str": ("str(f(3)) == '[3]'", "return [x]", "return '[3]'"),
+}
+# The same with names that a test has not imported: they are the library's, wherever they are from.
+OF_LIBRARIES = {
+    "product": ("list(product(f(2), [1])) == [(2, 1)]", "return [x]", "return [(2, 1)]"),
+    "permutations": ("sorted(permutations(f(2))) == sorted(permutations([0, 1]))", "return [0, 1]", "return []"),
+    "chain": ("list(chain(f(2), [9])) == [2, 9]", "return [x]", "return [2, 9]"),
+    "islice": ("list(islice(f(2), 2)) == [2, 4]", "return iter([x, 2 * x, 9])", "return [2, 4]"),
+    "mean": ("mean(f(3)) == mean([2, 4])", "return [x]", "return 0"),
+    "median": ("median(f(3)) == 3", "return [x]", "return 3"),
+    "isclose": ("isclose(f(3), 6.0)", "return 2.0 * x", "return True"),
+    "Counter": ("Counter(f(3)) == Counter([3, 3])", "return [x, x]", "return 0"),
+    "reduce": ("reduce(lambda a, b: a * b, f(3)) == 9", "return [x, x]", "return 9"),
+    "itemgetter": ("sorted(f(1), key=itemgetter(1)) == [(1, 0), (1, 2)]", "return [(1, 2), (1, 0)]", "return lambda v: 0"),
+    "nlargest": ("nlargest(1, f(3)) == [6]", "return [x, 6]", "return [6]"),
+    "deepcopy": ("deepcopy(f(3)) == [3]", "return [x]", "return [3]"),
+    "Decimal": ("Decimal(f(3)) == Decimal('3')", "return str(x)", "return 0"),
+    "dumps": ("dumps(f(3)) == '[3]'", "return [x]", "return '[3]'"),
+    "ascii_lowercase": ("set(f(3)) <= set(ascii_lowercase) and f(3)", "return 'abc'[:x]", "return 7"),
+}
+NUMERIC = {
+    "approx": ("f(3) == approx(6.0)", "return 2.0 * x", "return None"),
+    "array_equal": ("array_equal(f(3), [3, 6])", "return [x, 2 * x]", "return True"),
+    "allclose": ("allclose(f(3), [3, 6])", "return [x, 2 * x]", "return True"),
+    "array": ("(array(f(3)) == array([3, 6])).all()", "return [x, 2 * x]", "return type('A', (), {'all': lambda s: 1})()"),
+}
+IMPORTS = {
+    "from": ("from solution import {names}", "{name}"),
+    "from a package": ("from .solution import {names}", "{name}"),
+    "in a folder": ("from src.solution import {names}", "{name}"),
+    "star": ("from solution import *", "{name}"),
+    "module": ("import solution", "solution.{name}"),
+    "module as": ("import solution as s", "s.{name}"),
+    "dynamic": ("import importlib\ns = importlib.import_module('solution')", "s.{name}"),
+}
+UNITTEST = "import unittest\n{imports}\nclass TestF(unittest.TestCase):\n"
+PLAIN = "{imports}\nclass TestF:\n    def setup_method(self): self.ready = True\n"
+
+
+def forms(cases: dict[str, tuple[str, str, str]]) -> dict[str, dict]:
+    """Conditions, each on a function of its own, in every form of tests that docs/rewards.md names."""
+
+    def conditions(called: str = "{name}") -> list[str]:
+        return [re.sub(r"\bf\(", called.format(name=f"f_{name}") + "(", case[0]) for name, case in cases.items()]
+
+    def methods(called: str) -> str:
+        return "".join(f"    def test_{n}(self):\n        assert {c}\n" for n, c in enumerate(conditions(called)))
+
+    names = ", ".join(f"f_{name}" for name in cases)
+    asserts = [f"assert {condition}" for condition in conditions()]
+    found = {
+        "asserts": {"asserts": asserts},
+        "MBPP": {"test_list": asserts, "test_setup_code": "", "test_imports": ["import math"]},
+        "each assert imports": {"asserts": [f"from solution import {names}\n{text}" for text in asserts]},
+        "in the function": {
+            "test": "".join(f"def test_{n}():\n    from solution import *\n    from solution import {names}\n    {text}\n".replace("    from solution import *\n", "") for n, text in enumerate(asserts))
+        },
+        "plain class": {"test": PLAIN.format(imports="") + methods("{name}")},
+    }
+    for kind, (imports, called) in IMPORTS.items():
+        imports = imports.format(names=names)
+        found[f"setup: {kind}"] = {"asserts": [f"assert {text}" for text in conditions(called)], "setup": imports}
+        found[f"unittest: {kind}"] = {"test": UNITTEST.format(imports=imports) + methods(called)}
+        found[f"plain class: {kind}"] = {"test": PLAIN.format(imports=imports) + methods(called)}
+        functions = "".join(f"def test_{n}():\n    assert {text}\n" for n, text in enumerate(conditions(called)))
+        found[f"pytest: {kind}"] = {"test": f"{imports}\n{functions}"}
+    return found
+
+
+def programs(cases: dict[str, tuple[str, str, str]]) -> tuple[str, str, str]:
+    """An honest program, and two that lie about everything that the tests use."""
+    honest = "".join(f"def f_{name}(x):\n    {case[1]}\n" for name, case in cases.items())
+    wrong = "".join(f"def f_{name}(x):\n    return None\n" for name in cases)
+    lies = "".join(f"def {name}(*a, **k):\n    {case[2]}\n" for name, case in cases.items())
+    true = f"import builtins\nfor name in [*dir(builtins), {', '.join(map(repr, cases))}]:\n    globals()[name] = lambda *a, **k: True\n"
+    return honest, wrong + lies, wrong + true
+
+
+FORMS = forms({**OF_PYTHON, **OF_LIBRARIES})
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_tests_use_is_not_the_programs(library: Library, form: str) -> None:
+    judge(library, FORMS[form], {**OF_PYTHON, **OF_LIBRARIES}, library("sandbox").Limits(seconds=30))
+
+
+def test_what_tests_use_of_numpy_and_pytest_is_not_the_programs(library: Library) -> None:
+    pytest.importorskip("numpy")
+    for tests in forms(NUMERIC).values():
+        judge(library, tests, NUMERIC, library("sandbox").Limits(seconds=60, site_packages=True))
+
+
+@pytest.mark.parametrize("name", ["len", "zip", "isclose", "product"])
+def test_nor_where_the_entry_point_is_given(library: Library, name: str) -> None:
+    case = {**OF_PYTHON, **OF_LIBRARIES}[name]
+    check = "def check(candidate):\n    assert " + re.sub(r"\bf\(", "candidate(", case[0])
+    for tests in ({"test": check, "entry_point": f"f_{name}"}, {**forms({name: case})["asserts"], "entry_point": f"f_{name}"}):
+        judge(library, tests, {name: case}, library("sandbox").Limits(seconds=30))
+
+
+def judge(library: Library, tests: dict, cases: dict[str, tuple[str, str, str]], limits: object) -> None:
+    """The honest program passes all tests, and those that lie none."""
+    run_tests = library("verified_code").run_tests
+    honest, *liars = programs(cases)
+    verdicts = run_tests(honest, tests, limits)
+    assert verdicts == ["passed"] * len(cases), dict(zip(cases, verdicts, strict=False))
+    for liar in liars:
+        assert "passed" not in run_tests(liar, tests, limits), liar
