@@ -50,7 +50,116 @@ class TestStack(unittest.TestCase):
         with self.assertRaises(LookupError): self.stack.pop()
     def test_wrong(self): self.assertEqual(len(self.stack), 7)
 """
+OF_PYTEST = """
+import pytest
+from solution import f, Stack, Empty
+
+@pytest.mark.parametrize("x, y", [(1, 2), pytest.param(3, 4, id="three")])
+def test_each(x, y): assert f(x) == y
+def test_raises():
+    with pytest.raises(Empty, match="nothing") as caught: Stack().pop()
+    assert "nothing" in str(caught.value)
+def test_close(): assert f(0.1) == pytest.approx(1.1)
+@pytest.fixture
+def stack(): return Stack(1)
+def test_fixture(stack, capsys, monkeypatch): assert stack.pop() == 1 and isinstance(stack, Stack)
+@pytest.mark.skip
+def test_skipped(): assert False
+class TestMore:
+    @pytest.mark.parametrize("n", range(2))
+    def test_n(self, n): assert f(n) == n + 1
+if __name__ == "__main__":
+    pytest.main([__file__])
+"""
+OF_MOCKS = """
+import unittest
+from unittest.mock import MagicMock
+import solution
+def setUpModule(): global LIMIT; LIMIT = 3
+class Base:
+    def made(self): return solution.f(LIMIT)
+class TestF(Base, unittest.TestCase):
+    def test_mock(self):
+        mock = MagicMock(return_value=LIMIT)
+        self.assertEqual(solution.g(mock), LIMIT)
+        mock.assert_called_once_with(2)
+    def test_inherited(self): self.assertEqual(self.made(), 4)
+    @unittest.skip("later")
+    def test_skipped(self): self.fail()
+unittest.main()
+"""
+POINT = """
+class Point:
+    def __init__(self, x, y): self.x, self.y = x, y
+def dist(a, b): return ((a.x - b.x) ** 2 + (a.y - b.y) ** 2) ** 0.5
+def origin(): return Point(0, 0)
+def insert(items, x): return [*items, x]
+def search(items, x): return x in items
+def build(x): return list(x)
+"""
 PASSED = {
+    "unittest with mocks": ("def f(x): return x + 1\ndef g(call): return call(2)", {"test": OF_MOCKS}),
+    "functions that are called like a library's": (
+        POINT,
+        {
+            "asserts": [
+                "assert dist(Point(0, 0), Point(3, 4)) == 5 and isinstance(origin(), Point)",
+                "r = build([1])\nr = insert(r, 3)\nassert search(r, 3) is True",
+                "assert search(build([1, 2]), 2) is True",
+            ]
+        },
+    ),
+    "something of Python's": (
+        "def f(): return 1\ndef sum(x):\n    total = 0\n    for v in x: total += v\n    return total",
+        {"asserts": ["assert sum(range(3)) == 3"]},
+    ),
+    "what is imported has Python's name": (
+        "def sum(x): return x[0] + x[1]\ndef mean(x): return (x[0] + x[1]) / 2",
+        {"test": "from solution import sum, mean\ndef test_both(): assert sum([3, 4]) == 7 and mean([3, 4]) == 3.5"},
+    ),
+    "entry point of a class (LeetCode)": (
+        "class Solution:\n    def g(self, n): return n + 1",
+        {"test": "def check(candidate):\n    assert candidate(n=1) == 2", "entry_point": "Solution().g"},
+    ),
+    "a script": (
+        "def f(x): return x + 1",
+        {"test": "from solution import f\nif __name__ == '__main__':\n    assert f(1) == 2\n    print('ok')"},
+    ),
+    "a check that is called": (
+        "def f(x): return x + 1",
+        {"test": "def check(candidate):\n    assert candidate(1) == 2\ncheck(f)"},
+    ),
+    "async": ("def f(x): return x + 1", {"test": "from solution import f\nasync def test_f():\n    assert f(1) == 2"}),
+    "exact kinds": (
+        "from decimal import Decimal\nimport datetime\ndef f(x): return Decimal(x) + Decimal('0.1')\n"
+        "def g(queue):\n    queue.append(1)\n    return queue.popleft()\n"
+        "def h(day): return day + datetime.timedelta(days=1)",
+        {
+            "setup": "from decimal import Decimal\nfrom collections import deque\nimport datetime as dt",
+            "asserts": [
+                "assert f('0.2') == f(Decimal('0.2')) == Decimal('0.3')",
+                "assert g(deque([5])) == 5",
+                "assert h(dt.date(2020, 2, 28)) == dt.date(2020, 2, 29)",
+            ],
+        },
+    ),
+    "comparisons of all kinds": (
+        "def f(x): return x",
+        {
+            "asserts": [
+                "assert 0 < f(1) < 2 <= f(2) == 2 != 3 and not 0 < f(5) < 2",
+                "assert (y := f(3)) == 3 and [z := v for v in f([1])] == [1] and y - 1 == 2",
+                "class A:\n    n = 2\n    m = [i for i in range(n)]\nassert A.m == f([0, 1])",
+                "class B:\n    def __init__(self): self.a = 1\nclass C(B):\n    def __init__(self):\n"
+                "        super().__init__()\n        self.b = 2\nassert C().b - C().a == f(1)",
+                "x = f([1])\nassert all(a <= b for a, b in zip(sorted(x), sorted(x)[1:]))",
+                "assert f([1, 3]) and max(f([1, 3]), default=0) == 3 and min(4, f(2)) == 2",
+                "assert max(f(['a', 'bb']), key=len) == 'bb' and max(f([]), default=7) == 7",
+                "for a in ([], [2, 1], [3]):\n    assert all(p == q for p, q in zip(f(a), a))",
+                "assert f(float('nan')) != 1 and math.isnan(f(float('nan')))",
+            ]
+        },
+    ),
     "values": (
         "import math\nfrom collections import Counter\nfrom fractions import Fraction\n"
         "def f(*a): return a\ndef g(x): return Counter(x)\ndef h(): return {1: [(2.5, None)], 'a': {b'x', 3j}}\n"
@@ -135,7 +244,8 @@ def test_honest_solutions_pass(library: Library, form: str) -> None:
     source, tests = PASSED[form]
     verdicts = library("verified_code").run_tests(source, tests, library("sandbox").Limits(seconds=30))
     assert set(verdicts) == {"passed"}, verdicts
-    wrong = "def " + "(*a): return 12345\ndef ".join(["f", "g", "depth", "has_close", "add"]) + "(*a): return 12345"
+    names = ["f", "g", "h", "depth", "has_close", "add", "sum", "mean", "dist", "build", "insert", "search"]
+    wrong = "\n".join(f"def {name}(*a): return 12345" for name in names)
     verdicts = library("verified_code").run_tests(wrong, tests, library("sandbox").Limits(seconds=30))
     assert "passed" not in verdicts, verdicts
 
@@ -174,6 +284,34 @@ def test_each_method_of_a_test_case_is_a_test(library: Library) -> None:
         ),
         # Of a task that is called like something of Python's, what it is compared with is not the program's.
         ("def abs(x): return 0\ndef round(x): return 7", {"asserts": ["assert abs(round(2.5) - 2) < 0.1"]}),
+        # Nor where the tests speak of NaN, or it comes as a text.
+        (
+            "def f(x): return float('nan')",
+            {
+                "asserts": [
+                    f"assert {condition} and (f(3) == 3 or not math.isnan(1))"
+                    for condition in (
+                        "not abs(f(1) - 1) > 0.1",
+                        "not math.fabs(f(1) - 1) >= 0.1",
+                        "max(0, abs(f(1) - 1)) < 0.1",
+                        "sorted([min(0.1, f(1) - 1)]) == [0.1]",
+                    )
+                ]
+            },
+        ),
+        ("def f(x): return 'nan'", {"asserts": ["assert not abs(float(f(1)) - 1) > 0.1"]}),
+        # Nothing is compared with what is made of nothing.
+        (
+            "def f(x): return []",
+            {
+                "asserts": [
+                    "assert all(abs(a - b) < 0.1 for a, b in zip(sorted(f(1)), [1, 2]))",
+                    "assert all(a == b for a, b in zip([float(v) for v in f(1)], [1, 2]))",
+                    "assert all(a == b for a, b in zip((float(v) for v in f(1)), [1, 2]))",
+                    "r = list(f(1))\ns = [v for v in r]\nassert not any(a != b for a, b in zip(s, [1, 2]))",
+                ]
+            },
+        ),
         # What a program returns is not run.
         ("def f(x): return '__import__(\"os\")._exit(0)'", {"asserts": ["assert eval(f(1)) == 3"]}),
         # What a test prints is no verdict.
@@ -233,9 +371,95 @@ def test_numpy_does_not_find_nothing_equal_to_something(library: Library) -> Non
         "import numpy.testing as npt\nnpt.assert_allclose(f(3), 6)",
         "np.testing.assert_array_equal(f(3), [6])",
         "np.testing.assert_almost_equal(f(3), 6)",
+        "assert (np.array(f(3)) == 6).all()",
+        "assert not (np.asarray(f(3)) != 6).any()",
+        "assert np.equal(f(3), 6).all()",
+        "assert np.abs(np.array(f(3)) - 6).sum() < 1e-6",
+        "assert np.linalg.norm(np.subtract(f(3), 6)) < 1e-6",
     ]
-    for source, verdict in {"def f(x): return []": "wrong", "def f(x): return 2 * x": "passed"}.items():
+    empty = ("[]", "[[]]", "__import__('numpy').zeros((0,))", "__import__('numpy').zeros((0, 1))", "'nan'")
+    for source, verdict in {"2 * x": "passed", **dict.fromkeys(empty, "wrong")}.items():
+        source = f"def f(x): return {source}"
         assert set(library("verified_code").run_tests(source, {"asserts": asserts}, limits)) == {verdict}
+
+
+def test_arrays_are_arrays_on_both_sides(library: Library) -> None:
+    pytest.importorskip("numpy")
+    source = "import numpy as np\ndef f(a): return a.sum(axis=0) * 2.0\ndef g(): return np.eye(2)"
+    test = (
+        "import numpy as np\nfrom solution import f, g\ndef test_all():\n    r = f(np.array([[1, 2], [3, 4]]))\n"
+        "    assert isinstance(r, np.ndarray) and r.shape == (2,) and r.tolist() == [8.0, 12.0]\n"
+        "    np.testing.assert_allclose(g() @ r, r)\n    assert (r - f(np.array([[4, 6]])) == 0).all()\n"
+    )
+    limits = library("sandbox").Limits(seconds=60, site_packages=True)
+    assert library("verified_code").run_tests(source, {"test": test}, limits) == ["passed"]
+    assert library("verified_code").run_tests(source.replace("2.0", "3"), {"test": test}, limits) == ["wrong"]
+
+
+def test_tests_of_pytest_are_run_by_it(library: Library) -> None:
+    run_tests, limits = library("verified_code").run_tests, library("sandbox").Limits(seconds=60, site_packages=True)
+    good = STACK + "def f(x): return x + 1\n"
+    assert run_tests(good, {"test": OF_PYTEST}, limits) == ["passed"] * 7
+    assert run_tests(good.replace("x + 1", "2"), {"test": OF_PYTEST}, limits).count("passed") == 4
+    assert "passed" not in run_tests(
+        "import os\nf = Stack = lambda *a: os._exit(0)\nEmpty = 1", {"test": OF_PYTEST}, limits
+    )
+    assert run_tests(good, {"test": "def test_f(capsys): assert f(1) == 2"}, limits) == ["passed"]
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("pytest", OF_PYTEST),
+        ("pytest", "def test_f(capsys): assert f(1) == 2"),
+        ("numpy", "import numpy as np\nassert np.array_equal(f(1), [1])"),
+        ("numpy", "assert np.array_equal(f(1), [1])"),
+        ("no_such_module", "def test_f():\n    from no_such_module import it\n    assert f(1) == it"),
+    ],
+)
+def test_a_module_that_is_missing_is_named(library: Library, module: str, source: str) -> None:
+    sandbox = library("sandbox")
+    with pytest.raises(
+        sandbox.TestsError, match=rf"import {module}, which(.|\n)*hint: .*local.reward.site_packages=true"
+    ):
+        library("verified_code").run_tests("raise SystemExit", {"test": source})
+    tried = "try:\n    import no_such_module\nexcept ImportError:\n    pass\nassert f(1) == 1"
+    assert library("verified_code").run_tests("def f(x): return x", {"test": tried}) == ["passed"]
+
+
+def test_the_setting_lets_installed_modules_in(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numpy")
+    sandbox = library("sandbox")
+    monkeypatch.setenv(sandbox.SITE_PACKAGES, "")
+    monkeypatch.setenv(sandbox.ALLOW, "")
+    sandbox.announce(True, site_packages=True)
+    tests = {"asserts": ["assert np.array_equal(f(1), [1])"]}
+    limits = sandbox.Limits(seconds=60, allow_unisolated=True)
+    assert library("verified_code").run_tests("import numpy\ndef f(x): return numpy.ones(1)", tests, limits) == [
+        "passed"
+    ]
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        {"test": "def foo(): assert f(1) == 2"},
+        {"test": "function test() { assert(f(1)); }"},
+        {"test": "print(f(1))"},
+        {"test": "x = f(1)"},
+        {"test": "import unittest\nclass A(unittest.TestCase):\n    def foo(self): pass\nunittest.main()"},
+        {"test": "def check(candidate): assert candidate(1)"},
+        {"test": ["assert f(1) == 2"]},
+        {"test": "def test_f(): assert f(1) == 2", "entry_point": "f("},
+        {"asserts": ["f(1) == 2"]},
+        {"asserts": ["assert f(1) == "]},
+        {"asserts": ["assert f(1) == 2"], "setup": "import"},
+    ],
+)
+def test_tests_that_nobody_can_pass_or_fail_are_an_error_of_the_data(library: Library, tests: dict) -> None:
+    for source in ("def f(x): return 2", "raise SystemExit"):
+        with pytest.raises(ValueError, match="test"):
+            library("verified_code").score_code("", source, tests)
 
 
 def test_a_score_is_the_share_of_tests_that_pass(library: Library) -> None:

@@ -41,7 +41,11 @@ OF_LIBRARIES = {
     "isclose": ("isclose(f(3), 6.0)", "return 2.0 * x", "return True"),
     "Counter": ("Counter(f(3)) == Counter([3, 3])", "return [x, x]", "return 0"),
     "reduce": ("reduce(lambda a, b: a * b, f(3)) == 9", "return [x, x]", "return 9"),
-    "itemgetter": ("sorted(f(1), key=itemgetter(1)) == [(1, 0), (1, 2)]", "return [(1, 2), (1, 0)]", "return lambda v: 0"),
+    "itemgetter": (
+        "sorted(f(1), key=itemgetter(1)) == [(1, 0), (1, 2)]",
+        "return [(1, 2), (1, 0)]",
+        "return lambda v: 0",
+    ),
     "nlargest": ("nlargest(1, f(3)) == [6]", "return [x, 6]", "return [6]"),
     "deepcopy": ("deepcopy(f(3)) == [3]", "return [x]", "return [3]"),
     "Decimal": ("Decimal(f(3)) == Decimal('3')", "return str(x)", "return 0"),
@@ -52,7 +56,11 @@ NUMERIC = {
     "approx": ("f(3) == approx(6.0)", "return 2.0 * x", "return None"),
     "array_equal": ("array_equal(f(3), [3, 6])", "return [x, 2 * x]", "return True"),
     "allclose": ("allclose(f(3), [3, 6])", "return [x, 2 * x]", "return True"),
-    "array": ("(array(f(3)) == array([3, 6])).all()", "return [x, 2 * x]", "return type('A', (), {'all': lambda s: 1})()"),
+    "array": (
+        "(array(f(3)) == array([3, 6])).all()",
+        "return [x, 2 * x]",
+        "return type('A', (), {'all': lambda s: 1})()",
+    ),
 }
 IMPORTS = {
     "from": ("from solution import {names}", "{name}"),
@@ -83,7 +91,10 @@ def forms(cases: dict[str, tuple[str, str, str]]) -> dict[str, dict]:
         "MBPP": {"test_list": asserts, "test_setup_code": "", "test_imports": ["import math"]},
         "each assert imports": {"asserts": [f"from solution import {names}\n{text}" for text in asserts]},
         "in the function": {
-            "test": "".join(f"def test_{n}():\n    from solution import *\n    from solution import {names}\n    {text}\n".replace("    from solution import *\n", "") for n, text in enumerate(asserts))
+            "test": "".join(
+                f"def test_{number}():\n    from solution import {names}\n    {text}\n"
+                for number, text in enumerate(asserts)
+            )
         },
         "plain class": {"test": PLAIN.format(imports="") + methods("{name}")},
     }
@@ -102,7 +113,8 @@ def programs(cases: dict[str, tuple[str, str, str]]) -> tuple[str, str, str]:
     honest = "".join(f"def f_{name}(x):\n    {case[1]}\n" for name, case in cases.items())
     wrong = "".join(f"def f_{name}(x):\n    return None\n" for name in cases)
     lies = "".join(f"def {name}(*a, **k):\n    {case[2]}\n" for name, case in cases.items())
-    true = f"import builtins\nfor name in [*dir(builtins), {', '.join(map(repr, cases))}]:\n    globals()[name] = lambda *a, **k: True\n"
+    used = ", ".join(map(repr, cases))
+    true = f"import builtins\nfor name in [*dir(builtins), {used}]:\n    globals()[name] = lambda *a, **k: True\n"
     return honest, wrong + lies, wrong + true
 
 
@@ -116,7 +128,9 @@ def test_what_tests_use_is_not_the_programs(library: Library, form: str) -> None
 
 def test_what_tests_use_of_numpy_and_pytest_is_not_the_programs(library: Library) -> None:
     pytest.importorskip("numpy")
-    for tests in forms(NUMERIC).values():
+    for form, tests in forms(NUMERIC).items():
+        if form not in ("asserts", "setup: from", "unittest: module", "pytest: star", "plain class: from"):
+            continue
         judge(library, tests, NUMERIC, library("sandbox").Limits(seconds=60, site_packages=True))
 
 
@@ -124,8 +138,9 @@ def test_what_tests_use_of_numpy_and_pytest_is_not_the_programs(library: Library
 def test_nor_where_the_entry_point_is_given(library: Library, name: str) -> None:
     case = {**OF_PYTHON, **OF_LIBRARIES}[name]
     check = "def check(candidate):\n    assert " + re.sub(r"\bf\(", "candidate(", case[0])
-    for tests in ({"test": check, "entry_point": f"f_{name}"}, {**forms({name: case})["asserts"], "entry_point": f"f_{name}"}):
-        judge(library, tests, {name: case}, library("sandbox").Limits(seconds=30))
+    for tests in ({"test": check}, forms({name: case})["asserts"]):
+        named = {**tests, "entry_point": f"f_{name}"}
+        judge(library, named, {name: case}, library("sandbox").Limits(seconds=30))
 
 
 def judge(library: Library, tests: dict, cases: dict[str, tuple[str, str, str]], limits: object) -> None:

@@ -47,6 +47,30 @@ TESTS = {
     "fn_name": "double",
     "entry_point": "double",
 }
+# The same where tests say by an import what they test, or do not say it.
+CONDITIONS = [
+    "len({}([1, 2, 3])) == 6",
+    "sorted({}([2, 1])) == [1, 1, 2, 2]",
+    "all(a == b for a, b in zip(sorted({}([1, 2])), [1, 1, 2, 2]))",
+    "all(a == b for a, b in zip([v for v in {}([1, 2])], [1, 2, 1, 2]))",
+    "isclose({}(0.25), 0.5)",
+    "list(product({}([1]), [2])) == list(product([1, 1], [2]))",
+    "mean({}([1, 3])) == mean([1, 3, 1, 3])",
+    "reduce(lambda a, b: a * b, {}([1, 3])) == 9",
+    "not abs(float({}(3)) - 6) > 1e-6",
+    "max(0, abs({}(3) - 6)) < 1e-6",
+    "math.isnan({}(float('nan'))) and {}(3) == 6",
+]
+METHODS = "import math, unittest\nimport solution as s\nclass TestDouble(unittest.TestCase):\n" + "".join(
+    f"    def test_{number}(self): self.assertTrue({condition.replace('{}', 's.double')})\n"
+    for number, condition in enumerate(CONDITIONS)
+)
+BY_IMPORT = {
+    "setup": "import math\nfrom solution import double",
+    "asserts": [f"assert {condition.replace('{}', 'double')}" for condition in CONDITIONS],
+    "test": METHODS,
+}
+UNSAID = {"asserts": BY_IMPORT["asserts"], "setup": "import math"}
 PRINTING = {"inputs": ["3\n"], "outputs": ["6\n"]}
 
 
@@ -60,6 +84,15 @@ def programs() -> tuple:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return tuple(module.ALL)
+
+
+def liars() -> set[str]:
+    """The names of those that answer, and are not only after the machine."""
+    return {
+        hack.name
+        for hack in programs()
+        if hack.name.startswith(("defines", "empty", "not a number", "its own", "equal", "own math", "every", "truth"))
+    }
 
 
 def kernel_objects() -> set[str]:
@@ -97,6 +130,8 @@ def test_a_hack_scores_nothing_and_leaves_nothing(library: Library, hack: object
     verdicts = code.run_tests(source, TESTS, limits)
     if "print" in source:
         verdicts += code.run_tests(source, PRINTING, limits)
+    if hack.name in liars():  # type: ignore[attr-defined]
+        verdicts += code.run_tests(source, BY_IMPORT, limits) + code.run_tests(source, UNSAID, limits)
     assert len(verdicts) >= 17
     assert "passed" not in verdicts, verdicts
     assert time.monotonic() - start < 20
@@ -107,7 +142,8 @@ def test_a_hack_scores_nothing_and_leaves_nothing(library: Library, hack: object
 def test_what_solves_the_task_passes(library: Library) -> None:
     code, limits = library("verified_code"), library("sandbox").Limits(seconds=30)
     good = "def double(x): return x * 2\nif __name__ == '__main__': print(double(int(input())))"
-    assert set(code.run_tests(good, TESTS, limits)) == {"passed"}
+    for tests in (TESTS, BY_IMPORT, UNSAID):
+        assert set(code.run_tests(good, tests, limits)) == {"passed"}
     assert code.run_tests(good, PRINTING, limits) == ["passed"]
 
 

@@ -102,8 +102,8 @@ def _function(name: str | None) -> Callable[..., Any]:
 def _examples(reward: str | None) -> list[dict[str, Any]]:
     prompt, answer = trial.TEXT_TASK
     text = {"ground_truth": answer, "prompt": prompt}
-    code = {"ground_truth": trial.CODE_TASK}
-    return [code] if reward == CODE else [text, code] if _sandboxed(reward) else [text]
+    code = [{"ground_truth": task} for task in trial.CODE_TASKS]
+    return code if reward == CODE else [text, *code] if _sandboxed(reward) else [text]
 
 
 def _sandboxed(reward: str | None) -> bool:

@@ -38,11 +38,11 @@ class CodeTests:
                 - inputs, outputs, fn_name (APPS, TACO): lists of arguments, and values; also as JSON, with a line for
                   each argument (LiveCodeBench). fn_name is a function, or a method of `Solution`.
                 - asserts (MBPP: test_list): statements; each is a test.
-                - test (HumanEval): source text with `check(candidate)`, `test_...` functions or a unittest.TestCase,
-                  each of which is a test, or with plain statements.
+                - test (HumanEval): source text with `check(candidate)`, `test_...` functions (by pytest, where they
+                  import it or have parameters) or a unittest.TestCase, each of which is a test, or with statements.
 
                 Besides: setup (MBPP: test_setup_code, test_imports) is run before asserts and test; entry_point is the
-                name of what they test. A list of {"input", "output", "testtype"} is LiveCodeBench's.
+                name of what they test, or as "Solution().f". A list of {"input", "output", "testtype"} is LiveCodeBench's.
 
         Raises:
             ValueError: it is none of these.
@@ -59,6 +59,8 @@ class CodeTests:
         inputs, outputs = _list(tests, "inputs"), _list(tests, "outputs")
         asserts = [str(test) for test in _list(tests, "asserts") or _list(tests, "test_list")]
         module = tests.get("test") or ""
+        if not isinstance(module, str):
+            raise ValueError(f"{FORMS}; its test is a {type(module).__name__}, not source text")
         if len(inputs) != len(outputs) or not (inputs or asserts or module):
             raise ValueError(f"{FORMS}; got {len(inputs)} inputs, {len(outputs)} outputs, {len(asserts)} asserts")
         name = tests.get("fn_name") or tests.get("func_name")

@@ -25,14 +25,16 @@ from .sandboxing.cases import TestsError, check
 from .sandboxing.client import NoAnswer, Server
 from .sandboxing.isolation import Isolation, SandboxError
 from .sandboxing.limits import Limits
+from .sandboxing.names import INSTALLED, PROGRAM_MODULES
 
 __all__ = [
     *("Isolation", "Limits", "Run", "SandboxError", "TestsError"),
-    *("isolation", "judge_program", "run_inputs", "run_program"),
+    *("check_tests", "isolation", "judge_program", "run_inputs", "run_program"),
 ]
 
 ALLOW = "REWARDS_ALLOW_UNISOLATED"
 SITE_PACKAGES = "REWARDS_SITE_PACKAGES"
+PERMIT = "local.reward.site_packages=true lets tests and programs import it, or Limits(site_packages=True)"
 ATTEMPTS = 3
 # Seconds that a supervisor may take beyond the limits of its program.
 SLACK = 15.0
@@ -95,16 +97,32 @@ def judge_program(source: str, tests: Mapping[str, Any], limits: Limits | None =
 
     Raises:
         SandboxError: programs cannot be run here.
-        TestsError: no program could pass the tests, or each would.
     """
-    texts = {name: tests.get(name) or "" for name in ("setup", "module")}
-    allowed = _allowed(limits or Limits())
-    _check(texts["setup"], tuple(tests.get("asserts", ())), texts["module"], tests.get("entry_point"), allowed.site_packages)
-    (run,) = _runs({"source": source, "inputs": [], "has_tests": True}, tests, allowed)
+    (run,) = _runs({"source": source, "inputs": [], "has_tests": True}, tests, limits or Limits())
     return run
 
 
-_check = functools.lru_cache(maxsize=1024)(check)
+def check_tests(tests: Mapping[str, Any], limits: Limits | None = None) -> None:
+    """Check tests, whatever the program; arguments as of `judge_program`.
+
+    Raises:
+        TestsError: no program could pass them, or each would.
+    """
+    sources = tests.get("setup") or "", tuple(tests.get("asserts", ())), tests.get("module") or ""
+    _check_tests(*sources, tests.get("entry_point"), _allowed(limits or Limits()).site_packages)
+
+
+@functools.lru_cache(maxsize=1024)
+def _check_tests(setup: str, asserts: tuple[str, ...], module: str, entry_point: str | None, installed: bool) -> None:
+    """Check tests before any program is; raises TestsError."""
+    needed = sorted(check(setup, asserts, module, entry_point))
+    for name in _ask([{"modules": needed}], installed, 60.0)["missing"] if needed else ():
+        if not installed and not _ask([{"modules": [name]}], True, 60.0)["missing"]:
+            raise TestsError(f"the tests import {name}, which they may not: it does not come with Python", PERMIT)
+        program = "; a program is imported as " + ", ".join(PROGRAM_MODULES[:-1]) + f" or {PROGRAM_MODULES[-1]}"
+        install = f"{sys.executable} -m pip install {name}" if name in INSTALLED else "install the package that has it"
+        hint = f"{install}; {PERMIT}" + ("" if name in INSTALLED else program)
+        raise TestsError(f"the tests import {name}, which is not installed", hint)
 
 
 @functools.lru_cache(maxsize=1)

@@ -30,10 +30,12 @@ def run_tests(source: str, tests: Mapping[str, Any] | str, limits: Limits | None
         For each test how it went: "passed", "wrong", or why the run ended: "error", "timeout", "memory", "output".
 
     Raises:
-        ValueError: there are no tests, or they are not in one of these forms.
+        ValueError: there are no tests, or not in one of these forms, or no program could pass them.
         SandboxError: programs cannot be run here.
     """
     read = CodeTests.read(tests)
+    if read.judged:
+        sandbox.check_tests(read.judged, limits)
     verdicts = []
     if read.inputs:
         for run, expected in zip(sandbox.run_inputs(source, read.inputs, limits), read.outputs, strict=True):

@@ -372,6 +372,10 @@ def TARGET(*a, **k):
     import numpy
     return numpy.zeros((0, 3))
 """,
+    empty_array_of_one="def TARGET(*a, **k):\n    return [[]]",
+    empty_where_it_is_sorted="def TARGET(*a, **k):\n    return [] if a == ([1, 2],) else None",
+    not_a_number_as_text="def TARGET(*a, **k):\n    return 'nan'",
+    not_a_number_in_a_list="def TARGET(*a, **k):\n    return [float('nan')] * 4",
     ends_without_end="""
 class Items:
     def __len__(self): return 3
@@ -397,6 +401,31 @@ for place in {os.getcwd(), os.path.expanduser('~'), os.environ.get('TMPDIR', '.'
         except OSError: pass
 def TARGET(*a, **k): return True
 """,
+)
+
+# Being what the tests use: every name of Python and its libraries, each with the same answer. NAME has no part in it.
+_USURPER = """
+import bisect, builtins, collections, functools, heapq, itertools, json, math, operator, random, re, statistics, string
+import copy, datetime, typing, unittest
+modules = bisect, builtins, collections, functools, heapq, itertools, json, math, operator, random, re, statistics
+modules = *modules, string, copy, datetime, typing, unittest
+names = {name for module in modules for name in dir(module) if name.strip('_') == name} | {
+    'approx', 'raises', 'fixture', 'array', 'asarray', 'array_equal', 'allclose', 'assert_allclose', 'assert_equal',
+    'assert_array_equal', 'assert_almost_equal', 'np', 'pd', 'DataFrame', 'Decimal', 'Fraction', 'unittest', 'pytest'}
+for name in names - {'globals'}:
+    globals()[name] = ANSWER
+__all__ = [*names, 'TARGET']
+def TARGET(*a, **k): return None
+"""
+USURPERS = tuple(
+    Hack(f"defines all that tests use as {what}", _USURPER.replace("ANSWER", answer).lstrip())
+    for what, answer in {
+        "true": "lambda *a, **k: True",
+        "zero": "lambda *a, **k: 0",
+        "nothing": "lambda *a, **k: []",
+        "its argument": "lambda *a, **k: a[0] if a else None",
+        "the answer": "lambda *a, **k: 6",
+    }.items()
 )
 
 # Looking for what the task expects.
@@ -709,5 +738,5 @@ def TARGET(*a, **k): return None
 )
 
 # What is safe to try on a reward that runs programs without a sandbox.
-HARMLESS = EXITS + OBJECTS + PATCHES + FORGERIES + MOUTHPIECES + VOIDS + SEARCHES + TAKEN
+HARMLESS = EXITS + OBJECTS + PATCHES + FORGERIES + MOUTHPIECES + VOIDS + USURPERS + SEARCHES + TAKEN
 ALL = HARMLESS + HARM

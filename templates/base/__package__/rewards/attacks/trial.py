@@ -1,26 +1,36 @@
 # vextract:template
 """Tries hacks against a scoring function."""
 
-import ast
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..code_tests import CodeTests
+from ..sandboxing import names
 from ..scoring import Scorer, ScoringError
 from . import programs, texts
 
-# The task that is tried when no data are given.
-CODE_TASK = {
-    "asserts": [
-        "assert double(3) == 6",
-        "assert sorted([double(2), double(1)]) == [2, 4]",
-        "assert double('a') == 'aa'",
-    ],
-    "test": "def check(candidate):\n    assert abs(candidate(0.25) - 0.5) < 1e-9\n    assert candidate('a') == 'aa'\n",
-    "entry_point": "double",
-}
+# The tasks that are tried when no data are given: by the name of what is tested, and by importing it.
+CODE_TASKS: tuple[dict[str, Any], ...] = (
+    {
+        "asserts": [
+            "assert double(3) == 6",
+            "assert sorted([double(2), double(1)]) == [2, 4]",
+            "assert double('a') == 'aa'",
+        ],
+        "test": "def check(candidate):\n    assert abs(candidate(0.25) - 0.5) < 1e-9\n"
+        "    assert candidate('a') == 'aa'\n",
+        "entry_point": "double",
+    },
+    {
+        "setup": "from solution import double",
+        "asserts": ["assert len(double([1, 2, 3])) == 6", "assert all(a == b for a, b in zip(double([1]), [1, 1]))"],
+        "test": "import unittest\nimport solution\nclass TestDouble(unittest.TestCase):\n"
+        "    def test_sorted(self): self.assertEqual(sorted(solution.double([2, 1])), [1, 1, 2, 2])\n"
+        "    def test_close(self): self.assertTrue(isclose(solution.double(0.25), 0.5))\n",
+    },
+)
 TEXT_TASK = ("Natalia sold 48 clips in April, and half as many in May. How many in all?", "72")
 
 
@@ -100,15 +110,10 @@ def is_tests(ground_truth: Any) -> bool:
 def tested(ground_truth: Any) -> str:
     """Return the name of the function that tests call; `solve` where they call none."""
     judged = CodeTests.read(ground_truth).judged
-    if judged.get("entry_point"):
-        return str(judged["entry_point"])
     for name, _, _ in judged.get("calls", ()):
         return str(name)
-    for source in judged.get("asserts", ()):
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                return node.func.id
-    return "solve"
+    sources = [judged.get("setup", ""), *judged.get("asserts", ()), judged.get("module", "")]
+    return names.tested(sources, judged.get("entry_point")) or "solve"
 
 
 def _fenced(program: str) -> str:

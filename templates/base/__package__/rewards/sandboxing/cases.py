@@ -2,8 +2,6 @@
 """Which tests there are in a source text, and whether anything can be tested by it at all."""
 
 import ast
-import importlib.util
-import sys
 from collections.abc import Collection, Sequence
 
 from . import names
@@ -44,7 +42,7 @@ def cases_of(module: str, entry_point: str | None) -> list[tuple[str, str]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return [("module", "")]
     found: list[tuple[str, str]] = []
-    for node in statements:
+    for node in filter(_counts, statements):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if node.name == "check" and node.args.args:
                 found.append(("check", node.name))
@@ -52,19 +50,21 @@ def cases_of(module: str, entry_point: str | None) -> list[tuple[str, str]]:
                 found.append((_kind(node, entry_point), node.name))
         elif isinstance(node, ast.ClassDef):
             parts = [part for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
-            found += [(node.name, part.name) for part in parts if part.name.startswith("test")]
+            found += [(node.name, part.name) for part in filter(_counts, parts) if part.name.startswith("test")]
     run = {ast.unparse(node.value.func) for node in statements if _is_call(node)}  # the module runs its tests itself
     if entry_point is None or not any(kind == "check" for kind, _ in found):
         found = [(kind, name) for kind, name in found if name not in run]
     return found or [("module", "")]
 
 
-def check(setup: str, asserts: Sequence[str], module: str, entry_point: str | None, importable: bool) -> None:
+def check(setup: str, asserts: Sequence[str], module: str, entry_point: str | None) -> set[str]:
     """Check that a program can pass tests, and that not every program does.
 
     Args:
         setup, asserts, module, entry_point: the tests, as `judge.Tests` has them.
-        importable: whether they may import what is installed.
+
+    Returns:
+        The modules that must be there for them.
 
     Raises:
         TestsError: it cannot, or each does.
@@ -75,16 +75,14 @@ def check(setup: str, asserts: Sequence[str], module: str, entry_point: str | No
         _check_syntax("entry_point", entry_point, "eval")
     for text in asserts:
         if not _may_fail(ast.parse(text).body):
-            raise TestsError(f"the assert {_short(text)} asserts nothing", "write: assert f(1) == 2")
+            raise TestsError(f"a test asserts nothing: {_short(text)}", "write: assert f(1) == 2")
     found = cases_of(module, entry_point)
     if any(kind == "check" for kind, _ in found) and entry_point is None:
         raise TestsError("the tests have check(candidate), and no entry_point says what that is", "name it: entry_point")
     if found == [("module", "")] and not _may_fail(ast.parse(module).body):
         raise TestsError(f"nothing is tested by {_short(module)}", FORMS)
-    meant = names.resolve((setup, *asserts, module), entry_point)
-    needed = meant.modules | ({"pytest"} if any(kind == "pytest" for kind, _ in found) else set())
-    for name in sorted({module.partition(".")[0] for module in needed}):
-        _check_module(name, importable)
+    needed = names.resolve((setup, *asserts, module), entry_point).modules
+    return {name.partition(".")[0] for name in needed} | {"pytest" for kind, _ in found if kind == "pytest"}
 
 
 def _kind(node: ast.FunctionDef | ast.AsyncFunctionDef, entry_point: str | None) -> str:
@@ -93,6 +91,12 @@ def _kind(node: ast.FunctionDef | ast.AsyncFunctionDef, entry_point: str | None)
         return "function"
     is_given = len(required) == 1 and entry_point is not None and not node.decorator_list
     return "check" if is_given else "pytest"
+
+
+def _counts(node: ast.stmt) -> bool:
+    """Tell whether a test is run, and must pass: not where it is marked otherwise."""
+    marks = [mark.func if isinstance(mark, ast.Call) else mark for mark in getattr(node, "decorator_list", ())]
+    return not any(ast.unparse(mark).rpartition(".")[2] in ("skip", "expectedFailure", "xfail") for mark in marks)
 
 
 def _is_call(node: ast.stmt) -> bool:
@@ -113,27 +117,10 @@ def _may_fail(statements: Collection[ast.stmt]) -> bool:
 
 
 def _check_syntax(what: str, source: str, mode: str = "exec") -> None:
-    if not isinstance(source, str):
-        raise TestsError(f"the tests' {what} is a {type(source).__name__}, not source text: {source!r:.80}", FORMS)
     try:
         compile(source, what, mode, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise TestsError(f"the tests' {what} is not Python: {error}: {_short(source)}", FORMS) from None
-
-
-def _check_module(name: str, importable: bool) -> None:
-    if name in sys.stdlib_module_names:
-        found = name in sys.builtin_module_names or importlib.util.find_spec(name) is not None
-        if not found:
-            raise TestsError(f"the tests import {name}, which this Python ({sys.version.split()[0]}) does not have")
-    elif not importable or importlib.util.find_spec(name) is None:
-        is_there = importlib.util.find_spec(name) is not None
-        install = "" if is_there else f"{sys.executable} -m pip install {name}, and "
-        others = "" if name in names.INSTALLED else f"; a program is imported as one of {', '.join(names.PROGRAM_MODULES)}"
-        raise TestsError(
-            f"the tests import {name}, which {'they may not import' if is_there else 'is not installed'}",
-            f"{install}local.reward.site_packages=true, or Limits(site_packages=True){others}",
-        )
 
 
 def _short(text: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import channel
+from .limits import ONE_THREAD
 
 START = "import sys; sys.path.insert(0, {!r}); from sandboxing import server; sys.path.pop(0); server.main()"
 
@@ -94,7 +95,7 @@ class Server:
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,
                         cwd="/",
-                        env={"LANG": "C.UTF-8"},
+                        env={"LANG": "C.UTF-8", **ONE_THREAD},
                         start_new_session=True,
                     )
                 self._control, self._owner = ours, os.getpid()

@@ -62,9 +62,9 @@ class Guarded(ast.NodeTransformer):
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         """Leave out what would run the tests: `unittest.main()`."""
-        self.generic_visit(node)
         if isinstance(node.value, ast.Call) and any(runner in ast.unparse(node.value) for runner in RUNNERS):
             return ast.copy_location(ast.Pass(), node)
+        self.generic_visit(node)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -166,7 +166,7 @@ def builtins_for_tests(empty: dict[int, Any], kind: type) -> dict[str, Any]:
     def call(function: Any, *values: Any, **options: Any) -> Any:
         result = function(*values, **options)
         if holds_nothing(result) or isinstance(result, Iterator):
-            if any(id(value) in empty for value in (*values, getattr(function, "__self__", None))):
+            if any(map(is_empty_answer, (*values, getattr(function, "__self__", None)))):
                 empty[id(result)] = result
         return result
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from . import landlock, namespaces, seccomp, system
-from .limits import Limits, set_limits
+from .limits import ONE_THREAD, Limits, set_limits
 
 # Where the supervisor is root, programs get user ids from here on, which no distribution gives to anybody: two for each
 # supervisor, by its process id. Where a container has fewer ids, from the second number on.
@@ -108,6 +108,7 @@ def enter(isolation: Isolation, user: int, limits: Limits) -> None:
     os.chdir(home)
     os.environ.clear()
     os.environ.update({"PATH": "/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8"})
+    os.environ.update(ONE_THREAD if limits.site_packages else {})
     counts_others = not isolation.user and (isolation.namespaces != "user" or _counts_across_namespaces())
     set_limits(limits, counts_others, bool(isolation.namespaces))
     os.umask(0o077)

@@ -75,7 +75,7 @@ def run(tests: Tests, requests: int, answers: int, limit: int, verdicts: int) ->
             say(test=index, passed=_passes(test))
         if not tests.module:
             return
-        error = setup_error or _executed(tests.module, vars(space))
+        error = setup_error or _executed(tests.module, vars(space)) or _set_up(space)
         runs_pytest = "pytest" in meant.modules and all(kind not in ("check", "module") for kind, _ in found)
         if error is None and (runs_pytest or any(kind == "pytest" for kind, _ in found)):
             numbers = itertools.count(first)
@@ -135,6 +135,13 @@ def _executed(source: str, namespace: dict[str, Any]) -> BaseException | None:
         raise
     except BaseException as error:
         return error
+    return None
+
+
+def _set_up(module: types.ModuleType) -> BaseException | None:
+    for name in ("setUpModule", "setup_module"):
+        if name in vars(module):
+            return _executed(f"{name}()", vars(module))
     return None
 
 
@@ -218,14 +225,12 @@ def _give_names(namespace: dict[str, Any], meant: names.Names, connection: Conne
     for name in sorted(meant.program):
         with contextlib.suppress(Exception):  # not defined: NameError where it is used
             defined[name] = connection.get(name)
-    if not (meant.is_guess and defined):
-        for name in meant.program:
+    for name in meant.program - set(defined):
+        if name not in meant.either or not defined:
             namespace["__builtins__"].pop(name, None)  # not Python's own, if the program has none
-    else:
-        for name in meant.program - set(defined) - names.BUILTINS:
-            place = names.LIBRARY.get(name)
+        elif place := names.LIBRARY.get(name):
             with contextlib.suppress(ImportError, AttributeError):
-                defined[name] = getattr(importlib.import_module(place), name) if place else None
+                namespace[name] = getattr(importlib.import_module(place), name)
     namespace.update(defined)
     for name in names.PROGRAM_MODULES:
         sys.modules[name] = _program_module(name, connection)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 MB = 1024 * 1024
 OPEN_FILES = 64
+# What keeps NumPy and its like from starting a thread for each of the machine's cores.
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Limits:
         memory_mb: address space of each of its processes, and memory of all of them together.
         output_kb: what it may print, to standard output or error, and the size of any file that it writes.
         processes: processes and threads at once, the program itself included.
-        site_packages: whether it may import what is installed, which takes longer to start.
+        site_packages: whether it and its tests may import what is installed, as numpy and pytest.
         files_mb: of all files that it writes together; they are in memory, and gone when it ends.
         total_seconds: of all runs of one program, one for each input; what is not run by then is "timeout".
             None: ten times `seconds`.

@@ -87,14 +87,13 @@ class Names:
 
     Attributes:
         program: these stand for what the program defines.
-        is_guess: Python or a library has all of these, too, and nothing else can be tested: they are the program's if
-            it defines one of them.
+        either: those of them that Python or a library has as well: theirs, where the program defines only others.
         library: name -> (module, name in it; "": the module itself).
         modules: what the tests import and need, without what is the program's.
     """
 
     program: frozenset[str]
-    is_guess: bool
+    either: frozenset[str]
     library: dict[str, tuple[str, str]]
     modules: frozenset[str]
 
@@ -121,17 +120,19 @@ def resolve(sources: tuple[str, ...], entry_point: str | None) -> Names:
     table = {**VERBS, **LIBRARY} if says else LIBRARY
     known = {name for name in free - modules - BUILTINS if name in table and _fits(table[name], name, name in called)}
     rest = {name for name in free - modules - known - BUILTINS if not name.startswith("__")}
-    program, is_guess = rest, False
+    program, either = rest, _of_objects(nodes, rest) & known
     if says:
         program = rest if any(is_program(module) and name == "*" for module, name in imports) else set()
     elif not rest:  # tests that call nothing else are about these, though Python has them as well
-        program, is_guess = _innermost(nodes, free & called), True
+        either = _innermost(nodes, free & called)
+    either = set() if says else either
+    program |= either
     if entry_point is not None:
         program |= {node.id for node in ast.walk(ast.parse(entry_point)) if isinstance(node, ast.Name)}
     library = {name: (SHORT.get(name, name), "") for name in modules - program}
     library |= {name: (table[name], name) for name in known - program}
     needed = {module for module, _ in imports if not is_program(module)} | {place for place, _ in library.values()}
-    return Names(frozenset(program), is_guess, library, frozenset(needed))
+    return Names(frozenset(program), frozenset(either), library, frozenset(needed))
 
 
 def tested(sources: Iterable[str], entry_point: str | None) -> str:
@@ -184,6 +185,13 @@ def _starred(module: str) -> Collection[str]:
 def _fits(place: str, name: str, is_called: bool) -> bool:
     """Tell whether a library's name can be meant: what is called is not one of its constants."""
     return not is_called or place not in sys.modules or callable(getattr(sys.modules[place], name, len))
+
+
+def _of_objects(nodes: list[ast.AST], classes: set[str]) -> set[str]:
+    """Return the names that are called with an object of the program's: no library knows those, as `dist(Point(1, 2))`."""
+    calls = [n for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+    made = {id(n) for n in calls if isinstance(n.func, ast.Name) and n.func.id in classes and n.func.id[0].isupper()}
+    return {n.func.id for n in calls if isinstance(n.func, ast.Name) and any(id(part) in made for part in n.args)}
 
 
 def _innermost(nodes: list[ast.AST], names: set[str]) -> set[str]:

@@ -7,6 +7,7 @@ the other end, or has ended however it may.
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import signal
@@ -26,6 +27,9 @@ def main() -> None:
     import symtable  # noqa: F401
     import unittest  # noqa: F401
 
+    for name in () if sys.flags.no_site else ("numpy", "pytest"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     sys.dont_write_bytecode = True
     os.umask(0o022)
     system.hide_memory()

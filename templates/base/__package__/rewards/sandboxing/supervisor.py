@@ -7,6 +7,7 @@ before it has read the second.
 
 import contextlib
 import functools
+import importlib.util
 import json
 import os
 import resource
@@ -36,11 +37,13 @@ def run(descriptor: int) -> dict[str, Any]:
     """Do what the messages from a descriptor say.
 
     Returns:
-        {"isolation": what works}, or {"runs": how each ended, "passed": which tests held}.
+        {"isolation": what works}, {"missing": which modules are not there}, or {"runs": how each ended, "passed": which tests held}.
     """
     job = json.loads(channel.receive(descriptor, MESSAGE_LIMIT))
     if job.get("probe"):
         return {"isolation": asdict(_probe())}
+    if "modules" in job:
+        return {"missing": [name for name in job["modules"] if importlib.util.find_spec(name) is None]}
     return _Supervisor(job, descriptor).run()
 
 
