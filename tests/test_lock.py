@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from extractor.values.tree import File, FileKind, Tree
 
 TREE = Tree.of(
     [
-        File("toy/protocol.py", FileKind.VENDORED, b"class Protocol: ...\n", "verl/protocol.py", "a" * 64),
+        File("toy/protocol.py", FileKind.VENDORED, b"class Protocol: ...\n", "verl/protocol.py", "a" * 64, ("a \"b\"", "c")),
         File("LICENSE.verl", FileKind.VENDORED, b"a licence\n", "LICENSE"),
         File("main.py", FileKind.TEMPLATE, b"print()\n"),
         File("toy/custom/algorithms.py", FileKind.HOOK, b"# yours\n"),
@@ -29,7 +31,7 @@ LOCK = lock.Lock.of(TREE, OPTIONS, vextract="0.1.0", source_kind="wheel", source
 
 HEAD = """\
 # What this project was generated from. Written by vextract: commit it, do not edit it.
-schema = 1
+schema = 2
 vextract = "0.1.0"
 
 [verl]
@@ -76,6 +78,17 @@ def test_round_trip() -> None:
     assert LOCK.file("nothing") is None
 
 
+def test_changes_stand_one_to_a_line() -> None:
+    assert b'\nchanges = [\n    "a \\"b\\"",\n    "c",\n]\n' in lock.dump(LOCK)
+
+
+def test_a_lock_of_before_has_no_changes() -> None:
+    body = re.sub(r"\nchanges = \[\n.*?\n\]", "", lock.dump(LOCK).decode(), flags=re.DOTALL)
+    body = body.replace("schema = 2", "schema = 1").rpartition("\n[integrity]\n")[0]
+    found = lock.parse(f'{body}\n[integrity]\nsha256 = "{lock._body_digest(body)}"\n'.encode())
+    assert found == replace(LOCK, files=tuple(replace(file, changes=()) for file in LOCK.files))
+
+
 def test_awkward_text_survives() -> None:
     tree = Tree.of([File('a "quoted" \u00fcber \U0001f600.txt', FileKind.TEMPLATE, b"")])
     made = lock.Lock.of(tree, OPTIONS, vextract='1.0 "x\\y"', source_kind="sdist", source_sha256="c" * 64)
@@ -99,15 +112,15 @@ def test_edit_by_hand_is_noticed(change: tuple[str, str]) -> None:
 
 def test_newer_schema() -> None:
     with pytest.raises(UsageError, match="a newer vextract wrote it") as caught:
-        lock.parse(b'schema = 2\nanything = "else"\n')
+        lock.parse(b'schema = 3\nanything = "else"\n')
     assert "upgrade vextract" in caught.value.hint
 
 
 @pytest.mark.parametrize(
     ("old", "new", "key", "problem", "place"),
     [
-        ("schema = 1", 'schema = "1"', "schema", "is '1', not 1", "schema"),
-        ("schema = 1", "schema = true", "schema", "is True, not 1", "schema"),
+        ("schema = 2", 'schema = "2"', "schema", "is '2', not 1 or 2", "schema"),
+        ("schema = 2", "schema = true", "schema", "is True, not 1 or 2", "schema"),
         ('vextract = "0.1.0"', "vextract = 1", "vextract", "is 1, not a non-empty string", "vextract = 1"),
         ('vextract = "0.1.0"', 'vextrakt = "0.1.0"', "vextrakt", "did you mean `vextract`?", "vextrakt"),
         ('source = "wheel"', 'source = "git"', "verl.source", "is 'git', not one of", "source"),
@@ -130,6 +143,7 @@ def test_newer_schema() -> None:
         ('path = "main.py"', 'path = "a//b"', "files[1].path", "is no path of a project", "a//b"),
         ('path = "main.py"', 'path = "LICENSE.verl"', "files[1].path", "twice or out of order", None),
         ('path = "main.py"', 'path = "A"', "files[1].path", "twice or out of order", '"A"'),
+        ('"c",', "1,", "files[3].changes", "is no array of strings", "changes = ["),
         ('upstream = "LICENSE"', "upstream = 1", "files[0].upstream", "is 1", "upstream = 1"),
     ],
 )

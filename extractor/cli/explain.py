@@ -80,6 +80,8 @@ def _lines(item: "Explanation") -> list[str]:
     lines.append(f"  whose    {item.whose}")
     if item.upstream_path:
         lines.append(f"  from     {item.upstream_path}")
+        digest = f", sha256 of that file {item.upstream_sha256}" if item.upstream_sha256 else ""
+        lines.append(f"  release  verl {item.release}{digest}")
     if item.templates:
         lines.append(f"  from     templates/{item.templates[-1]}")
     lines += _block("over", [f"templates/{path}" for path in reversed(item.templates[:-1])])

@@ -120,9 +120,7 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
         found = slice_source(Index(source), manifest, options, words_of_templates(manifest, options))
         emitted = tuple(
-            rewrite_module(
-                module, found, options.package, manifest.release, tuple(map(fixes.__getitem__, module.fixes))
-            )
+            rewrite_module(module, found, options.package, tuple(map(fixes.__getitem__, module.fixes)))
             for module in found.modules
         )
     files = [
@@ -132,6 +130,7 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
             data=item.text.encode(),
             upstream_path=module.upstream_path,
             upstream_sha256=module.upstream_sha256,
+            changes=item.changes,
         )
         for module, item in zip(found.modules, emitted, strict=True)
     ]

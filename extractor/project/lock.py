@@ -19,7 +19,9 @@ from extractor.values.options import Options
 from extractor.values.tree import FileKind, Tree
 
 NAME = "vextract.lock"
-SCHEMA = 1
+# A lock of schema 1 has no changes: they stand in the headers of its vendored files.
+SCHEMA = 2
+_READ = (1, SCHEMA)
 SOURCE_KINDS = ("wheel", "sdist", "checkout", "installed")
 
 _HEADER = "# What this project was generated from. Written by vextract: commit it, do not edit it.\n"
@@ -37,6 +39,7 @@ class LockedFile:
         sha256: Digest of the emitted bytes.
         upstream_path: For vendored files that come from one of upstream's, its path.
         upstream_sha256: Digest of that file.
+        changes: What was done to it, one sentence each.
     """
 
     path: str
@@ -44,6 +47,7 @@ class LockedFile:
     sha256: str
     upstream_path: str | None = None
     upstream_sha256: str | None = None
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class Lock:
     ) -> Lock:
         """Return the lock of a tree."""
         files = tuple(
-            LockedFile(file.path, file.kind, file.sha256, file.upstream_path, file.upstream_sha256) for file in tree
+            LockedFile(file.path, file.kind, file.sha256, file.upstream_path, file.upstream_sha256, file.changes)
+            for file in tree
         )
         return cls(vextract, options, source_kind, source_sha256, files, borrowed_from)
 
@@ -115,6 +120,8 @@ def dump(lock: Lock) -> bytes:
             lines.append(_pair("upstream", file.upstream_path))
         if file.upstream_sha256 is not None:
             lines.append(_pair("upstream_sha256", file.upstream_sha256))
+        if file.changes:
+            lines += ["changes = [\n", *(f"    {_value(change)},\n" for change in file.changes), "]\n"]
     body = "".join(lines)
     return f"{body}\n[integrity]\n{_pair('sha256', _body_digest(body))}".encode()
 
@@ -200,8 +207,8 @@ class _Reader:
                 f"{self._file}: key `schema`: {schema}, and this vextract reads {SCHEMA}: a newer vextract wrote it",
                 hint="upgrade vextract: pip install --upgrade vextract",
             )
-        if schema != SCHEMA or isinstance(schema, bool):
-            self._fail("schema", f"is {schema!r}, not {SCHEMA}")
+        if schema not in _READ or isinstance(schema, bool):
+            self._fail("schema", f"is {schema!r}, not {' or '.join(map(str, _READ))}")
         self._known("", top, "schema", "vextract", "verl", "options", "files", "integrity")
         verl = self._table(top, "verl", "release", "source", "sha256", "manifest_of")
         options = self._table(top, "options", "package", "engine", "algorithm", "features", "recipe", "methods")
@@ -240,12 +247,10 @@ class _Reader:
         return value
 
     def _sorted(self, options: Mapping[str, object], key: str) -> tuple[str, ...]:
-        value = options.get(key)
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            self._fail(f"options.{key}", "is no array of strings")
-        if value != sorted(set(value)):
+        value = self._texts("options.", options, key)
+        if value != tuple(sorted(set(value))):
             self._fail(f"options.{key}", "is not sorted, or names something twice")
-        return tuple(value)
+        return value
 
     def _files(self, top: Mapping[str, object]) -> tuple[LockedFile, ...]:
         entries = top.get("files")
@@ -256,7 +261,7 @@ class _Reader:
             where = f"files[{number}]."
             if not isinstance(entry, dict):
                 self._fail(f"files[{number}]", "is no table")
-            self._known(where, entry, "path", "kind", "sha256", "upstream", "upstream_sha256")
+            self._known(where, entry, "path", "kind", "sha256", "upstream", "upstream_sha256", "changes")
             path = self._text(where, entry, "path")
             if not stays_inside(path) or path == NAME or path.startswith(".vextract/"):
                 self._fail(f"{where}path", f"{path!r} is no path of a project's file")
@@ -268,7 +273,8 @@ class _Reader:
             upstream = self._text(where, entry, "upstream") if "upstream" in entry else None
             upstream_sha = self._digest(where, entry, "upstream_sha256") if "upstream_sha256" in entry else None
             sha = self._digest(where, entry, "sha256")
-            found.append(LockedFile(path, FileKind(kind), sha, upstream, upstream_sha))
+            changes = self._texts(where, entry, "changes") if "changes" in entry else ()
+            found.append(LockedFile(path, FileKind(kind), sha, upstream, upstream_sha, changes))
         return tuple(found)
 
     def _table(self, top: Mapping[str, object], name: str, *keys: str) -> Mapping[str, object]:
@@ -289,6 +295,12 @@ class _Reader:
         if not isinstance(value, str) or not value:
             self._fail(where + key, "is missing" if value is None else f"is {value!r}, not a non-empty string")
         return value
+
+    def _texts(self, where: str, table: Mapping[str, object], key: str) -> tuple[str, ...]:
+        value = table.get(key)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            self._fail(where + key, "is no array of strings")
+        return tuple(value)
 
     def _digest(self, where: str, table: Mapping[str, object], key: str) -> str:
         value = self._text(where, table, key)

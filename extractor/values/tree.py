@@ -29,6 +29,7 @@ class File:
         data: The exact bytes emitted.
         upstream_path: For vendored files, the path in verl's source tree ("verl/protocol.py").
         upstream_sha256: For vendored files, the hex digest of that upstream file.
+        changes: For vendored files, what was done to that upstream file, one sentence each.
     """
 
     path: str
@@ -36,6 +37,7 @@ class File:
     data: bytes
     upstream_path: str | None = None
     upstream_sha256: str | None = None
+    changes: tuple[str, ...] = ()
 
     @property
     def sha256(self) -> str:

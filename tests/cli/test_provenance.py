@@ -18,11 +18,12 @@ from in_toto_attestation.v1.statement_pb2 import Statement as StatementMessage
 from spdx_tools.spdx.parser.jsonlikedict.json_like_dict_parser import JsonLikeDictParser
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from extractor.pipeline.rewrite import changes_in
 from extractor.project import base, lock
 from extractor.project.lock import Lock
 from extractor.values.tree import FileKind
-from tests.cli.conftest import Result, _made
+from extractor.usecases.provenance import gather
+from tests.cli.conftest import Result
+from tests.rewrite.support import with_former_header
 
 pytestmark = pytest.mark.usefixtures("verl")
 # A notice as upstream's files begin with it.
@@ -205,12 +206,17 @@ def test_a_change_that_lock_and_base_agree_on_is_found(run: Callable[..., Result
             "upstream sha256 None in vextract.lock, ",
         ),
         (
+            lambda it: replace(it, files=tuple(replace(file, changes=("none",)) for file in it.files)),
+            "emitted",
+            f"{CORE}: changes none in vextract.lock, dropped ",
+        ),
+        (
             lambda it: replace(it, files=tuple(file for file in it.files if file.kind is not FileKind.HOOK)),
             "emitted",
             "toy/custom/reward_manager.py: made from this verl by this vextract, and not in vextract.lock",
         ),
     ],
-    ids=["source", "options", "vextract", "upstream", "hooks"],
+    ids=["source", "options", "vextract", "upstream", "changes", "hooks"],
 )
 def test_a_lock_that_tells_another_story(
     run: Callable[..., Result], project: Path, change: Callable[[Lock], Lock], check: str, said: str
@@ -267,7 +273,14 @@ def test_what_is_no_statement_at_all(run: Callable[..., Result], project: Path, 
     assert "hint: pass what `vextract provenance` has written" in result.err
 
 
-def test_headers_give_back_the_changes_that_they_name(run: Callable[..., Result], project: Path) -> None:
-    locked = lock.read(project)
-    for item in _made[locked.options, locked.source_sha256].emitted:
-        assert changes_in(item.text) == item.changes, item.path
+def test_changes_are_those_of_the_lock_or_of_a_former_header(run: Callable[..., Result], project: Path) -> None:
+    """As in a project of before schema 2 of the lock."""
+    known = {file.path: file.changes for file in lock.read(project).files}
+    assert len(known[CORE]) > 1
+    assert {file.path: file.changes for file in gather(project, lock.read(project)).files if file.path in known} == known
+    old = with_former_header("x = 1\n", "0.6.1", "verl/a.py", known[CORE])
+    (project / CORE).write_text(old, encoding="utf-8")
+    rewritten(project, lambda it: replace(it, files=tuple(replace(file, changes=()) for file in it.files)))
+    found = {file.path: file.changes for file in gather(project, lock.read(project)).files}
+    assert found[CORE] == known[CORE]
+    assert not any(changes for path, changes in found.items() if path != CORE)

@@ -14,6 +14,7 @@ from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels, first_conflict, left_markers, mergeable, three_way
 from extractor.pipeline.merge.files import is_layout, merge_file
 from extractor.pipeline.rewrite.header import with_header
+from tests.rewrite.support import with_former_header
 from extractor.values.errors import UsageError
 
 LABELS = Labels("yours", "base", "theirs")
@@ -99,27 +100,39 @@ def test_what_is_no_text() -> None:
     assert not mergeable(b"text\n", b"\0")
 
 
-def vendored(text: str, release: str, digest: str, number: int) -> str:
-    """A vendored file of verl's."""
+def vendored(text: str, number: int = 0) -> str:
+    """A vendored file of verl's, with the header of today or, with a number, of a release before."""
+    if not number:
+        return with_header(text, "\n", upstream_path="verl/a.py", modified=True)
     dropped = f"dropped {number} unreachable definitions: {', '.join(['one_with_a_long_name'] * 6)}"
-    given = {"release": release, "upstream_path": "verl/a.py", "upstream_sha256": digest, "changes": [dropped]}
-    return with_header(text, "\n", **given)
+    return with_former_header(text, f"0.{number}.0", "verl/a.py", [dropped], f"{number}" * 64)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_where_a_vendored_file_comes_from_is_nobodys_edit(end: str) -> None:
-    """As after a merge in Git of two branches that were upgraded to different releases."""
-    base = vendored("import os\n\n\ndef f():\n    return 1\n", "0.8.0", "a", 3)
-    theirs = vendored("import os\n\n\ndef f():\n    return 2\n", "0.9.1", "c", 5)
-    stale = base.replace("0.8.0", "0.9.0").replace(": a\n", ": b\n").replace("dropped 3", "dropped 4")
-    assert base.count("\n#   ") == 1  # the list goes on below
-    merged = merge_file("a.py", base.encode(), stale.replace("\n", end).encode(), theirs.encode(), LABELS)
+@pytest.mark.parametrize("numbers", [(8, 9, 7), (8, 8, 0), (0, 8, 0), (8, 0, 0), (8, 0, 9), (0, 0, 0)], ids=str)
+def test_where_a_vendored_file_comes_from_is_nobodys_edit(numbers: tuple[int, int, int], end: str) -> None:
+    """As after a merge in Git of two branches that were upgraded to different releases, by different vextracts."""
+    base, ours = (vendored("import os\n\n\ndef f():\n    return 1\n", number) for number in numbers[:2])
+    theirs = vendored("import os\n\n\ndef f():\n    return 2\n", numbers[2])
+    assert vendored("", 8).count("\n#   ") == 1  # the list goes on below
+    merged = merge_file("a.py", base.encode(), ours.replace("\n", end).encode(), theirs.encode(), LABELS)
     assert (merged.data.decode().replace("\r\n", "\n"), merged.conflicts) == (theirs, 0)
-    assert is_layout("a.py", base.encode(), stale.replace("\n", end).encode())
-    edited = stale.replace("import os\n", "import os\n\nMINE = 1\n")
-    merged = merge_file("a.py", base.encode(), edited.replace("\n", end).encode(), theirs.encode(), LABELS)
-    assert merged.data.decode().replace("\r\n", "\n") == theirs.replace("import os\n", "import os\n\nMINE = 1\n")
-    assert merged.conflicts == 0
+    assert is_layout("a.py", base.encode(), ours.replace("\n", end).encode())
+    for edit in ("import os\n\nMINE = 1\n", "# mine\nimport os\n", "#   mine\n# changed: mine\nimport os\n"):
+        if numbers[0] != numbers[1] and edit.startswith("#   "):
+            continue  # in the header of another release these lines are taken for its own
+        edited = ours.replace("import os\n", edit)
+        assert not is_layout("a.py", base.encode(), edited.encode()) or "MINE" not in edit
+        merged = merge_file("a.py", base.encode(), edited.replace("\n", end).encode(), theirs.encode(), LABELS)
+        assert merged.data.decode().replace("\r\n", "\n") == theirs.replace("import os\n", edit)
+        assert merged.conflicts == 0
+
+
+def test_an_edit_beside_the_header_fits_the_file_upstream_which_has_none() -> None:
+    body = "# Licence.\nimport os\n"
+    base, ours = vendored(body), vendored(f"# mine\n{body}")
+    merged = merge_file("a.py", base.encode(), ours.encode(), body.encode(), LABELS)
+    assert (merged.data.decode(), merged.conflicts) == (f"# mine\n{body}", 0)
 
 
 def test_a_conflict_holds_whole_statements() -> None:

@@ -67,7 +67,9 @@ def test_the_first_line_of_a_file_names_its_template(release: str) -> None:
     files = config_files(manifest, options)
     assert len(files) > 15
     for path, text in files.items():
-        assert text.splitlines()[0].startswith(f"# vextract:template {templates[path][-1]}"), path
+        # Whichever release it is for: the line does not change where a release gets a file of its own.
+        name = re.sub(r"^until/[^/]+/", "", templates[path][-1])
+        assert text.splitlines()[0].startswith(f"# vextract:template {name}"), path
 
 
 def test_no_template_names_a_template() -> None:

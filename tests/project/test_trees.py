@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.sizes import limit_of
+from extractor.project import lock
 from extractor.usecases.verify import subject
 from extractor.usecases.verify.closed_imports import check_imports
 from extractor.usecases.verify.ray_free import check_ray_free
 from extractor.values.tree import FileKind
-from tests.project.support import CONFIGURATIONS, DEFAULTS, Configuration, Made, vextract
+from tests.project.support import CONFIGURATIONS, DEFAULTS, PACKAGE, Configuration, Made, vextract
 from tests.releases import ALL, NEWEST
 
 Maker = Callable[[Configuration], Made]
@@ -98,12 +99,23 @@ def test_every_kept_definition_was_asked_for(made: Maker, configuration: Configu
 
 
 @every_configuration
-def test_the_header_names_the_source(made: Maker, configuration: Configuration) -> None:
+def test_the_first_line_of_a_vendored_file_names_its_source_and_nothing_else_is_added(
+    made: Maker, configuration: Configuration
+) -> None:
+    """What changes by itself stands in the lock and in NOTICE: release, digests, the list of changes."""
     project = made(configuration)
-    for file in project.vendored:
-        first, second, *_ = file.data.decode().splitlines()
-        assert first == f"# vextract:vendored from verl {configuration.release}: {file.upstream_path}"
-        assert second == f"# upstream sha256: {file.upstream_sha256}"
+    locked, notice = lock.read(project.root), (project.root / "NOTICE").read_text(encoding="utf-8")
+    assert f"verl {configuration.release} with sha256\n{project.source.sha256}" in notice
+    for module, emitted in project.modules:
+        entry = locked.file(f"{PACKAGE}/{module.target_path}")
+        assert entry is not None
+        first, _, text = emitted.text.partition("\n")
+        modified = text != module.source.replace("\r\n", "\n")
+        said = ", modified (see NOTICE and vextract.lock)" if modified else ""
+        assert first == f"# vextract:vendored {module.upstream_path}{said}"
+        assert bool(entry.changes) == modified
+        assert (entry.changes, entry.upstream_sha256) == (emitted.changes, module.upstream_sha256)
+        assert all(f"      - {change}\n" in notice for change in entry.changes)
 
 
 @every_default

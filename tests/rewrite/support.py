@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from extractor.pipeline.rewrite import Emitted, rewrite_module
 from extractor.pipeline.slicer import KeptModule, NotKept, Substitute, Target
@@ -60,16 +60,26 @@ def emit(
     names = tuple(fix.id for fix in fixes)
     target = path.removeprefix("verl/")
     made = KeptModule(module, path, "0" * 64, target, source, every, substitutes, reexports, names)
-    return rewrite_module(made, Table(), "toy", "9.9.9", fixes)
+    return rewrite_module(made, Table(), "toy", fixes)
 
 
 def body(emitted: Emitted) -> str:
     """The text below the header."""
     lines = emitted.text.splitlines(keepends=True)
-    count = 0
-    while count < len(lines) and lines[count].startswith(("# vextract:", "# upstream ", "# changed: ", "#   ")):
-        count += 1
-    return "".join(lines[count:])
+    assert lines[0].startswith("# vextract:vendored ")
+    return "".join(lines[1:])
+
+
+def with_former_header(
+    text: str, release: str, upstream_path: str, changes: Sequence[str], sha256: str = "0" * 64
+) -> str:
+    """Put the header above a file that it had before schema 2 of the lock."""
+    lines = [f"# vextract:vendored from verl {release}: {upstream_path}", f"# upstream sha256: {sha256}"]
+    for change in changes:
+        lines += textwrap.wrap(
+            f"# changed: {change}", 120, subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False
+        )
+    return "\n".join([*lines, text])
 
 
 def after(text: str) -> str:

@@ -1,25 +1,61 @@
-"""The header of a vendored file says what was left out, and can be read again."""
+"""The first line of a vendored file says whose it is, and the header of another version is nobody's edit."""
 
 from __future__ import annotations
 
 import pytest
 
-from extractor.pipeline.rewrite.header import WIDTH, dropped_methods, methods_dropped, with_header
+from extractor.pipeline.rewrite import dropped_methods, former_changes, named_fixes
+from extractor.pipeline.rewrite.changes import methods_dropped
+from extractor.pipeline.rewrite.header import with_header, with_header_of
+from tests.rewrite.support import emit, with_former_header
 
 MANY = [f"{holder}.method_number_{number}" for holder in ("First", "Second") for number in range(40)]
+BODY = "# Copyright\nimport os\n"
+NEW = with_header(BODY, "\n", upstream_path="verl/a.py", modified=True)
+OLD = with_former_header(BODY, "1.2.3", "verl/a.py", ["unused imports dropped", *methods_dropped(MANY)])
 
 
 @pytest.mark.parametrize("names", [[], ["Engine.run"], ["Engine.run", "Engine.stop", "Other.run"], MANY])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_dropped_methods_are_all_named_in_the_header(names: list[str], newline: str) -> None:
-    changes = ["unused imports dropped", *methods_dropped(names), "fix x: because; of: this"]
-    text = with_header(
-        f"x = 1{newline}# changed: dropped 1 method whose names nothing uses: No.way{newline}",
-        newline,
-        release="1.2.3",
-        upstream_path="verl/a.py",
-        upstream_sha256="0" * 64,
-        changes=changes,
-    )
-    assert max(map(len, text.splitlines())) <= WIDTH
-    assert list(dropped_methods(text)) == names
+def test_what_changes_say_can_be_read_again(names: list[str], newline: str) -> None:
+    changes = ["unused imports dropped", *methods_dropped(names), "fix x-1: because; of: this"]
+    assert list(dropped_methods(changes)) == names
+    assert named_fixes(changes) == ("x-1",)
+    old = with_former_header(BODY, "1.2.3", "verl/a.py", changes).replace("\n", newline)
+    assert list(former_changes(old)) == changes
+    assert list(former_changes(old.replace(newline, f"{newline}# mine{newline}", 1))) == changes
+
+
+def test_a_file_of_today_names_no_changes() -> None:
+    assert former_changes(f"{NEW}# changed: by me\n") == ()
+
+
+def test_a_file_that_is_as_it_is_upstream_is_not_called_modified() -> None:
+    source = "# Licence.\nx = 1\n"
+    assert emit(source).text == f"# vextract:vendored verl/deep/pack/thing.py\n{source}"
+    assert emit("import os\nx = 1\n").text.startswith("# vextract:vendored verl/deep/pack/thing.py, modified (")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (OLD, NEW),
+        (f"# MINE\n{OLD}", f"# MINE\n{NEW}"),
+        (OLD.replace("# Copyright", "# MINE\n# Copyright"), NEW.replace("# Copyright", "# MINE\n# Copyright")),
+        (OLD.replace("# Copyright", "#   MINE\n# Copyright"), NEW.replace("# Copyright", "#   MINE\n# Copyright")),
+        (OLD.replace("\n", "\n# changed: MINE\n", 1), NEW.replace("\n", "\n# changed: MINE\n", 1)),
+        (OLD.partition("\n")[2], NEW),
+        (BODY, BODY),
+        (f"\ufeff{OLD}", f"\ufeff{NEW}"),
+        (OLD.replace("\n", "\r\n"), NEW.replace("\n", "\r\n")),
+        # As after a merge in Git of two branches that were upgraded to different releases.
+        (OLD.replace("1.2.3", "1.2.4").replace("0" * 64, "1" * 64).replace("First", "Third"), NEW),
+    ],
+    ids="whole above below continued between headless gone mark ends stale".split(),
+)
+def test_a_header_gives_way_to_another_and_edits_beside_it_stay(old: str, new: str) -> None:
+    found = with_header_of(NEW.encode(), old.encode(), OLD.encode())
+    assert found == new.encode()
+    assert with_header_of(NEW.encode(), found, NEW.encode()) == found
+    bare = new.replace("\r\n", "\n").replace(NEW.partition("\n")[0] + "\n", "")
+    assert with_header_of(BODY.encode(), found, NEW.encode()).replace(b"\r\n", b"\n") == bare.encode()

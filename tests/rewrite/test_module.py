@@ -30,13 +30,8 @@ def test_whole_output() -> None:
     substitute = Substitute(2, "timer", Target("shims.timing", "timer"))
     emitted = emit(SOURCE, kept=(0, 1, 2, 3), substitutes=(substitute,))
     assert emitted.text == after(
-        f'''
-        # vextract:vendored from verl 9.9.9: verl/deep/pack/thing.py
-        # upstream sha256: {"0" * 64}
-        # changed: dropped 1 unreachable definition: unused
-        # changed: taken from this project's own code: timer
-        # changed: paths in strings redirected: verl.utils.numbers.tally
-        # changed: unused imports dropped
+        '''
+        # vextract:vendored verl/deep/pack/thing.py, modified (see NOTICE and vextract.lock)
         # Licence of somebody.
         """Prose about verl.utils.numbers.tally."""
 
@@ -47,6 +42,12 @@ def test_whole_output() -> None:
             """See verl.utils.numbers.tally."""
             return timer(), load("toy.utils.numbers.tally"), load("verl.nowhere.at_all"), "not verl.utils.numbers.tally"
         '''
+    )
+    assert emitted.changes == (
+        "dropped 1 unreachable definition: unused",
+        "taken from this project's own code: timer",
+        "paths in strings redirected: verl.utils.numbers.tally",
+        "unused imports dropped",
     )
     assert emitted.path == "deep/pack/thing.py"
     assert emitted.warnings == ("verl/deep/pack/thing.py:13: the string 'verl.nowhere.at_all' names nothing vendored",)

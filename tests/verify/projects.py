@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from extractor.pipeline import apply
 from extractor.pipeline.plan import plan_new
@@ -16,11 +18,24 @@ OPTIONS = Options(package="toy", verl="0.6.1", engine="hf", algorithm="grpo", fe
 PYPROJECT = '[project]\nname = "toy"\nversion = "0"\ndependencies = ["torch>=2", "hydra-core"]\n'
 
 
-def small(folder: Path, files: dict[str, str], *, hooks: tuple[str, ...] = ()) -> Path:
+def small(
+    folder: Path,
+    files: dict[str, str],
+    *,
+    hooks: tuple[str, ...] = (),
+    changes: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Path:
     """Write a project by hand: files below toy/ that are no hooks count as vendored, others as templates."""
     tree = Tree.of(
         [
-            File(path, _kind(path, hooks), text.encode(), f"verl/{path.removeprefix('toy/')}", "0" * 64)
+            File(
+                path,
+                _kind(path, hooks),
+                text.encode(),
+                f"verl/{path.removeprefix('toy/')}",
+                "0" * 64,
+                tuple(changes.get(path, ())),
+            )
             for path, text in {"pyproject.toml": PYPROJECT, "toy/__init__.py": "", **files}.items()
         ]
     )

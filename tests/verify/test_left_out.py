@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from extractor.pipeline.rewrite.header import methods_dropped, with_header
+from extractor.pipeline.rewrite.changes import methods_dropped
 from extractor.usecases.verify import subject
 from extractor.usecases.verify.left_out import check_left_out
 from extractor.usecases.verify.report import Check, Status
+from tests.rewrite.support import with_former_header
 from tests.verify.projects import small
 
 ENGINE = """
@@ -27,35 +28,30 @@ def start(engine, kind):
 """
 
 
-def check(folder: Path, hook: str = "", **code: str) -> Check:
-    """A file whose header says that Engine has no `stop`, and a hook."""
+def check(folder: Path, hook: str = "", *, former: bool = False, **code: str) -> Check:
+    """A file of which the lock, or formerly its header, says that Engine has no `stop`, and a hook."""
     text = ENGINE.format(**{"run": "1", "go": "1", "start": "1", **code})
-    made = with_header(
-        text,
-        "\n",
-        release="1.2.3",
-        upstream_path="verl/engine.py",
-        upstream_sha256="0" * 64,
-        changes=methods_dropped(["Engine.stop"]),
-    )
+    said = methods_dropped(["Engine.stop"])
+    made = with_former_header(text, "1.2.3", "verl/engine.py", said) if former else text
     files = {"toy/engine.py": made, "toy/hook.py": f"# vextract:hook\n{hook}\n"}
-    return check_left_out(subject.read(small(folder / "toy", files, hooks=("toy/hook.py",))))
+    changes = {} if former else {"toy/engine.py": said}
+    return check_left_out(subject.read(small(folder / "toy", files, hooks=("toy/hook.py",), changes=changes)))
 
 
 @pytest.mark.parametrize(
     ("code", "line"),
     [
-        ({"start": "engine.stop()"}, 14),
-        ({"start": "getattr(engine, 'stop')"}, 14),
+        ({"start": "engine.stop()"}, 11),
+        ({"start": "getattr(engine, 'stop')"}, 11),
         ({"start": "getattr(engine, 'st' + kind)"}, 0),
-        ({"start": "getattr(engine, 'sto' + kind)"}, 14),
-        ({"start": "getattr(engine, f'{kind}top')"}, 14),
-        ({"start": "partial(engine, stop=1)"}, 14),
+        ({"start": "getattr(engine, 'sto' + kind)"}, 11),
+        ({"start": "getattr(engine, f'{kind}top')"}, 11),
+        ({"start": "partial(engine, stop=1)"}, 11),
         ({"start": "torch.stop(engine)"}, 0),
-        ({"run": "self.stop()"}, 7),
-        ({"run": "super().stop()"}, 7),
+        ({"run": "self.stop()"}, 4),
+        ({"run": "super().stop()"}, 4),
         ({"go": "self.stop()"}, 0),
-        ({"go": "self.engine.stop()"}, 12),
+        ({"go": "self.engine.stop()"}, 9),
     ],
 )
 def test_a_line_of_verls_code_that_names_it_is_a_failure(tmp_path: Path, code: dict[str, str], line: int) -> None:
@@ -63,6 +59,11 @@ def test_a_line_of_verls_code_that_names_it_is_a_failure(tmp_path: Path, code: d
     assert found.status is (Status.FAILED if line else Status.OK), found
     if line:
         assert found.details[0] == f"toy/engine.py:{line}: `stop` may be Engine.stop, which toy/engine.py lacks"
+
+
+def test_the_header_of_a_former_project_says_it_too(tmp_path: Path) -> None:
+    found = check(tmp_path, start="engine.stop()", former=True)
+    assert found.details[0] == "toy/engine.py:14: `stop` may be Engine.stop, which toy/engine.py lacks"
 
 
 def test_a_name_in_the_owners_own_code_is_reported(tmp_path: Path) -> None:

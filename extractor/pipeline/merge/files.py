@@ -27,7 +27,7 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
     Raises:
         UsageError: git is not installed, or cannot merge.
     """
-    ours = with_header_of(base, ours)
+    base, ours = with_header_of(theirs, base, base), with_header_of(theirs, ours, base)
     if base in (ours, theirs) or ours == theirs:
         return three_way(base, ours, theirs, labels)
     crlf = turned_to_crlf(ours, base, theirs)
@@ -55,7 +55,7 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
 
 def is_layout(path: str, base: bytes, ours: bytes) -> bool:
     """Tell whether one version of a file is the other in another layout, and with other line ends perhaps."""
-    ours = with_header_of(base, ours)
+    ours = with_header_of(base, ours, base)
     if turned_to_crlf(ours, base, base):
         ours = ours.replace(b"\r\n", b"\n")
     if base == ours or not path.endswith(".py"):

@@ -213,7 +213,7 @@ def _text(
     context: Mapping[str, object],
 ) -> str:
     """Render a template; its first line names it, and its config keys are called as the release calls them."""
-    text = (template.text or "").replace(_MARK, f"{_MARK} {template.path}", 1)
+    text = (template.text or "").replace(_MARK, f"{_MARK} {template.name}", 1)
     if template.path.endswith(".jinja"):
         text = environment.from_string(text).render(context)
     if _GLOBAL.match(path):

@@ -41,6 +41,11 @@ class Template:
     text: str | None
 
     @property
+    def name(self) -> str:
+        """Return its path whichever releases it is for: what the first line of a file says."""
+        return self.path.split("/", 2)[2] if self.path.startswith(f"{UNTIL}/") else self.path
+
+    @property
     def release(self) -> str:
         """Return the release that it is written for: config keys have that one's names."""
         first, _, rest = self.path.partition("/")

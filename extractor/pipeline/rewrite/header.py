@@ -1,91 +1,74 @@
-"""The first lines of a vendored file: where it comes from, and what was changed."""
+"""The first line of a vendored file: whose it is, its path in verl, and whether it was modified.
+
+What changes from release to release by itself (the release, the digest, the list of changes) stands in vextract.lock.
+"""
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Sequence
 from itertools import takewhile
 
-WIDTH = 120
-_CHANGED, _GOES_ON = "# changed: ", "#   "
-_DROPPED = "dropped {} method{} whose names nothing uses: "
-_LISTED = re.compile(r"dropped \d+ methods? whose names nothing uses: (.+)")
+_KIND = "# vextract:vendored "
+_MODIFIED = ", modified (see NOTICE and vextract.lock)"
+_BOM = b"\xef\xbb\xbf"
+# Headers of before schema 2 of the lock went on: "... from verl 0.9.1: PATH", the digest, the changes.
+_DIGEST, _CHANGED, _GOES_ON = b"# upstream sha256: ", b"# changed: ", b"#   "
 
 
-def methods_dropped(names: Sequence[str]) -> list[str]:
-    """Say which methods of a file's classes are left out, all of them: `dropped_methods` reads it again.
-
-    Args:
-        names: "Class.method", in order.
-    """
-    if not names:
-        return []
-    classes: dict[str, list[str]] = {}
-    for name in names:
-        holder, _, method = name.partition(".")
-        classes.setdefault(holder, []).append(method)
-    listed = "; ".join(f"{holder}: {', '.join(methods)}" for holder, methods in classes.items())
-    return [f"{_DROPPED.format(len(names), 's' if len(names) > 1 else '')}{listed}"]
-
-
-def dropped_methods(text: str) -> tuple[str, ...]:
-    """Read the methods that are left out of a vendored file in its header: "Class.method", in order."""
-    found = next(filter(None, map(_LISTED.fullmatch, changes_in(text))), None)
-    if found is None:
-        return ()
-    classes = (part.partition(": ") for part in found[1].split("; "))
-    return tuple(f"{holder}.{method}" for holder, _, methods in classes for method in methods.split(", "))
-
-
-def with_header(
-    text: str, newline: str, *, release: str, upstream_path: str, upstream_sha256: str, changes: Sequence[str]
-) -> str:
-    """Put the provenance above upstream's text.
+def with_header(text: str, newline: str, *, upstream_path: str, modified: bool) -> str:
+    """Put the header above upstream's text.
 
     A shebang goes: on any line but the first it means nothing. An encoding line may stay, the text is UTF-8.
     """
     if text.startswith("#!"):
         text = text.partition(newline)[2]
-    text = text.removeprefix("\ufeff")
-    lines = [f"# vextract:vendored from verl {release}: {upstream_path}", f"# upstream sha256: {upstream_sha256}"]
-    for change in changes:
-        lines += textwrap.wrap(
-            f"{_CHANGED}{change}", WIDTH, subsequent_indent=_GOES_ON, break_long_words=False, break_on_hyphens=False
-        )
-    return newline.join([*lines, text])
+    return f"{_KIND}{upstream_path}{_MODIFIED * modified}{newline}{text}"
 
 
-def with_header_of(other: bytes, data: bytes) -> bytes:
-    """Return a vendored file with the provenance that another version of it has: these lines are nobody's edit.
+def with_header_of(other: bytes, data: bytes, emitted: bytes) -> bytes:
+    """Return a version of a vendored file with the header of another: these lines are nobody's edit.
 
-    Anything else, and a file whose provenance is gone, is returned as it is.
+    Args:
+        other: The file whose header it gets, or none if that has none.
+        data: The version. One that has lost its header is returned as it is.
+        emitted: What it was made of: lines of that header go wherever they stand, the owner's between them stay.
     """
-    lines, others = data.splitlines(keepends=True), other.splitlines(keepends=True)
-    length, wanted = _header_length(lines), others[: _header_length(others)]
-    if not length or not wanted or [line.rstrip() for line in lines[:length]] == [line.rstrip() for line in wanted]:
+    if data.startswith(_BOM):
+        return _BOM + with_header_of(other, data.removeprefix(_BOM), emitted)
+    lines = data.splitlines(keepends=True)
+    known = {line.rstrip() for line in _header(emitted.splitlines())}
+    header = (n for n, line in enumerate(lines) if line.startswith(_KIND.encode()) or line.rstrip() in known)
+    first = next(header, None)
+    if first is None:
         return data
-    end = lines[0][len(lines[0].rstrip(b"\r\n")) :]
-    return b"".join([*(line.rstrip(b"\r\n") + end for line in wanted), *lines[length:]])
+    below = lines[first:]
+    # A merge in Git may have brought the header of another release.
+    stale = below[0].rstrip() not in known
+    rest = below[len(_header(below)) :] if stale else [line for line in below if line.rstrip() not in known]
+    end = below[0][len(below[0].rstrip(b"\r\n")) :]
+    return b"".join([*lines[:first], *(line.rstrip() + end for line in _header(other.splitlines())), *rest])
 
 
-def _header_length(lines: Sequence[bytes]) -> int:
-    """Return how many lines say where a vendored file comes from; 0: it does not say so."""
-    starts = (b"# vextract:vendored from verl ", b"# upstream sha256: ")
-    if len(lines) < len(starts) or not all(line.startswith(start) for line, start in zip(lines, starts, strict=False)):
-        return 0
-    told = (_CHANGED.encode(), _GOES_ON.encode())
-    return len(starts) + sum(1 for _ in takewhile(lambda line: line.startswith(told), lines[len(starts) :]))
+def _header(lines: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the lines at the top that are the header."""
+    if not lines or not lines[0].startswith(_KIND.encode()):
+        return ()
+    if len(lines) == 1 or not lines[1].startswith(_DIGEST):
+        return lines[:1]
+    return [*lines[:2], *takewhile(lambda line: line.startswith((_CHANGED, _GOES_ON)), lines[2:])]
 
 
-def changes_in(text: str) -> tuple[str, ...]:
-    """Read what `with_header` has written: the changes that a vendored file names."""
+def former_changes(text: str) -> tuple[str, ...]:
+    """Read the changes in a header from before schema 2 of the lock, wherever its lines stand by now."""
     found: list[str] = []
-    for line in text.splitlines()[2:]:
+    goes_on = False
+    lines = text.encode().splitlines()
+    for line in lines if any(line.startswith(_DIGEST) for line in lines) else ():
         if line.startswith(_CHANGED):
-            found.append(line.removeprefix(_CHANGED))
-        elif found and line.startswith(_GOES_ON):
-            found[-1] += f" {line.removeprefix(_GOES_ON)}"
+            found.append(line.removeprefix(_CHANGED).decode())
+            goes_on = True
+        elif goes_on and line.startswith(_GOES_ON):
+            found[-1] += f" {line.removeprefix(_GOES_ON).decode()}"
         else:
-            break
+            goes_on = False
     return tuple(found)

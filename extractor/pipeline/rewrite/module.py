@@ -10,8 +10,9 @@ import libcst as cst
 
 from extractor.pipeline.rewrite.add_imports import add_imports
 from extractor.pipeline.rewrite.apply_fixes import apply_fix, fix_imports, re_exports
+from extractor.pipeline.rewrite.changes import methods_dropped
 from extractor.pipeline.rewrite.drop_statements import drop_statements
-from extractor.pipeline.rewrite.header import methods_dropped, with_header
+from extractor.pipeline.rewrite.header import with_header
 from extractor.pipeline.rewrite.lines import listing, with_one_newline
 from extractor.pipeline.rewrite.names import Names
 from extractor.pipeline.rewrite.placeholders import Placeholders, mentions_ray
@@ -35,7 +36,7 @@ class Emitted:
     Attributes:
         path: Path in the package ("vendored/algorithms/core_algos.py").
         text: The whole text, header included.
-        changes: What was done to upstream's text, one sentence each, as in the header.
+        changes: What was done to upstream's text, one sentence each, as in the lock.
         warnings: What was left as it is and deserves a look.
     """
 
@@ -45,16 +46,13 @@ class Emitted:
     warnings: tuple[str, ...]
 
 
-def rewrite_module(
-    module: KeptModule, resolver: Resolver, package: str, release: str, fixes: tuple[Fix, ...]
-) -> Emitted:
+def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: tuple[Fix, ...]) -> Emitted:
     """Rewrite one module.
 
     Args:
         module: What is kept of it.
         resolver: Says where imported names went.
         package: Import name of the generated package.
-        release: Release of verl, for the header.
         fixes: The manifest's fixes; those named in `module.fixes` are applied.
 
     Raises:
@@ -110,17 +108,9 @@ def rewrite_module(
         trimmed = trim_exports(tree, Names(text))
         text = text if trimmed is tree else kept.whole(trimmed.code)
     _check(text, module)
-    text = with_header(
-        text,
-        newline,
-        release=release,
-        upstream_path=module.upstream_path,
-        upstream_sha256=module.upstream_sha256,
-        changes=changes,
-    )
     return Emitted(
         path=module.target_path,
-        text=text,
+        text=with_header(text, newline, upstream_path=module.upstream_path, modified=text != module.source),
         changes=tuple(changes),
         warnings=strings.warnings,
     )

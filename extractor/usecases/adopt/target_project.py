@@ -126,7 +126,6 @@ class TargetProject:
         self.compared = compared
         self.package = package
         self._found = generated.found
-        self._release = source.release
         self._fixes = releases.load(source.release).fixes
         self._unhurried: dict[str, dict[str, str]] = {}
         self.files = {file.path: file for file in generated.tree}
@@ -171,7 +170,7 @@ class TargetProject:
         yield segment.core
         if sides.module not in self._unhurried:
             fixes = tuple(fix for fix in self._fixes if fix.parity != "exact")
-            text = rewrite_module(sides.kept, self._found, self.package, self._release, fixes).text
+            text = rewrite_module(sides.kept, self._found, self.package, fixes).text
             self._unhurried[sides.module] = {item.key: item.core for item in split(text)}
         text = self._unhurried[sides.module].get(segment.key, segment.core)
         if text != segment.core:

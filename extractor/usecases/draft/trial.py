@@ -53,7 +53,7 @@ def trial(manifest: Manifest, source: Source, progress: Callable[[str], None]) -
                 done.add(module)
                 try:
                     chosen = tuple(fixes[name] for name in module.fixes)
-                    rewrite_module(module, found, options.package, manifest.release, chosen)
+                    rewrite_module(module, found, options.package, chosen)
                 except VextractError as error:
                     finding = Finding(Kind.REWRITE, module.upstream_path, error.message, error.hint)
                     findings.setdefault((finding.where, finding.subject), finding)

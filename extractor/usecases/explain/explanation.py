@@ -16,6 +16,8 @@ class Explanation:
         path: The file in the project that holds it.
         whose: Who writes that file, and what may be done with it.
         upstream_path: The file of verl that it comes from; empty where it is none of verl's.
+        release: That file's release of verl; empty where it is none of verl's.
+        upstream_sha256: That file's digest; empty where nothing was made of it.
         templates: The templates of that path in this project, as paths below templates/: it is made from the last one,
             which takes the place of those before it. Empty for a file of verl's.
         chain: The edges from the subject back to its root; for a file that of its first symbol.
@@ -29,6 +31,8 @@ class Explanation:
     path: str
     whose: str
     upstream_path: str = ""
+    release: str = ""
+    upstream_sha256: str = ""
     templates: tuple[str, ...] = ()
     chain: tuple[Edge, ...] = ()
     symbols: tuple[str, ...] = ()

@@ -35,6 +35,7 @@ class Ours:
         self._project = project
         self._files: Mapping[str, LockedFile] = {file.path: file for file in locked.files}
         self._package = locked.options.package
+        self._release = locked.options.verl
         self._templates = templates_of(manifest, locked.options)
         self._own = frozenset(own_files(project, locked))
 
@@ -83,6 +84,7 @@ class Ours:
             path=entry.path,
             whose=COPIED if entry.kind is FileKind.VENDORED else _WHOSE[entry.kind],
             upstream_path=entry.upstream_path or "",
+            release=self._release if entry.upstream_path else "",
             templates=self._templates.get(entry.path, ()),
             symbols=tuple(self._names(entry.path)),
             note=self._state(entry) + ("" if made else "\nwritten without a template: it makes its folder a package"),

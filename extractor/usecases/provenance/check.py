@@ -75,6 +75,7 @@ def _emitted(lock: Lock, tree: Tree, source: Source) -> Check:
                 ("kind", old[path].kind.value, new[path].kind.value),
                 ("upstream", old[path].upstream_path, new[path].upstream_path),
                 ("upstream sha256", old[path].upstream_sha256, new[path].upstream_sha256),
+                ("changes", "; ".join(old[path].changes), "; ".join(new[path].changes)),
             )
             lines += [
                 f"{path}: {name} {was} in vextract.lock, {now} made anew" for name, was, now in facts if was != now

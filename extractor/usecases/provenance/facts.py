@@ -1,4 +1,4 @@
-"""What a project says about where its files and packages come from, read from its lock, its base and its disk."""
+"""What a project says about where its files and packages come from, read from its lock and its disk."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from extractor.pipeline.rewrite import changes_in
-from extractor.project import base
+from extractor.pipeline.rewrite import former_changes
 from extractor.project.lock import Lock
 from extractor.usecases.status import FileStatus, status
 from extractor.values import readers
@@ -85,14 +84,9 @@ class Facts:
 
 
 def gather(project: Path, lock: Lock) -> Facts:
-    """Read what is needed; the base must be intact.
-
-    Raises:
-        CheckFailed: it is not.
-    """
-    emitted = base.read(project, lock)
+    """Read what is needed."""
     known = [item for item in status(project, lock).files if not (project / item.path).is_symlink()]
-    files = [_file(project, item, lock, emitted) for item in known if (project / item.path).is_file()]
+    files = [_file(project, item, lock) for item in known if (project / item.path).is_file()]
     there = {file.path for file in files}
     return Facts(
         lock=lock,
@@ -102,7 +96,7 @@ def gather(project: Path, lock: Lock) -> Facts:
     )
 
 
-def _file(project: Path, item: FileStatus, lock: Lock, emitted: dict[str, bytes]) -> ProjectFile:
+def _file(project: Path, item: FileStatus, lock: Lock) -> ProjectFile:
     sha1, sha256 = hashlib.sha1(usedforsecurity=False), hashlib.sha256()
     head = b""
     with (project / item.path).open("rb") as handle:
@@ -112,7 +106,6 @@ def _file(project: Path, item: FileStatus, lock: Lock, emitted: dict[str, bytes]
             sha256.update(piece)
     text = head.decode("utf-8", errors="replace")
     entry = lock.file(item.path)
-    shipped = emitted.get(item.path, b"").decode("utf-8", errors="replace")
     return ProjectFile(
         path=item.path,
         kind=item.kind,
@@ -122,7 +115,7 @@ def _file(project: Path, item: FileStatus, lock: Lock, emitted: dict[str, bytes]
         edited=entry is not None and entry.sha256 != sha256.hexdigest(),
         upstream=entry.upstream_path if entry else None,
         upstream_sha256=entry.upstream_sha256 if entry else None,
-        changes=changes_in(shipped) if item.kind is FileKind.VENDORED else (),
+        changes=(entry.changes or former_changes(text)) if entry and entry.kind is FileKind.VENDORED else (),
         copyright=tuple(dict.fromkeys(line.strip() for line in _COPYRIGHT.findall(text))),
     )
 

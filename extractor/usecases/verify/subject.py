@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.pipeline import merge
-from extractor.pipeline.rewrite import dropped_methods
+from extractor.pipeline.rewrite import dropped_methods, former_changes, named_fixes
 from extractor.project import lock
 from extractor.project.lock import Lock, LockedFile
 from extractor.values import readers
 from extractor.values.modules import module_name
 from extractor.values.tree import FileKind
-
-_FIX = re.compile(r"^# changed: fix ([\w.-]+):", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -30,8 +27,8 @@ class PythonFile:
         upstream: Dotted upstream module for a vendored file, else "".
         text: Its text.
         tree: The text's syntax tree.
-        fixes: Named fixes in the header of a vendored file.
-        dropped: Methods that its header lists as left out, "Class.method".
+        fixes: Named fixes in a vendored file.
+        dropped: Methods that it was vendored without, "Class.method".
     """
 
     path: str
@@ -77,7 +74,7 @@ class Subject:
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        """Return the named fixes in the headers of the vendored files."""
+        """Return the named fixes in the vendored files."""
         return tuple(sorted({fix for file in self.vendored for fix in file.fixes}))
 
 
@@ -102,9 +99,8 @@ def read(root: Path) -> Subject:
             continue
         name = module_name(entry.path)
         upstream = module_name(entry.upstream_path) if entry.upstream_path else ""
-        vendored = entry.kind is FileKind.VENDORED
-        fixes = tuple(_FIX.findall(text)) if vendored else ()
-        dropped = dropped_methods(text) if vendored else ()
+        changes = (entry.changes or former_changes(text)) if entry.kind is FileKind.VENDORED else ()
+        fixes, dropped = named_fixes(changes), dropped_methods(changes)
         files[name] = PythonFile(entry.path, name, entry.kind, upstream, text, tree, fixes, dropped)
     return Subject(root, locked, dict(sorted(files.items())), tuple(broken))
 

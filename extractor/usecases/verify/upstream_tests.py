@@ -75,7 +75,7 @@ def _rewritten(pruned: Pruned, found: Slice, subject: Subject) -> str:
         source=pruned.text,
         kept=tuple(range(len(ast.parse(pruned.text).body))),
     )
-    return rewrite_module(module, found, subject.package, subject.lock.options.verl, ()).text
+    return rewrite_module(module, found, subject.package, ()).text
 
 
 def _run(

@@ -104,7 +104,7 @@ class Fix:
     """A named repair of upstream code that is wrong or does not run.
 
     Attributes:
-        id: Its name, as in the file header, `explain` and NOTICE.
+        id: Its name, as in the lock, `explain` and NOTICE.
         why: What is wrong upstream, in one sentence.
         module: Dotted upstream module.
         edits: What changes.

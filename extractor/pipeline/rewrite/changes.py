@@ -1,0 +1,40 @@
+"""What was changed in a vendored file: sentences for vextract.lock and NOTICE, some of which are read again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+_DROPPED = "dropped {} method{} whose names nothing uses: "
+_LISTED = re.compile(r"dropped \d+ methods? whose names nothing uses: (.+)")
+_FIX = re.compile(r"fix ([\w.-]+): ")
+
+
+def methods_dropped(names: Sequence[str]) -> list[str]:
+    """Say which methods of a file's classes are left out, all of them: `dropped_methods` reads it again.
+
+    Args:
+        names: "Class.method", in order.
+    """
+    if not names:
+        return []
+    classes: dict[str, list[str]] = {}
+    for name in names:
+        holder, _, method = name.partition(".")
+        classes.setdefault(holder, []).append(method)
+    listed = "; ".join(f"{holder}: {', '.join(methods)}" for holder, methods in classes.items())
+    return [f"{_DROPPED.format(len(names), 's' if len(names) > 1 else '')}{listed}"]
+
+
+def dropped_methods(changes: Iterable[str]) -> tuple[str, ...]:
+    """Return the methods that changes say are left out: "Class.method", in order."""
+    found = next(filter(None, map(_LISTED.fullmatch, changes)), None)
+    if found is None:
+        return ()
+    classes = (part.partition(": ") for part in found[1].split("; "))
+    return tuple(f"{holder}.{method}" for holder, _, methods in classes for method in methods.split(", "))
+
+
+def named_fixes(changes: Iterable[str]) -> tuple[str, ...]:
+    """Return the ids of the named fixes among changes."""
+    return tuple(found[1] for found in map(_FIX.match, changes) if found)
