@@ -18,9 +18,10 @@ from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.options import Options
 from extractor.values.tree import File, FileKind, Tree
 
+CHANGES = ('a "b"', "c")
 TREE = Tree.of(
     [
-        File("toy/protocol.py", FileKind.VENDORED, b"class Protocol: ...\n", "verl/protocol.py", "a" * 64, ("a \"b\"", "c")),
+        File("toy/protocol.py", FileKind.VENDORED, b"class Protocol: ...\n", "verl/protocol.py", "a" * 64, CHANGES),
         File("LICENSE.verl", FileKind.VENDORED, b"a licence\n", "LICENSE"),
         File("main.py", FileKind.TEMPLATE, b"print()\n"),
         File("toy/custom/algorithms.py", FileKind.HOOK, b"# yours\n"),

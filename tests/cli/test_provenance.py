@@ -20,9 +20,9 @@ from spdx_tools.spdx.validation.document_validator import validate_full_spdx_doc
 
 from extractor.project import base, lock
 from extractor.project.lock import Lock
-from extractor.values.tree import FileKind
 from extractor.usecases.provenance import gather
-from tests.cli.conftest import Result
+from extractor.values.tree import FileKind
+from tests.cli.conftest import Result, _made
 from tests.rewrite.support import with_former_header
 
 pytestmark = pytest.mark.usefixtures("verl")
@@ -277,7 +277,8 @@ def test_changes_are_those_of_the_lock_or_of_a_former_header(run: Callable[..., 
     """As in a project of before schema 2 of the lock."""
     known = {file.path: file.changes for file in lock.read(project).files}
     assert len(known[CORE]) > 1
-    assert {file.path: file.changes for file in gather(project, lock.read(project)).files if file.path in known} == known
+    found = {file.path: file.changes for file in gather(project, lock.read(project)).files}
+    assert {path: found[path] for path in known} == known
     old = with_former_header("x = 1\n", "0.6.1", "verl/a.py", known[CORE])
     (project / CORE).write_text(old, encoding="utf-8")
     rewritten(project, lambda it: replace(it, files=tuple(replace(file, changes=()) for file in it.files)))

@@ -85,9 +85,10 @@ def test_an_untouched_project_becomes_a_fresh_one(
     )
     found = files_of(project)
     assert all(found[file.path] == file.data for file in tree if file.kind is not FileKind.HOOK)
-    assert lock.read(project).files == lock.Lock.of(
-        tree, options_of(Choice(NEW)), vextract="", source_kind="", source_sha256=""
-    ).files
+    assert (
+        lock.read(project).files
+        == lock.Lock.of(tree, options_of(Choice(NEW)), vextract="", source_kind="", source_sha256="").files
+    )
 
 
 def test_edits_beside_a_former_header_come_along(

@@ -14,8 +14,8 @@ from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels, first_conflict, left_markers, mergeable, three_way
 from extractor.pipeline.merge.files import is_layout, merge_file
 from extractor.pipeline.rewrite.header import with_header
-from tests.rewrite.support import with_former_header
 from extractor.values.errors import UsageError
+from tests.rewrite.support import with_former_header
 
 LABELS = Labels("yours", "base", "theirs")
 LINES = st.lists(st.sampled_from([b"a", b"b", b"c", b"", b" x\t", "é漢".encode(), b"r\r"]), max_size=6)

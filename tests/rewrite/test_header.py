@@ -51,7 +51,7 @@ def test_a_file_that_is_as_it_is_upstream_is_not_called_modified() -> None:
         # As after a merge in Git of two branches that were upgraded to different releases.
         (OLD.replace("1.2.3", "1.2.4").replace("0" * 64, "1" * 64).replace("First", "Third"), NEW),
     ],
-    ids="whole above below continued between headless gone mark ends stale".split(),
+    ids=["whole", "above", "below", "continued", "between", "headless", "gone", "mark", "ends", "stale"],
 )
 def test_a_header_gives_way_to_another_and_edits_beside_it_stay(old: str, new: str) -> None:
     found = with_header_of(NEW.encode(), old.encode(), OLD.encode())
