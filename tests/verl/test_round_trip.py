@@ -119,15 +119,22 @@ def test_edits_to_vendored_files_become_a_patch(release: str, tmp_path: Path) ->
     assert [line for line in lines if line] == [line for line in original.decode().splitlines() if line]
 
 
-def test_an_edit_that_does_not_fit_is_listed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fits", [True, False])
+def test_an_edit_that_does_not_fit_is_listed(fits: bool, tmp_path: Path) -> None:
+    """One beside the first line, which verl's file has not, fits; one of a line that a named fix has changed does not."""
     project, out = tmp_path / "p", tmp_path / "out"
     assert vextract("new", project, "--verl", PROJECT).code == 0
     edited = project / "p/vendored/algorithms/core_algos.py"
-    header = next(line for line in edited.read_text().splitlines() if line.startswith("# vextract:"))
-    edited.write_text(edited.read_text().replace(header, f"{header}\n# mine", 1))
+    upstream = source_of(PROJECT).read("verl/trainer/ppo/core_algos.py").splitlines()
+    first, *lines = edited.read_text().splitlines()
+    changed = next(line for line in lines if line.startswith(" ") and line not in upstream)
+    line = first if fits else changed
+    edited.write_text(edited.read_text().replace(line, f"{line}\n# mine" if fits else f"{line} + 0", 1))
     (edit,) = vextract("export", project, "-o", out, "--json").json["edits"]
     text = (out / "UPSTREAM.md").read_text()
-    assert edit["applies"] or edit["why"] in text
+    assert edit["applies"] is fits
+    assert fits or edit["why"] in text
+    assert ("+# mine" in (out / "upstream.patch").read_text()) if fits else edit["why"].startswith("changes lines")
     assert "core_algos.py" in text
 
 
