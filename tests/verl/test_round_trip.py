@@ -121,7 +121,7 @@ def test_edits_to_vendored_files_become_a_patch(release: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("fits", [True, False])
 def test_an_edit_that_does_not_fit_is_listed(fits: bool, tmp_path: Path) -> None:
-    """One beside the first line, which verl's file has not, fits; one of a line that a named fix has changed does not."""
+    """One beside the first line, which verl's file has not, fits; one of a line that a fix has changed does not."""
     project, out = tmp_path / "p", tmp_path / "out"
     assert vextract("new", project, "--verl", PROJECT).code == 0
     edited = project / "p/vendored/algorithms/core_algos.py"
