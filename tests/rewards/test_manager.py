@@ -78,6 +78,46 @@ def test_weights_make_the_reward_of_components(manager: Callable[..., Any], libr
     with pytest.raises(library("scoring").ScoringError, match="no component named 'pred'") as caught:
         manager(weights={"pred": 1.0})(batch_of("abc"))
     assert caught.value.row == 0
+
+
+def score_some(data_source: str, solution_str: str, **sample: Any) -> Any:
+    """A number for one source, a dictionary for the other."""
+    return 0.25 if data_source == "numbers" else {"score": 2.0, "acc": float(solution_str == "abc"), "pred": "x"}
+
+
+def test_a_component_that_a_sample_lacks_is_no_zero(library: Library, tmp_path: Path, capsys: Any) -> None:
+    """Neither in the components nor in the table and the files; and no reward can be made of it."""
+    module = library("manager")
+
+    def scored(sources: list[str], texts: list[str], **settings: Any) -> Any:
+        cls = type("Manager", (module.TextRewardManager,), {"score": staticmethod(score_some)})
+        return cls(Letters(), 0, **settings)(batch_of(*texts, data_source=sources), return_dict=True)
+
+    found = scored(["numbers", "dicts", "dicts"], ["a", "abc", "b"], log_dir=str(tmp_path), log_every=1)
+    assert found["reward_tensor"].sum(-1).tolist() == [0.25, 2.0, 2.0]
+    assert found["reward_extra_info"] == {
+        "score": [0.25, 2.0, 2.0],
+        "acc": [None, 1.0, 0.0],
+        "pred": [None, "x", "x"],
+    }
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["reward", "acc"],
+        ["2.00", "1.00"],
+        ["2.00", "0.00"],
+        ["0.25", "-"],
+    ]
+    written = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
+    assert [row["components"].keys() for row in written] == [
+        {"score", "acc", "pred"},
+        {"score", "acc", "pred"},
+        {"score"},
+    ]
+    with pytest.raises(
+        library("scoring").ScoringError, match="data source 'numbers': no component named 'acc'"
+    ) as caught:
+        scored(["dicts", "numbers"], ["a", "b"], weights={"acc": 1.0})
+    assert caught.value.row == 1
     assert "test_manager.py:" in caught.value.hook_file
 
 

@@ -259,3 +259,22 @@ def test_no_process_outlives_the_one_that_scores(folder: Path, tmp_path: Path, n
     process.stdout.close()
     _, alive = psutil.wait_procs(started, timeout=10)
     assert [child.cmdline() for child in alive if child.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_what_is_not_reported_is_none_and_a_sample_out_of_time_has_failed(library: Library) -> None:
+    """The latter in the components of its own data source only."""
+    given: list[dict[str, Any]] = [
+        {"score": 1.0},
+        {"score": 0.5, "acc": True, "pred": "x", "steps": [1, 2]},
+        {"score": -1.0, "unscored": 1.0},
+        {"score": -1.0, "unscored": 1.0},
+        {"score": 0.2, "acc": None},
+    ]
+    none = {"acc": None, "pred": None, "steps": None, "unscored": None}
+    assert library("scoring").aligned(given, ["a", "b", "b", "a", "b"]) == [
+        {**none, "score": 1.0},
+        {"score": 0.5, "acc": True, "pred": "x", "steps": [1, 2], "unscored": None},
+        {"score": -1.0, "acc": 0.0, "pred": "", "steps": None, "unscored": 1.0},
+        {**none, "score": -1.0, "unscored": 1.0},
+        {**none, "score": 0.2},
+    ]

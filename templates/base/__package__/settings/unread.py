@@ -124,7 +124,8 @@ def _switches_of(name: str) -> Iterator[tuple[str, str]]:
     parts = name.split(".")
     for end in range(len(parts) - 1, 0, -1):
         switch = ".".join([*parts[:end], "enable"])
-        if switch != name and switch != "critic.enable":
+        judged = switch == reward_keys.JUDGE and name not in (reward_keys.JUDGE_PATH, *reward_keys.JUDGE_SETTINGS.values())
+        if switch not in (name, "critic.enable") and not judged:
             yield switch, "true"
     for settings, switch, wanted in SWITCHES:
         if any(name == setting or name.startswith(f"{setting}.") for setting in settings):

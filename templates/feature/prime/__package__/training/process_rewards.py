@@ -13,7 +13,7 @@ from ..vendored.protocol import DataProto
 from ..vendored.utils.torch_functional import masked_whiten
 from ..workers.implicit_reward import ImplicitReward
 from ..workers.metrics import reduced
-from .dynamic_sampling import Scored, chosen_rows, joined, values_of, varying_groups
+from .dynamic_sampling import SCORES, Scored, chosen_rows, joined, unreported, values_of, varying_groups
 from .process_advantages import (
     groups_of,
     pairs_in_order,
@@ -78,8 +78,9 @@ class ProcessRewards:
 
     def _outcomes(self, batch: DataProto) -> torch.Tensor:
         """Return the outcome of each response, (bs,) float32."""
-        scores, columns = batch.batch["token_level_scores"], batch.non_tensor_batch
-        return checked_outcomes(_outcome_values(self.section, scores, columns))
+        return checked_outcomes(
+            _outcome_values(self.section, batch, batch.batch["token_level_scores"], batch.non_tensor_batch)
+        )
 
 
 def checked_outcomes(values: np.ndarray) -> torch.Tensor:
@@ -133,7 +134,7 @@ def sample_by_accuracy(draw: Callable[[], Scored], config: Any, prompts: int, me
 def _judged(scored: Scored, section: Any, longest: int) -> Iterator[tuple[Any, bool]]:
     """Yield each prompt with whether its responses are of the accuracy asked for, and were not cut off."""
     batch, rewards, extra = scored
-    values, uids = _outcome_values(section, rewards, extra), batch.non_tensor_batch["uid"]
+    values, uids = _outcome_values(section, batch, rewards, extra), batch.non_tensor_batch["uid"]
     varying = set(varying_groups(uids, values))
     lengths = batch.batch["response_mask"].sum(dim=1).numpy()
     for rows in groups_of(uids):
@@ -143,7 +144,11 @@ def _judged(scored: Scored, section: Any, longest: int) -> Iterator[tuple[Any, b
         yield uid, bool(within and not is_cut and uid in varying)
 
 
-def _outcome_values(section: Any, rewards: torch.Tensor, components: Mapping[str, Any]) -> np.ndarray:
-    """Return the outcome of each response by `metric`, (bs,)."""
-    usual = "acc" if "acc" in components else "seq_reward"
-    return values_of(section.metric or usual, rewards, components, f"{KEY}.metric")
+def _outcome_values(
+    section: Any, batch: DataProto, rewards: torch.Tensor, components: Mapping[str, Any]
+) -> np.ndarray:
+    """Return the outcome of each response by `metric`, (bs,): its reward where it has no such component."""
+    if section.metric and section.metric not in (*SCORES, *components):
+        raise unreported(section.metric, f"{KEY}.metric", batch, components)
+    values = values_of(section.metric or "acc", batch.non_tensor_batch["uid"], rewards, components)
+    return np.where(np.isnan(values), rewards.sum(dim=-1).numpy(), values)

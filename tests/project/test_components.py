@@ -1,0 +1,160 @@
+"""Components of the reward that some samples lack: what is not reported is no zero, wherever it is read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.project.running import forked, train
+from tests.project.support import Configuration, Made
+from tests.releases import newest_release
+
+pytestmark = pytest.mark.slow
+Maker = Callable[[Configuration], Made]
+each_release = pytest.mark.parametrize("release", newest_release("0.6.1"))
+
+# Of each pair of digits: numbers for one source, dictionaries for the other, of which some have `acc`.
+REWARD = """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    if data_source == "numbers":
+        return 0.5
+    found = {"score": 2.0, "pred": solution_str}
+    return found | {"acc": float(ground_truth == "val" or ord(solution_str[0]) % 2)} if len(solution_str) % 2 else found
+"""
+
+READERS = """
+import numpy as np, torch
+from omegaconf import OmegaConf
+from toy.errors import ConfigError
+from toy.training.batches import add_columns, check_reported, joined_components, shown_rows
+from toy.training.dynamic_sampling import sample_until_full
+from toy.training.hook_errors import reward_metrics
+from toy.training.validation import pass_at, process_validation_metrics, validation_metrics
+from toy.vendored.protocol import DataProto
+
+# Batches of which one has no such component.
+infos = joined_components([(2, {"reward": [1, 2]}), (2, {"reward": [3, 4], "acc": [None, 1.0]})])
+assert infos == {"reward": [1, 2, 3, 4], "acc": [None, None, None, 1.0]}, infos
+assert reward_metrics(infos) == {"reward/reward/mean": 2.5, "reward/acc/mean": 1.0}
+
+# Validation: one source has none, of another some samples do; four samples for each prompt, of which names tell.
+def samples(*prompts):
+    return [{"data_source": source, "uid": uid, "prompt": uid} for source, uid in prompts for _ in range(4)]
+rows = samples(("numbers", "a"), ("dicts", "b"), ("dicts", "c"))
+infos = {"reward": [0.5] * 4 + [2.0] * 8,
+         "acc": [None] * 4 + [1.0, None, None, None] + [1, 0, True, None],
+         "pred": [None] * 4 + ["x", None, None, None] + ["x", "y", "x", "x"]}
+found = validation_metrics(rows, infos)
+of_acc = {name: value for name, value in found.items() if "/acc/" in name}
+assert not any("numbers" in name for name in of_acc), of_acc
+mean = {name: value for name, value in found.items() if name.startswith("val-core") and "/mean@" in name}
+assert mean == {"val-core/numbers/reward/mean@4": 0.5, "val-core/dicts/acc/mean@4": (1 + 2 / 3) / 2}, mean
+assert {name.rpartition("acc/")[2].partition("/")[0] for name in of_acc} == {
+    "mean@4", "std@4", "best@2", "worst@2", "maj@2", "pass@2"}, of_acc
+assert found["val-aux/dicts/acc/pass@2"] == pass_at(2, [1, 0, 1]) == 1.0
+assert "val-core/dicts/acc/pass@4" not in found and "val-aux/numbers/reward/pass@2" not in found
+
+# Where nothing lacks, it is what verl's own function says.
+whole = {"reward": [*range(8)], "acc": [1, 0, 0, 0, 1, 1, 0, 0], "pred": [*"xxyyzzzz"]}
+rows = samples(("dicts", "b"), ("dicts", "c"))
+verls = process_validation_metrics([row["data_source"] for row in rows], [row["uid"] for row in rows], whole)
+ours = validation_metrics(rows, whole)
+named = {f"{name}/{key}": value for name, keys in verls["dicts"].items() for key, value in keys.items()}
+assert {name.split("/", 2)[2]: value for name, value in ours.items() if "pass@" not in name} == named
+assert abs(ours["val-aux/dicts/acc/pass@2"] - (1 / 2 + 5 / 6) / 2) < 1e-12  # 1 - C(3,2)/C(4,2), 1 - C(2,2)/C(4,2)
+assert ours["val-core/dicts/acc/pass@4"] == 1.0
+lacking = validation_metrics(rows, whole | {"other": [None] * 7 + [1.0]})
+assert {name: value for name, value in lacking.items() if "/other/" not in name} == ours
+assert lacking["val-aux/dicts/other/mean@4"] == 1.0
+
+# A table and a file of samples.
+shown = shown_rows(rows, {"acc": [None] * 8, "score": [1.0] * 8}, 2)
+assert [row["components"] for row in shown] == [{"score": 1.0}] * 2
+
+# Groups that are chosen by a component.
+def scored(uids, rewards, acc, source="s"):
+    batch = DataProto.from_single_dict({
+        "responses": torch.arange(len(uids))[:, None], "uid": np.array([*uids], dtype=object),
+        "data_source": np.array([source] * len(uids), dtype=object)})
+    extra = {} if acc is None else {"acc": acc}
+    return batch, torch.tensor([[0.0, reward] for reward in rewards]), extra
+config = OmegaConf.create({"algorithm": {"filter_groups": {"metric": "acc", "max_num_gen_batches": 3}}})
+# By those that report it; by the rewards, where none of the prompt does; one value is no difference.
+draw = scored("aaabbbcccddd", [0, 1, 2] * 2 + [5, 5, 5] + [0, 1, 2],
+              [1, None, 1, 1, None, 0] + [None] * 6)
+batch, _, extra = sample_until_full(lambda: draw, config, 2, {})
+assert batch.non_tensor_batch["uid"].tolist() == [*"bbbddd"], batch.non_tensor_batch["uid"]
+one = scored("aaa", [0, 1, 2], [1, None, None])
+two = scored("bb", [0, 1], None)
+draws, reported = iter([one, two]), set()
+batch, _, extra = sample_until_full(lambda: next(draws), config, 1, {}, reported=reported)
+assert batch.non_tensor_batch["uid"].tolist() == [*"bb"] and extra == {}, extra
+batch, _, extra = sample_until_full(lambda: two, config, 1, {}, reported=reported)  # a later batch may be without
+assert extra == {}
+try:
+    sample_until_full(lambda: scored("bb", [0, 1], None, "numbers"), config, 1, {})
+except ConfigError as error:
+    assert "'acc'" in str(error) and "numbers" in str(error), error
+else:
+    raise AssertionError("a first batch without the component")
+
+# An estimator that reads components.
+batch = scored("ab", [0, 1], None, "numbers")[0]
+add_columns(batch, {"acc": [1.0, None]})
+try:
+    check_reported(batch, ["acc"], "algorithm.gdpo_reward_keys")
+except ConfigError as error:
+    assert "'acc'" in str(error) and "'numbers'" in str(error) and "1 of 2" in str(error), error
+else:
+    raise AssertionError("None would become NaN")
+"""
+
+
+@each_release
+def test_every_reader_tells_none_from_zero(made: Maker, release: str) -> None:
+    done = forked(made(Configuration(release, "hf")).root, "-c", READERS)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@each_release
+@pytest.mark.parametrize("manager", ["env", "naive"])
+def test_a_run_over_two_sources(made: Maker, tmp_path: Path, release: str, manager: str) -> None:
+    """The means are of those that report it, by verl's manager too, which in later releases makes a number an `acc`."""
+    root = Path(shutil.copytree(made(Configuration(release, "hf")).root, tmp_path / "project"))
+    (root / "score.py").write_text(REWARD, encoding="utf-8")
+    for name, count in (("train", 64), ("val", 32)):
+        rows = [
+            {"prompt": f"{n % 10}=", "ground_truth": name, "data_source": ["numbers", "dicts"][n % 2]}
+            for n in range(count)
+        ]
+        (root / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    section = "reward" if release >= "0.7.1" else "_"
+    keys = {
+        "reward": ["reward.custom_reward_function.path=score.py", f"reward.reward_manager.name={manager}"],
+        "_": ["custom_reward_function.path=score.py", f"reward_model.reward_manager={manager}"],
+    }[section]
+    steps = train(
+        root,
+        *keys,
+        "data.train_files=train.jsonl",
+        "data.val_files=val.jsonl",
+        "trainer.val_before_train=true",
+        "actor_rollout_ref.rollout.val_kwargs.n=2",
+        "actor_rollout_ref.rollout.val_kwargs.do_sample=true",
+        "actor_rollout_ref.rollout.val_kwargs.temperature=1.0",
+        "algorithm.filter_groups.enable=true",
+        "algorithm.filter_groups.metric=acc",
+        "data.train_batch_size=2",
+        "data.gen_batch_size=16",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=2",
+    )
+    first = steps[0]
+    counted = manager == "naive" and section == "reward"
+    assert first.get("val-core/numbers/acc/mean@2") == (0.5 if counted else None)
+    assert first.get("val-core/numbers/reward/mean@2") == (None if counted else 0.5)
+    assert first["val-core/dicts/acc/mean@2"] == 1.0
+    assert first["val-aux/dicts/reward/mean@2"] == 2.0
