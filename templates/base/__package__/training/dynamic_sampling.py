@@ -17,7 +17,7 @@ from .batches import joined_components
 
 Scored = tuple[DataProto, torch.Tensor, dict[str, list[Any]]]
 # The metrics that are the reward itself.
-SCORES = ("seq_reward", "seq_final_reward")
+SCORES = ("reward", "seq_reward", "seq_final_reward")
 
 
 def sample_until_full(
@@ -115,7 +115,7 @@ def values_of(metric: str, uids: np.ndarray, rewards: torch.Tensor, extra: Mappi
     NaN.
 
     Args:
-        metric: seq_reward, or a component of the reward.
+        metric: reward or seq_reward, or a component of the reward.
         uids: which prompt each response answers, (bs,).
         rewards: (bs, response_length).
         extra: the components, bs values each, None where a response has none.

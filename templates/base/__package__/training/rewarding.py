@@ -5,6 +5,7 @@ Rewards are computed by one process, rank 0, over the global batch.
 """
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,6 +65,8 @@ class Rewards:
                 f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}",
             ) from error
         _check_function(config, managers[0])
+        if ranks.rank == 0:
+            _note_untaken(config, manager)
         self.managers = managers
         self.model: RewardModel | None = None
         if _select(config, "JUDGE"):
@@ -112,6 +115,16 @@ class Judged:
         data = DataProto(data.batch.copy(), dict(data.non_tensor_batch), dict(data.meta_info))
         data.batch["rm_scores"] = self.model.token_scores(data)
         return self.manager(data, return_dict=return_dict)
+
+
+def _note_untaken(config: Any, manager: Any) -> None:
+    """Say which settings of `local.reward` are made, and are no arguments of the manager that the config names."""
+    taken, made = arguments_of(manager), config.local.reward
+    names = [name for name in ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout") if made[name]]
+    for name in names:
+        if name not in taken:
+            kind = _select(config, "MANAGER")
+            print(f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it", file=sys.stderr)
 
 
 def _check_overlong(config: Any, overlong: Any) -> None:

@@ -28,6 +28,8 @@ class Critic(TrainedModel):
         total_steps: of the run, for the learning rate.
     """
 
+    section_name = "critic.model"
+
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
         self.section = section = config.critic
         self._data = config.data

@@ -37,6 +37,8 @@ class SupervisedPolicy(Policy):
         config, tokenizer, ranks, path, total_steps, module: see `Policy`.
     """
 
+    compares = False
+
     def __init__(
         self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int, module: Any = None
     ) -> None:
