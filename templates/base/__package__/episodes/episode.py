@@ -57,6 +57,12 @@ class Episode:
         self._add(tokens, sampled=False)
         self.answers += 1
 
+    def take_back(self) -> None:
+        """Take out the last token of a turn, which an answer begins with another one instead of."""
+        for values in (self.tokens, self.sampled, self.log_probs):
+            values.pop()  # type: ignore[attr-defined]
+        self.turn_ends[-1] = max(len(self.tokens) - 1, 0)
+
     def fail(self, failure: Failure) -> None:
         """End the episode because its environment is of no more use."""
         self.failure = failure

@@ -58,7 +58,8 @@ class EpisodeLoop:
         self.turn_limit = min(env.max_turn_tokens or self.budget, self.budget)
         self.max_model_turns = rollout.multi_turn.max_assistant_turns
         self.max_answers = rollout.multi_turn.max_user_turns
-        self.observations = Observations(tokenizer, env.observations, config.data.get("apply_chat_template_kwargs"))
+        template = config.data.get("apply_chat_template_kwargs")
+        self.observations = Observations(tokenizer, env.observations, template, getattr(engine, "ends", None))
         self.environments = Environments(env, make_env or _make_env(), config.data.get("env") or {})
         self.loop = asyncio.new_event_loop()  # one for all rollouts: an environment may hold on to connections
 
@@ -168,6 +169,7 @@ class EpisodeLoop:
         else:
             try:
                 answer = self.observations.follow(turn, result.observation)
+                takes_back = self.observations.takes_back(turn, result.observation)
             except ConfigError:
                 raise
             except Exception as error:  # for example, a role that the template does not know
@@ -177,6 +179,8 @@ class EpisodeLoop:
             if not turn or len(episode.tokens) + len(answer) >= self.budget:
                 episode.end = "budget_spent"  # no room for an answer to it: the episode ends with the model's turn
             else:
+                if takes_back:
+                    episode.take_back()
                 episode.add_answer(answer)
 
 
