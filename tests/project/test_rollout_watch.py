@@ -32,6 +32,8 @@ CASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "stale, all rows": ("stale", (LEARNING, OWN)),
     "top_p": ("nothing", ("actor_rollout_ref.rollout.top_p=0.8",)),
     "bfloat16": ("nothing", BFLOAT16),
+    "penalty": ("nothing", ("actor_rollout_ref.rollout.repetition_penalty=1.01",)),
+    "penalty above the alarm": ("nothing", ("actor_rollout_ref.rollout.repetition_penalty=1.9",)),
 }
 
 
@@ -84,3 +86,12 @@ def test_the_alarm_names_the_cause_once(found: dict[str, Any], name: str, cause:
     assert warning.startswith("warning: the rollout engine and the trainer disagree")
     assert cause in warning
     assert hint.startswith("hint: ")
+
+
+def test_what_the_trainer_does_not_know_is_said_below_the_alarm_and_above_it(found: dict[str, Any]) -> None:
+    warning, hint = found["penalty"]["said"]
+    assert "samples with rollout.repetition_penalty=1.01, which the trainer's log-probabilities do not know" in warning
+    assert hint == "hint: set actor_rollout_ref.rollout.repetition_penalty=1"
+    warning, hint = found["penalty above the alarm"]["said"]
+    assert "Likely cause: repetition_penalty=1.9: the trainer's log-probabilities do not know it" in warning
+    assert hint == "hint: set actor_rollout_ref.rollout.repetition_penalty=1"

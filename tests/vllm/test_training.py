@@ -13,6 +13,7 @@ import pytest
 from tests.processes.launching import TORCHRUN
 from tests.project.running import overrides, python, train
 from tests.project.support import Configuration, make
+from tests.project.test_sampling import DRIVER, check
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS, newest_release
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm]
@@ -53,6 +54,16 @@ def test_the_engine_agrees_with_transformers_after_every_update(projects: Callab
     done = python(projects(release), "-m", "pytest", "-x", "tests/test_rollout.py")
     assert done.returncode == 0, done.stdout[-3000:]
     assert "10 passed" in done.stdout
+
+
+@pytest.mark.parametrize("release", newest_release(engine="vllm"))
+@pytest.mark.parametrize("mode", ["sync", pytest.param("async", marks=pytest.mark.thorough)])
+def test_rollouts_are_what_the_config_says(
+    projects: Callable[[str], Path], tmp_path: Path, release: str, mode: str
+) -> None:
+    done = python(projects(release), "-c", DRIVER, str(tmp_path), f"actor_rollout_ref.rollout.mode={mode}")
+    assert done.returncode == 0, done.stderr[-3000:]
+    check(json.loads(done.stdout.splitlines()[-1]), done.stderr)
 
 
 @pytest.mark.thorough

@@ -7,12 +7,13 @@ from omegaconf import OmegaConf
 
 from ..shims.precision import to_dtype
 from ..workers.rollout_interface import CPU_KV_CACHE_BYTES
+from ..workers.sampling import unknown_to_trainer
 from .plan import MemoryPlan
 from .shapes import CannotTrace, ModelShape
 
 ROLLOUT = "actor_rollout_ref.rollout"
 # Of each word of the vocabulary, for each row, while a token is drawn: logits and probabilities in float32, their sums
-# in float64; and the scores that temperature, top_k or top_p make of the logits.
+# in float64; and the scores that temperature, top_k and the like make of the logits.
 DRAWING, WARPING = 4 + 4 + 8, 4
 
 
@@ -54,7 +55,7 @@ def _add_own_loop(plan: MemoryPlan, config: Any, policy: ModelShape) -> None:
     cache = rows * length * of_token
     cache += cache // layers  # of the layer that moves to where there is more room
     plan.add("keys and values", cache, ["gen"], rests=away)
-    warps = rollout.temperature != 1.0 or rollout.top_p < 1.0 or rollout.top_k > 0
+    warps = rollout.temperature != 1.0 or bool(unknown_to_trainer(rollout))
     drawing = rows * policy.vocabulary * (DRAWING + WARPING * warps)
     plan.add("logits", max(drawing, reading.logits), ["gen"], rests=away)
     before = reading.activations + different * data.max_prompt_length * of_token

@@ -97,11 +97,15 @@ SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("trainer.resume_from_path",), "trainer.resume_mode", "resume_path"),
     (("trainer.total_epochs",), "trainer.total_training_steps", "null"),
     (
-        tuple(f"{_ROLLOUT}.val_kwargs.{name}" for name in ("temperature", "top_k", "top_p")),
+        tuple(f"{_ROLLOUT}.val_kwargs.{name}" for name in ("temperature", "top_k", "top_p", "min_p")),
         f"{_ROLLOUT}.val_kwargs.do_sample",
         "true",
     ),
-    (tuple(f"{_ROLLOUT}.{name}" for name in ("temperature", "top_k", "top_p")), f"{_ROLLOUT}.do_sample", "true"),
+    (
+        tuple(f"{_ROLLOUT}.{name}" for name in ("temperature", "top_k", "top_p", "min_p")),
+        f"{_ROLLOUT}.do_sample",
+        "true",
+    ),
 )
 
 # Settings that count all the same while another one has a certain value.

@@ -15,6 +15,7 @@ from ..run.checkpoint_files import check_saved_model
 from ..run.distributed import Ranks
 from ..settings.attention import attention_for
 from ..shims.precision import to_dtype
+from .end_tokens import listed
 from .model_files import check_model_directory, load_pretrained
 from .own_shares import shares_at, without_weights
 
@@ -123,7 +124,7 @@ def load_model(
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
     _check_not_packed(path, getattr(model_config, "quantization_config", None))
     _check_vocabulary(path, getattr(model_config.get_text_config(), "vocab_size", None), tokenizer)
-    _override(model_config, {**_tokens(tokenizer), **settings, **override})
+    _override(model_config, {**_tokens(tokenizer, model_config), **settings, **override})
     arguments["attn_implementation"] = attention_for(auto_class, model_config, attention)
     module = ranks.together(read_model)
     _check_vocabulary(path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
@@ -152,7 +153,7 @@ def taken_over(module: nn.Module, loaded: nn.Module | None, model: Any, fsdp_con
         module.load_state_dict(loaded.state_dict())
     override: Any = OmegaConf.to_container(model.override_config, resolve=True)
     override.pop("attn_implementation", None)
-    _override(module.config, {**_tokens(tokenizer), **override})
+    _override(module.config, {**_tokens(tokenizer, module.config), **override})
     module.requires_grad_(True).to(to_dtype(fsdp_config.model_dtype))
     return _prepared(module, model)
 
@@ -164,9 +165,14 @@ def _prepared(module: nn.Module, model: Any) -> nn.Module:
     return module
 
 
-def _tokens(tokenizer: Any) -> dict[str, Any]:
-    """Return the special tokens of a tokenizer, under the names that a model's config has them by."""
-    return {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+def _tokens(tokenizer: Any, model_config: Any) -> dict[str, Any]:
+    """Return the special tokens of a tokenizer, under the names that a model's config has them by.
+
+    The other tokens that the config itself has responses end with are kept: those of Llama 3 stand nowhere else.
+    """
+    found = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    ends = list(dict.fromkeys([found["eos_token_id"], *listed(getattr(model_config, "eos_token_id", None))]))
+    return {**found, "eos_token_id": ends[0] if len(ends) == 1 else ends}
 
 
 def _missing(what: str, path: str, error: Exception) -> ConfigError:

@@ -44,11 +44,14 @@ SAMPLING_PARAMS: dict[str, tuple[type, ...]] = {
     "top_p": (int, float),
     "top_k": (int,),
     "min_p": (int, float),
+    "repetition_penalty": (int, float),
     "ignore_eos": (bool,),
     "stop_token_ids": (list,),
     "skip_special_tokens": (bool,),
     "sampling_seed": (int,),
 }
+# What leaves out unlikely tokens, and the value with which it leaves out none.
+FILTERS = {"top_k": -1, "top_p": 1.0, "min_p": 0.0}
 UPDATE_FIELDS: dict[str, tuple[type, ...]] = {
     "model_path": (str,),
     "load_format": (str, type(None)),
@@ -141,12 +144,12 @@ class Model:
         ids = torch.tensor([prompt])
         written: list[tuple[int, float]] = []
         for _ in range(limit):
-            logits = self.module(ids).logits[0, -1]
+            logits = penalized(self.module(ids).logits[0, -1], written, params.get("repetition_penalty", 1.0))
             log_probs = (logits / (temperature or 1.0)).log_softmax(-1)
             if temperature == 0:
                 token = int(logits.argmax())
             else:
-                kept = filtered(log_probs.exp(), params.get("top_k", -1), params.get("top_p", 1.0))
+                kept = filtered(log_probs.exp(), *(params.get(name, off) for name, off in FILTERS.items()))
                 token = int(torch.multinomial(kept, 1, generator=generator))
             written.append((token, log_probs[token].item()))
             if token in stops:
@@ -260,10 +263,16 @@ def check_fields(body: dict[str, Any], known: dict[str, tuple[type, ...]]) -> No
             raise BadRequest(f"{name} is {value!r}")
 
 
-def filtered(probabilities: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
+def penalized(logits: torch.Tensor, written: list[tuple[int, float]], penalty: float) -> torch.Tensor:
+    """Return logits, (vocabulary,) float32, with those of tokens that were written before made smaller."""
+    seen = torch.tensor(sorted({token for token, _ in written}), dtype=torch.int64)
+    return logits.index_copy(0, seen, torch.where(logits[seen] > 0, logits[seen] / penalty, logits[seen] * penalty))
+
+
+def filtered(probabilities: torch.Tensor, top_k: int, top_p: float, min_p: float) -> torch.Tensor:
     """Return probabilities, (vocabulary,) float32, with those of unlikely tokens set to 0."""
     ordered, order = probabilities.sort(descending=True)
-    dropped = ordered.cumsum(-1) - ordered >= top_p
+    dropped = (ordered.cumsum(-1) - ordered >= top_p) | (ordered < min_p * ordered[0])
     if top_k > 0:
         dropped[top_k:] = True
     ordered[dropped] = 0.0

@@ -2,7 +2,7 @@
 """The rollout by vLLM, in this same process, with the weights of the policy."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,9 @@ from ..tracking.timing import advance, expect
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .devices import computing_on, device_of, here
+from .end_tokens import end_tokens
 from .rollout_interface import Ended, RolloutError, gives_log_probs
+from .sampling import sampling_of
 from .servers.adapter_files import hands_over_adapter, lora_options
 from .servers.assembly import counted
 from .servers.weight_files import with_output_matrix
@@ -29,7 +31,7 @@ check_vllm()
 from .vllm_adapter import WithAdapter  # noqa: E402
 from .vllm_base import VllmRollout  # noqa: E402
 from .vllm_team import Team  # noqa: E402
-from .vllm_writer import VllmWriter, sampling_for  # noqa: E402
+from .vllm_writer import VllmWriter  # noqa: E402
 
 
 class RolloutEngine(VllmRollout):
@@ -48,6 +50,8 @@ class RolloutEngine(VllmRollout):
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel) -> None:
         self.policy = policy
         self.tokenizer = tokenizer
+        self.rollout = config.actor_rollout_ref.rollout
+        self.ends = end_tokens(tokenizer, policy.module, config.data.get("apply_chat_template_kwargs"))
         # vLLM ends the group of processes with its own: at the end of this process, if there are others.
         self.alone = ranks.world_size == 1
         ranks.leaves_group_open = not self.alone
@@ -80,7 +84,7 @@ class RolloutEngine(VllmRollout):
 
         Args:
             prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
-                may have do_sample, validate, response_length, and for sampling temperature, top_p, top_k.
+                may have do_sample, validate, response_length, and the settings of sampling.
             ended: is told the responses that have ended while others are still written; not where processes write them
                 together.
 
@@ -92,16 +96,16 @@ class RolloutEngine(VllmRollout):
         Raises:
             RolloutError: vLLM failed.
         """
-        pad = self.policy.module.generation_config.pad_token_id  # type: ignore[union-attr]
         meta_info = {
+            "do_sample": self.rollout.do_sample,
             **prompts.meta_info,
-            "eos_token_id": self._eos(),
-            "pad_token_id": self.tokenizer.pad_token_id if pad is None else pad,
+            "eos_token_id": [*self.ends],
+            "pad_token_id": self.tokenizer.pad_token_id,
         }
         columns = dict(prompts.non_tensor_batch)
         if "raw_prompt_ids" not in columns:
             columns["raw_prompt_ids"] = unpadded(prompts.batch["input_ids"], prompts.batch["attention_mask"])
-        asked = {name: meta_info[name] for name in ("temperature", "top_p", "top_k") if name in meta_info}
+        asked = self._asked(meta_info)
         asked["max_tokens"] = meta_info.get("response_length", self.config.response_length)
         watching = self._watching(columns["raw_prompt_ids"], ended)
         try:
@@ -116,15 +120,16 @@ class RolloutEngine(VllmRollout):
         """Return what writes turns of episodes, each when it is asked for; None where several processes write them."""
         if self.team is not None:
             return None
-        params = sampling_for(self.sampling_params, meta_info, self.config.val_kwargs)
         with_log_probs = gives_log_probs(self.config, meta_info)
+        params = self.sampling_params.clone()
+        for name, value in self._asked(meta_info).items():
+            setattr(params, name, value)
         params.logprobs = 0 if with_log_probs else None
         engine = self.inference_engine.llm_engine
         longest = engine.model_config.max_model_len
         adapter = None if self.adapter is None else self.adapter.adapter
-        ends = self._eos()
-        eos = ends if isinstance(ends, list) else [ends]
-        return contextlib.closing(VllmWriter(engine, params, self.device, longest, with_log_probs, eos, adapter))
+        writer = VllmWriter(engine, params, self.device, longest, with_log_probs, self.ends, adapter)
+        return contextlib.closing(writer)
 
     @contextlib.contextmanager
     def session(self) -> Iterator[None]:
@@ -187,10 +192,12 @@ class RolloutEngine(VllmRollout):
         self.inference_engine.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
         self.inference_engine.reset_prefix_cache()
 
-    def _eos(self) -> Any:
-        """Return the token that ends a response, or a list of them."""
-        eos = self.policy.module.generation_config.eos_token_id  # type: ignore[union-attr]
-        return self.tokenizer.eos_token_id if eos is None else eos
+    def _asked(self, meta_info: dict[str, Any]) -> dict[str, Any]:
+        """Return how vLLM is to draw the tokens of a batch, and at which it is to stop."""
+        return {
+            **sampling_of(self.rollout, meta_info),
+            "stop_token_ids": [] if self.rollout.ignore_eos else [*self.ends],
+        }
 
     @contextlib.contextmanager
     def _watching(self, prompts: Sequence[Any], ended: Ended | None) -> Iterator[None]:
@@ -199,8 +206,7 @@ class RolloutEngine(VllmRollout):
         step, replaced = engine.step, vars(engine).get("step")
         tell = None
         if ended is not None and self.team is None:
-            eos = self._eos()
-            tell = _Teller(self.inference_engine, prompts, eos if isinstance(eos, list) else [eos], ended)
+            tell = _Teller(self.inference_engine, prompts, self.ends, ended)
 
         def watched() -> Any:
             outputs = step()
@@ -238,7 +244,7 @@ class RolloutEngine(VllmRollout):
 class _Teller:
     """Tells whose response a finished output of vLLM is, by the number of its request."""
 
-    def __init__(self, llm: Any, prompts: Sequence[Any], eos: list[int], ended: Ended) -> None:
+    def __init__(self, llm: Any, prompts: Sequence[Any], eos: Collection[int], ended: Ended) -> None:
         self.first = getattr(getattr(llm, "request_counter", None), "counter", None)  # the next request's
         self.prompts = prompts
         self.eos = eos

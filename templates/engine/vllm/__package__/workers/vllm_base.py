@@ -58,44 +58,26 @@ class VllmRollout:
             **further,
         )
         self.sampling_params = SamplingParams(
-            n=1,
-            max_tokens=config.response_length,
-            temperature=config.temperature,
-            top_k=config.top_k,
-            top_p=config.top_p,
-            ignore_eos=config.ignore_eos,
-            repetition_penalty=config.get("repetition_penalty", 1.0),
-            detokenize=False,
+            n=1, max_tokens=config.response_length, ignore_eos=config.ignore_eos, detokenize=False
         )
 
     def generate_sequences(self, prompts: DataProto) -> DataProto:
-        """Write a response to each prompt; see `assemble` for what comes back.
+        """Write a response to each prompt, by `sampling_params`; see `assemble` for what comes back.
 
         Args:
             prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left, and the
-                column raw_prompt_ids; `meta_info` has eos_token_id, pad_token_id, and may have do_sample, validate.
+                column raw_prompt_ids; `meta_info` has eos_token_id, the tokens that end a response.
         """
-        meta_info, val_kwargs = prompts.meta_info, self.config.val_kwargs
-        with_log_probs = gives_log_probs(self.config, meta_info)
-        sampling: dict[str, Any] = {}
-        if not meta_info.get("do_sample", True):
-            sampling = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "temperature": 0}
-        elif meta_info.get("validate", False):
-            sampling = {name: val_kwargs[name] for name in ("top_k", "top_p", "temperature")}
+        with_log_probs = gives_log_probs(self.config, prompts.meta_info)
         inputs: Any = [{"prompt_token_ids": list(ids)} for ids in prompts.non_tensor_batch["raw_prompt_ids"]]
         of_tokens = 0 if with_log_probs else None  # those of the tokens themselves, and of no others
-        with self.update_sampling_params(logprobs=of_tokens, **sampling):
+        with self.update_sampling_params(logprobs=of_tokens):
             outputs = self.inference_engine.generate(inputs, self.sampling_params, use_tqdm=False)
         answers = [output.outputs[0] for output in outputs]
         responses = [Response(list(answer.token_ids), _log_probs(answer)) for answer in answers]
-        eos = meta_info["eos_token_id"]
+        eos = prompts.meta_info["eos_token_id"]
         return assemble(
-            prompts.to("cpu"),
-            responses,
-            self.config.response_length,
-            self.pad_token_id,
-            [eos] if isinstance(eos, int) else eos,
-            with_log_probs,
+            prompts.to("cpu"), responses, self.config.response_length, self.pad_token_id, eos, with_log_probs
         )
 
     @contextlib.contextmanager

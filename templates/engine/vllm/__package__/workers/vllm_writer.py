@@ -55,6 +55,7 @@ class VllmWriter:
     async def write(self, episode: int, context: list[int], max_tokens: int, seed: int) -> Turn:
         """Return what the model writes next; see `Writer`."""
         params = self.params.clone()
+        params.n, params.output_kind = 1, RequestOutputKind.FINAL_ONLY
         params.max_tokens = min(max_tokens, self.max_model_len - len(context))
         if params.temperature > 0:
             params.seed = seed
@@ -108,24 +109,3 @@ class VllmWriter:
                 yield
         except Exception as error:
             raise RolloutError(*explain_failure(error)) from error
-
-
-def sampling_for(params: SamplingParams, meta_info: dict[str, Any], val_kwargs: Any) -> SamplingParams:
-    """Return how to draw the tokens of one response, as upstream's rollouts do.
-
-    Args:
-        params: of training.
-        meta_info: of the prompts; may have do_sample, validate, temperature, top_p, top_k.
-        val_kwargs: the setting of that name: temperature, top_p and top_k of validation.
-    """
-    names = ("temperature", "top_p", "top_k")
-    if not meta_info.get("do_sample", True):
-        values = {"temperature": 0.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0}
-    elif meta_info.get("validate", False):
-        values = {name: val_kwargs[name] for name in names}
-    else:
-        values = {name: meta_info[name] for name in names if name in meta_info}
-    chosen: SamplingParams = params.clone()
-    for name, value in {**values, "n": 1, "output_kind": RequestOutputKind.FINAL_ONLY}.items():
-        setattr(chosen, name, value)
-    return chosen

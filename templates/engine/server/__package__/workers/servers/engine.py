@@ -16,7 +16,9 @@ from ...run.distributed import Ranks, draw_seeds
 from ...shims.precision import to_dtype
 from ...vendored.protocol import DataProto
 from ...vendored.utils.device import get_device_name
+from ..end_tokens import end_tokens
 from ..rollout_interface import Ended, RolloutError, gives_log_probs
+from ..sampling import sampling_of
 from ..trained_model import TrainedModel
 from .adapter_files import AdapterFiles, hands_over_adapter
 from .arguments import on_gpu, own_gpus, seen_by
@@ -48,6 +50,7 @@ class ServerEngine:
         self.rollout = rollout
         self.settings = config.local.server
         self.tokenizer = tokenizer
+        self.ends = end_tokens(tokenizer, policy.module, config.data.get("apply_chat_template_kwargs"))
         self.ranks = ranks
         self.policy = policy
         self.max_model_len = rollout.max_model_len or rollout.prompt_length + rollout.response_length
@@ -90,7 +93,7 @@ class ServerEngine:
         if "multi_modal_data" in prompts.non_tensor_batch:
             raise ConfigError("the rollout server takes text only", "drop the images from the data")
         response_length = int(meta_info.get("response_length", rollout.response_length))
-        sampling, eos = self._sampling(meta_info, response_length), self._eos_ids()
+        sampling = self._sampling(meta_info, response_length)
         lengths = prompts.batch["attention_mask"].sum(dim=-1).tolist()
         padded = prompts.batch["input_ids"].tolist()
         rows = [row[len(row) - length :] for row, length in zip(padded, lengths, strict=True)]
@@ -103,7 +106,7 @@ class ServerEngine:
 
         def tell(row: int, response: Response) -> None:
             if ended is not None:
-                ended(row, response.tokens[: counted(response.tokens, eos)])
+                ended(row, response.tokens[: counted(response.tokens, self.ends)])
 
         responses = self.server.generate(requests, sampling, tell)
         self._check_weights()
@@ -114,7 +117,7 @@ class ServerEngine:
         """Write turns of episodes, each when it is asked for, within it."""
         sampling = self._sampling(meta_info, int(meta_info.get("response_length", self.rollout.response_length)))
         assert self.connection is not None
-        yield ServerWriter(self.server, self.connection, sampling, self._room, self._eos_ids())
+        yield ServerWriter(self.server, self.connection, sampling, self._room, self.ends)
         self._check_weights()
 
     @contextlib.contextmanager
@@ -239,36 +242,21 @@ class ServerEngine:
                 self.asleep.remove(part)
 
     def _sampling(self, meta_info: dict[str, Any], max_tokens: int) -> Sampling:
-        """Choose how to sample, as upstream's rollouts do: greedily without do_sample, by val_kwargs in validation."""
+        """Return what a batch of responses asks of the server."""
         rollout = self.rollout
-        source = rollout.val_kwargs if meta_info.get("validate", False) else rollout
-        values = {name: meta_info.get(name, source[name]) for name in ("temperature", "top_k", "top_p")}
-        if not meta_info.get("do_sample", rollout.do_sample) or values["temperature"] == 0:
-            values = {"temperature": 0.0, "top_k": -1, "top_p": 1.0}
+        values: Any = sampling_of(rollout, meta_info)
         return Sampling(
-            temperature=float(values["temperature"]),
-            top_k=int(values["top_k"]) if values["top_k"] > 0 else -1,
-            top_p=float(values["top_p"]),
+            **values,
             max_tokens=max_tokens,
-            stop_token_ids=() if rollout.ignore_eos else tuple(self._eos_ids()),
+            stop_token_ids=() if rollout.ignore_eos else self.ends,
             ignore_eos=bool(rollout.ignore_eos),
             log_probs=gives_log_probs(rollout, meta_info),
         )
 
-    def _eos_ids(self) -> list[int]:
-        generation_config: Any = self.policy.module.generation_config
-        eos = generation_config.eos_token_id
-        eos = self.tokenizer.eos_token_id if eos is None else eos
-        return list(eos) if isinstance(eos, list | tuple) else [eos] if eos is not None else []
-
     def _rules(self) -> Rules:
         """Return what every response must keep to."""
         config: Any = self.policy.module.config
-        ends: set[int] = set(self._eos_ids())
-        for source in (self.tokenizer, config):  # engines end at those as well
-            eos = getattr(source, "eos_token_id", None)
-            ends.update(eos if isinstance(eos, list | tuple) else [] if eos is None else [eos])
-        return Rules(int(config.get_text_config().vocab_size), frozenset(ends))
+        return Rules(int(config.get_text_config().vocab_size), frozenset(self.ends))
 
     def _room(self, prompt_length: int, response_length: int) -> int:
         """Return how many tokens the server may write after a prompt of this length."""
@@ -281,11 +269,8 @@ class ServerEngine:
         return room
 
     def _assemble(self, prompts: DataProto, responses: list[Response], response_length: int) -> DataProto:
-        generation_config: Any = self.policy.module.generation_config
-        pad = generation_config.pad_token_id
-        pad = self.tokenizer.pad_token_id if pad is None else pad
-        with_log_probs = gives_log_probs(self.rollout, prompts.meta_info)
-        return assemble(prompts, responses, response_length, pad, self._eos_ids(), with_log_probs)
+        pad, with_log_probs = self.tokenizer.pad_token_id, gives_log_probs(self.rollout, prompts.meta_info)
+        return assemble(prompts, responses, response_length, pad, self.ends, with_log_probs)
 
 
 def _raise(error: Exception) -> NoReturn:

@@ -23,6 +23,8 @@ class Sampling:
         stop_token_ids: a response ends with any of these; none with ignore_eos.
         ignore_eos: go on after the end-of-sequence token.
         log_probs: whether the tokens' log-probabilities are wanted.
+        min_p: sample among tokens with this share of the likeliest one's probability, or more.
+        repetition_penalty: above 1 it makes tokens of prompt and response less likely.
     """
 
     temperature: float
@@ -32,6 +34,8 @@ class Sampling:
     stop_token_ids: tuple[int, ...]
     ignore_eos: bool
     log_probs: bool
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ def vllm_arguments(config: Any, settings: dict[str, Any], tokenizer: Any) -> dic
     model = config.actor_rollout_ref.model
     known = {field.name for field in fields(RolloutConfig)} - {"multi_turn"}
     rollout = {name: value for name, value in settings.items() if name in known}
-    rollout["val_kwargs"] = SamplingConfig(**settings["val_kwargs"])
+    known = {field.name for field in fields(SamplingConfig)}
+    rollout["val_kwargs"] = SamplingConfig(**{k: v for k, v in settings["val_kwargs"].items() if k in known})
     overrides: Any = OmegaConf.to_container(model.override_config, resolve=True)
     model_config = HFModelConfig(
         path=model.path,
