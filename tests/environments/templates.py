@@ -55,7 +55,14 @@ FAMILIES = {
         "Qwen",
     ),
     "llama-3": Family(
-        tuple(f"<|{name}|>" for name in "eot_id begin_of_text start_header_id end_header_id end_of_text eom_id".split()),
+        (
+            "<|eot_id|>",
+            "<|begin_of_text|>",
+            "<|start_header_id|>",
+            "<|end_header_id|>",
+            "<|end_of_text|>",
+            "<|eom_id|>",
+        ),
         _template(
             "<|start_header_id|>{role}<|end_header_id|>\n\n{content}<|eot_id|>",
             "<|start_header_id|>assistant<|end_header_id|>\n\n{content}<|eot_id|>",

@@ -42,6 +42,25 @@ def test_rollouts_are_what_the_config_says(made: Callable[[Configuration], Made]
     check(json.loads(done.stdout.splitlines()[-1]), done.stderr)
 
 
+def test_a_model_that_does_not_say_that_it_samples_is_saved(
+    made: Callable[[Configuration], Made], tmp_path: Path
+) -> None:
+    """transformers reads such a generation config, and writes none."""
+    root = made(Configuration(newest_release()[-1].values[0])).root
+    code = "from toy.data.toy import ensure_toy_model as make; make({!r}, task='succ2')"
+    assert forked(root, "-c", code.format(str(tmp_path / "model"))).returncode == 0
+    file = tmp_path / "model" / "generation_config.json"
+    stored = {**json.loads(file.read_text(encoding="utf-8")), "do_sample": False, "temperature": 0.6, "top_p": 0.9}
+    file.write_text(json.dumps(stored), encoding="utf-8")
+    settings = ("scale=toy", *SMALL, "trainer.total_training_steps=1")
+    places = (f"actor_rollout_ref.model.path={tmp_path / 'model'}", f"trainer.default_local_dir={tmp_path / 'run'}")
+    done = forked(root, "main.py", *settings, *places)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (saved,) = (tmp_path / "run").glob("global_step_1/actor/**/generation_config.json")
+    kept = json.loads(saved.read_text(encoding="utf-8"))
+    assert (kept["temperature"], kept["top_p"], kept["do_sample"]) == (0.6, 0.9, True)
+
+
 def test_a_run_says_what_the_trainer_does_not_know(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
     """However little it changes, and without the watch's numbers too."""
     root, key = made(Configuration(newest_release()[-1].values[0])).root, "actor_rollout_ref.rollout"

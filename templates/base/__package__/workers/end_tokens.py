@@ -20,7 +20,7 @@ def end_tokens(tokenizer: Any, model: Any = None, template_kwargs: Mapping[str, 
     for section in (config, config and config.get_text_config(), getattr(model, "generation_config", None)):
         found += listed(getattr(section, "eos_token_id", None))
     found.append(end_of_turn(tokenizer, template_kwargs))
-    return tuple(dict.fromkeys(int(token) for token in found if token is not None))
+    return tuple(dict.fromkeys(int(token) for token in found if token is not None and token >= 0))
 
 
 def listed(eos: int | Iterable[int] | None) -> list[int]:

@@ -2,6 +2,7 @@
 """Tokenizer and models of the run, read from disk."""
 
 import importlib
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,7 @@ def load_model(
     module = ranks.together(read_model)
     _check_vocabulary(path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
     if generation_config := ranks.on_driver(lambda: getattr(module, "generation_config", None)):
-        module.generation_config = generation_config
+        module.generation_config = _savable(generation_config)
     if reader is None:
         module.to(to_dtype(fsdp_config.model_dtype))
     return _prepared(module, model)
@@ -173,6 +174,16 @@ def _tokens(tokenizer: Any, model_config: Any) -> dict[str, Any]:
     found = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     ends = list(dict.fromkeys([found["eos_token_id"], *listed(getattr(model_config, "eos_token_id", None))]))
     return {**found, "eos_token_id": ends[0] if len(ends) == 1 else ends}
+
+
+def _savable(generation_config: Any) -> Any:
+    """Return a generation config that transformers saves: values for sampling only with `do_sample`, which hubs lack."""
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            generation_config.save_pretrained(directory)
+    except ValueError:
+        generation_config.do_sample = True
+    return generation_config
 
 
 def _missing(what: str, path: str, error: Exception) -> ConfigError:
