@@ -39,6 +39,7 @@ ANYWAY = {
     "*.optim.optimizer_impl": "torch.optim",
     "*.optim.zero_indexed_step": True,
     "*.multi_turn.max_parallel_calls": 1,
+    "*.repetition_penalty": 1.0,
     "*.norm_adv_by_std_in_grpo": True,
 }
 _NOTHING: tuple[Any, ...] = (None, False, 0, -1, "", [], {})
