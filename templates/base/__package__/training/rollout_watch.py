@@ -157,8 +157,8 @@ class RolloutWatch:
         if self.unknown:
             raised = ((of_engine - own)[mask] > -ROUNDING).float().mean().item()
             if raised >= RAISED:
-                others = [f" and {name}={value:g}" for name, value in self.unknown.items() if not name.startswith("top")]
-                kept = f"top_p={rollout.top_p:g} and top_k={rollout.top_k}{''.join(others)}"
+                others = (f"{name}={value:g}" for name, value in self.unknown.items() if name not in ("top_p", "top_k"))
+                kept = " and ".join([f"top_p={rollout.top_p:g}", f"top_k={rollout.top_k}", *others])
                 return (
                     UNKNOWN,
                     f"{kept}: the engine's probabilities are renormalised among the tokens that these leave, the "

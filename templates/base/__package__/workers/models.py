@@ -177,7 +177,7 @@ def _tokens(tokenizer: Any, model_config: Any) -> dict[str, Any]:
 
 
 def _savable(generation_config: Any) -> Any:
-    """Return a generation config that transformers saves: values for sampling only with `do_sample`, which hubs lack."""
+    """Return a generation config that transformers saves: one with values for sampling has to say `do_sample`."""
     try:
         with tempfile.TemporaryDirectory() as directory:
             generation_config.save_pretrained(directory)

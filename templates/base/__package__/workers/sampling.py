@@ -40,7 +40,7 @@ def unknown_to_trainer(rollout: Any) -> dict[str, float]:
 
 def ignored_from(generation_config: Any, rollout: Any) -> dict[str, Any]:
     """Return what a generation config sets of the text that is written, and the run's config has otherwise."""
-    defaults = getattr(generation_config, "_get_default_generation_params", dict)()
+    defaults: dict[str, Any] = getattr(generation_config, "_get_default_generation_params", dict)()
     unset = {**type(generation_config)().to_dict(), **{k: v for k, v in defaults.items() if k not in NEUTRAL}}
     return {
         name: value
