@@ -29,6 +29,7 @@ from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import TRUTHS, read_rows, truth_of, with_all_columns
+from .messages import check_characters, messages_of
 from .small_table import exact_table, read_small, table_of_rows
 
 # The column that has the prompt of a row as it was given, as JSON: a text or messages.
@@ -104,12 +105,44 @@ class PromptDataset(RLHFDataset):
 
     def _read_files_and_tokenize(self) -> None:
         limit = getattr(self, "max_samples", -1)
-        rows = read_small(self.data_files) if self.processor is None else None
+        rows: Any = read_small(self.data_files) if self.processor is None else None
         if rows is None or 0 < limit < len(rows):  # upstream's own way to choose some
             _hide_progress_bars()
+            wanted = self.filter_overlong_prompts
+            self.filter_overlong_prompts = wanted and self.processor is not None  # else prompts are looked at first
             super()._read_files_and_tokenize()
-        else:
-            self.dataframe = self.maybe_filter_out_long_prompts(rows)
+            self.filter_overlong_prompts, rows = wanted, self.dataframe
+        if self.processor is None:
+            self.dataframe = self._short_enough(rows) if self.filter_overlong_prompts else self._checked(rows)
+
+    def _checked(self, dataframe: Any) -> Any:
+        """Return prompts, each of which can be used."""
+        for number, given in enumerate(dataframe[self.prompt_key]):
+            self._messages(given, number)
+        return dataframe
+
+    def _place(self, number: int) -> str:
+        """Return file and row of a prompt, for messages."""
+        if getattr(self, "max_samples", -1) <= 0:
+            for file in self.data_files:
+                count = pyarrow.parquet.read_metadata(file).num_rows
+                if number < count:
+                    return f"{file}, row {number}"
+                number -= count
+        return f"prompt {number} of those chosen from {', '.join(map(str, self.data_files))}"
+
+    def _messages(self, given: Any, number: int | None = None) -> Any:
+        """Return the messages of a prompt as templates take them; `number`: its place, where it is not checked yet."""
+        if self.processor is not None:  # it knows images
+            return given
+        try:
+            return messages_of(given, "")
+        except DataError as error:
+            raise DataError(f"{'' if number is None else self._place(number)}{error.message}", error.hint) from error
+
+    def _build_messages(self, example: dict[str, Any], *others: Any, **named: Any) -> Any:
+        example[self.prompt_key] = self._messages(example[self.prompt_key])
+        return super()._build_messages(example, *others, **named)
 
     def maybe_filter_out_long_prompts(self, dataframe: Any) -> Any:
         if not self.filter_overlong_prompts:
@@ -145,8 +178,14 @@ class RowPrompts(PromptDataset):
 
     def _read_files_and_tokenize(self) -> None:
         rows, limit = self.rows(), getattr(self, "max_samples", -1)
-        dataframe = table_of_rows(rows[:limit] if limit > 0 else rows)
-        self.dataframe = self._short_enough(dataframe) if self.filter_overlong_prompts else dataframe
+        rows = rows[:limit] if limit > 0 else rows
+        for number, row in enumerate(rows):
+            check_characters(row, self._place(number))
+        dataframe = table_of_rows(rows)
+        self.dataframe = self._short_enough(dataframe) if self.filter_overlong_prompts else self._checked(dataframe)
+
+    def _place(self, number: int) -> str:
+        return f"row {number}"
 
 
 def dataset_of_files(files: list[str], split: str, data: Any, tokenizer: Any) -> Dataset:
@@ -181,8 +220,10 @@ def rows_in_schema(
     key = data.get("prompt_key", "prompt")
     schema = []
     for number, row in enumerate(rows):
+        check_characters(row, f"{where}, row {number}")
         converted = _to_schema(dict(row), number, where, data, needs_truth=needs_truth)
-        schema.append({**converted, GIVEN_PROMPT: json.dumps(row[key], default=str)})
+        given = row[key] if isinstance(row[key], str) else converted[key]
+        schema.append({**converted, GIVEN_PROMPT: json.dumps(given, default=str)})
     schema = with_all_columns(schema)
     if not schema:
         raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
@@ -340,12 +381,8 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
         raise DataError(f"{where}: no column {prompt_key!r}; it has {columns}", "rename it, or set data.prompt_key")
     if not prompt:
         raise DataError(f"{where}: the prompt is empty", "drop the row, or set data.prompt_key to another column")
-    if not isinstance(prompt, str) and not _is_conversation(prompt):
-        raise DataError(
-            f"{where}: the prompt is neither text nor a list of messages with role and content: {str(prompt)[:80]}",
-            'write text, or [{"role": "user", "content": "..."}]; data.prompt_key names the column',
-        )
-    if not isinstance(prompt, str) and prompt[-1]["role"] == "assistant":
+    messages = messages_of(prompt, where)
+    if messages[-1]["role"] == "assistant":
         raise DataError(
             f"{where}: the prompt ends with a message of the assistant, which is what the model is to write",
             "leave it out of the prompt; for demonstrations there is the recipe sft",
@@ -369,28 +406,17 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
                 f"{where}: neither reward_model nor {', '.join(TRUTHS)}; it has {columns}",
                 "add a ground_truth column: the answer that the reward compares with",
             )
-        truth = list(truth) if isinstance(truth, tuple) else truth
         is_container = isinstance(truth, list | dict)
         reward_model = {"style": "rule", "ground_truth": truth if is_container or truth is None else str(truth)}
     known = {prompt_key, source_key, "ability", "reward_model", "ground_truth", "extra_info"}
     return {
         source_key: row.get(source_key) or path.stem,
-        prompt_key: [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
+        prompt_key: messages,
         "ability": row.get("ability") or "",
         "reward_model": reward_model,
         "extra_info": {"index": number, **(extra_info or {})},
         **{name: value for name, value in row.items() if name not in known},
     }
-
-
-def _is_conversation(prompt: Any) -> bool:
-    """Tell whether this is a list of messages, each with a role and what it says or calls, as templates take it."""
-    return isinstance(prompt, list) and all(
-        isinstance(message, dict)
-        and message.get("role")
-        and (message.get("content") is not None or message.get("tool_calls"))
-        for message in prompt
-    )
 
 
 def _mixed_columns(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -444,9 +470,8 @@ def _prompt_lengths(dataset: Any, dataframe: Any) -> list[int]:
     """Return the number of tokens of each prompt, templated and encoded as `RLHFDataset.__getitem__` does."""
     template = dict(getattr(dataset, "apply_chat_template_kwargs", None) or {})
     texts = []
-    for number, messages in enumerate(dataframe[dataset.prompt_key]):
-        if not messages:
-            raise DataError(f"row {number}: the prompt is empty", "drop the row, or set data.prompt_key")
+    for number, given in enumerate(dataframe[dataset.prompt_key]):
+        messages = dataset._messages(given, number) if isinstance(dataset, PromptDataset) else given
         text = dataset.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)
         texts.append(text)
     return [len(ids) for ids in dataset.tokenizer(texts, add_special_tokens=False)["input_ids"]] if texts else []

@@ -7,6 +7,7 @@ made of it up to 0.6: the prompt by the chat template, then the response and the
 
 import contextlib
 import io
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ..errors import DataError
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
 from .datasets import data_section, file_list, load_class, write_cached
 from .files import read_rows
+from .messages import HINT, check_characters, messages_of, plain, without_nulls
 from .token_cache import digests, kept
 
 Tokens = dict[str, torch.Tensor]  # input_ids, and loss_mask, 1 on what is learned: (length,) int64
@@ -74,6 +76,8 @@ def demonstrations_of(value: Any, split: str, config: Any, tokenizer: Any) -> Da
     if rows is None:
         raise DataError(f"the {split} dataset holds tokens", "give rows: conversations, or prompts with responses")
     source = {f"the {split} dataset": rows}
+    for number, row in enumerate(rows):
+        check_characters(row, f"the {split} dataset, row {number}")
     return kept(lambda: _of_rows(source, split, data, tokenizer), [split, rows], data, tokenizer)
 
 
@@ -116,6 +120,18 @@ class Demonstrations(Dataset[Tokens]):
         return found
 
 
+class Conversations(MultiTurnSFTDataset):  # type: ignore[misc]
+    """verl's dataset of rows whose messages and tools are kept as JSON: pandas would give each the fields of all."""
+
+    def _read_files_and_process(self) -> None:
+        super()._read_files_and_process()
+        if self.tools is not None:
+            self.tools = [json.loads(given) for given in self.tools]
+
+    def _build_messages(self, example: dict[str, Any]) -> Any:
+        return json.loads(example[self.messages_key])
+
+
 class Responses(Dataset[Tokens]):
     """Prompts with a response each.
 
@@ -138,7 +154,7 @@ class Responses(Dataset[Tokens]):
         prompt, response = _value(row, "prompt", data), _value(row, "response", data)
         if not isinstance(response, str):
             raise ValueError(f"the response is no text: {str(response)[:80]}")
-        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        messages = messages_of(prompt, "")
         template = dict(data.get("apply_chat_template_kwargs") or {})
         text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)
         before, after = (
@@ -199,15 +215,10 @@ def _of_rows(rows: Mapping[str, Sequence[Any]], split: str, data: Any, tokenizer
     where, most = ", ".join(rows), data.get(f"{split}_max_samples", -1)
     columns = set.intersection(*(set(row) for read in rows.values() for row in read))
     if data.messages_key in columns:
-        for place, read in rows.items():
-            _check_conversations(read, place, data)
         cache = Path(data.cache_dir).expanduser()
-        files = [
-            place if Path(place).suffix == ".parquet" else str(write_cached(list(read), Path(place), cache))
-            for place, read in rows.items()
-        ]
+        files = [str(write_cached(_as_json(read, place, data), Path(place), cache)) for place, read in rows.items()]
         with contextlib.redirect_stdout(io.StringIO()):  # it says how many rows there are
-            return Demonstrations(MultiTurnSFTDataset(files, tokenizer, data, max_samples=most), where)
+            return Demonstrations(Conversations(files, tokenizer, data, max_samples=most), where)
     if {data.prompt_key, data.response_key} <= columns:
         joined = [row for read in rows.values() for row in read]
         return Demonstrations(Responses(joined[:most] if most > 0 else joined, tokenizer, data), where)
@@ -234,16 +245,25 @@ def _of_environment(split: str, data: Any, tokenizer: Any) -> Dataset[Tokens]:
     return kept(lambda: Demonstrations(Responses(pairs, tokenizer, data), where), [split, pairs], data, tokenizer)
 
 
-def _check_conversations(rows: Sequence[Mapping[str, Any]], file: str, data: Any) -> None:
-    """Refuse what is no list of messages, each with a role and a content."""
+def _as_json(rows: Sequence[Mapping[str, Any]], place: str, data: Any) -> list[dict[str, Any]]:
+    """Return what `Conversations` reads of rows; refuse what is no list of messages, each with a role and a text."""
+    kept = []
     for number, row in enumerate(rows):
-        messages = row[data.messages_key]
-        is_list = isinstance(messages, list) and messages
-        if not is_list or not all(isinstance(item, Mapping) and {"role", "content"} <= set(item) for item in messages):
-            raise DataError(
-                f"{file}, row {number}: {data.messages_key} is no list of messages: {str(messages)[:80]}",
-                'write [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]',
-            )
+        where = f"{place}, row {number}, {data.messages_key}"
+        if isinstance(given := row[data.messages_key], str):
+            raise DataError(f"{where}: text, and no list of messages: {given[:60]}", HINT)
+        found = {data.messages_key: json.dumps(messages_of(given, where))}
+        if data.tools_key in row:
+            tools = row[data.tools_key]
+            try:
+                tools = json.loads(tools) if isinstance(tools, str) else tools
+            except json.JSONDecodeError as error:
+                raise DataError(f"{place}, row {number}, {data.tools_key}: no JSON: {error}", "mend the row") from error
+            found[data.tools_key] = json.dumps(without_nulls(plain(tools)))
+        if data.enable_thinking_key in row:
+            found[data.enable_thinking_key] = row[data.enable_thinking_key]
+        kept.append(found)
+    return kept
 
 
 def _value(row: Mapping[str, Any], what: str, data: Any) -> Any:
