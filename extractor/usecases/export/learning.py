@@ -16,7 +16,12 @@ _ACTOR, _CORRECTION = "actor_rollout_ref.actor", "algorithm.rollout_correction"
 
 # Sections with what is learned, and from what; of the project's own settings these.
 _LEARNED = ("actor_rollout_ref.", "algorithm.", "critic.", "custom_reward_function.", "data.", "reward")
-_OWN = ("local.early_stopping.patience", "local.quantization.load_in_4bit", "local.rollout.ahead")
+_OWN = (
+    "local.early_stopping.patience",
+    "local.keep_special_tokens",
+    "local.quantization.load_in_4bit",
+    "local.rollout.ahead",
+)
 # In these, parts of keys that say where, how fast and under which names something is computed, stored, shown or
 # validated.
 _ABOUT_ELSE = re.compile(

@@ -91,6 +91,8 @@ def _compares(config: Any) -> bool:
 def data_section(config: Any) -> Any:
     """Return the config's `data` section as verl's datasets read it."""
     data = OmegaConf.create(OmegaConf.to_container(config.data, resolve=True))
+    if OmegaConf.select(config, "actor_rollout_ref.rollout.multi_turn.enable"):
+        data.return_raw_chat = True  # a reward gets the whole conversation
     if data.get("cache_dir") is None:  # verl's key has a default where it is absent, but none where it is null
         data.cache_dir = "~/.cache/verl/rlhf"
     return data

@@ -118,6 +118,7 @@ class LocalPPOTrainer(Closing):
                 around.callback(self.ranks.close)
             parts = self.assemble(given, around)
             self.tokenizer = parts.tokenizer
+            self.words = parts.words
             self.policy = parts.policy
             self.reference = parts.reference
             self.critic = parts.critic
