@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +77,32 @@ def settle_streams() -> None:
 
 def module_command(module: str) -> str:
     """Write the shell command that runs a module of this package with the interpreter that runs now."""
-    here = Path.cwd()
-    python = Path(sys.executable)
-    found = shutil.which("python")
-    if python.is_relative_to(here):
-        name = str(python.relative_to(here))
-    elif found is not None and Path(found) == python:
-        name = "python"
-    else:
-        name = str(python)
     package = __name__.partition(".")[0]
-    path = "" if here == PROJECT or _is_installed(package) else f"PYTHONPATH={shlex.quote(_path())} "
-    return f"{path}{shlex.quote(name)} -m {package}.{module}"
+    path = "" if Path.cwd() == PROJECT or _is_installed(package) else f"PYTHONPATH={shlex.quote(_path())} "
+    return f"{path}{shlex.quote(_python())} -m {package}.{module}"
+
+
+def command_with(settings: Mapping[str, Any]) -> str | None:
+    """Write the command of this run with other settings; None: main.py does not run, or on several machines."""
+    script, processes = Path(sys.argv[0]), os.environ.get("WORLD_SIZE", "1")
+    if script.resolve() != PROJECT / "main.py" or os.environ.get("LOCAL_WORLD_SIZE", processes) != processes:
+        return None
+    kept = [word for word in sys.argv[1:] if word.partition("=")[0].lstrip("+") not in settings]
+    words = [str(script), *kept, *(f"{name}={value}" for name, value in settings.items())]
+    start = shlex.quote(_python()) if processes == "1" else f"torchrun --nproc-per-node {processes}"
+    return " ".join([start, *map(_quoted, words)])
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"' if "'" in word and not set('"$`\\!') & set(word) else shlex.quote(word)
+
+
+def _python() -> str:
+    """Return how the interpreter that runs now is called from this directory."""
+    here, python, found = Path.cwd(), Path(sys.executable), shutil.which("python")
+    if python.is_relative_to(here):
+        return str(python.relative_to(here))
+    return "python" if found is not None and Path(found) == python else str(python)
 
 
 def _path() -> str:

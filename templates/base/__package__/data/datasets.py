@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import pyarrow.parquet
 from omegaconf import OmegaConf
 from torch.utils.data import Dataset, IterableDataset
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DataProblems, Problem
 from ..errors import DataError as DataError  # hooks take it from here
 from ..settings.reward_keys import JUDGE, MANAGER
 from ..training.hook_arguments import taken_by
@@ -29,7 +30,7 @@ from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import TRUTHS, read_rows, truth_of, with_all_columns
-from .messages import check_characters, messages_of
+from .messages import as_it_stands, check_characters, messages_of
 from .small_table import exact_table, read_small, table_of_rows
 
 # The column that has the prompt of a row as it was given, as JSON: a text or messages.
@@ -64,11 +65,13 @@ def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[
         raise DataError("data.train_files is set and data.val_files is not", "set data.val_files to a file of its own")
     if val_files and not train_files:
         raise DataError("data.val_files is set and data.train_files is not", "set data.train_files as well")
-    needs_truth = _compares(config)
-    return (
-        _build("train", train_files, data, tokenizer, processor, needs_truth=needs_truth),
-        _build("val", val_files, data, tokenizer, processor, needs_truth=needs_truth),
-    )
+    problems: list[Problem] = []
+    more = {"needs_truth": _compares(config), "problems": problems}
+    train = _build("train", train_files, data, tokenizer, processor, **more)
+    val = _build("val", val_files, data, tokenizer, processor, **more)
+    if problems:
+        raise DataProblems(problems, len(train))  # type: ignore[arg-type]
+    return train, val
 
 
 def _compares(config: Any) -> bool:
@@ -157,11 +160,11 @@ class PromptDataset(RLHFDataset):
         lengths = _prompt_lengths(self, dataframe)
         kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
         if not kept and lengths:
-            raise DataError(
-                f"none of the {len(lengths)} prompts has at most {self.max_prompt_length} tokens; "
-                f"the shortest has {min(lengths)}",
-                f"raise data.max_prompt_length to {min(lengths)} or more",
-            )
+            text = f"none of the {len(lengths)} prompts has at most {self.max_prompt_length} tokens"
+            hint = f"raise data.max_prompt_length to {min(lengths)} or more"
+            settings = {"data.max_prompt_length": max(lengths)}
+            problem = Problem(f"{text}; the shortest has {min(lengths)}", hint, settings, is_of_data=True)
+            raise DataProblems([problem], len(lengths))
         if len(kept) < len(lengths):
             print(f"{len(lengths) - len(kept)} of {len(lengths)} prompts are longer than {self.max_prompt_length}")
         return dataframe.select(kept)
@@ -190,13 +193,21 @@ class RowPrompts(PromptDataset):
         return f"row {number}"
 
 
-def dataset_of_files(files: list[str], split: str, data: Any, tokenizer: Any) -> Dataset:
+def dataset_of_files(
+    files: list[str], split: str, data: Any, tokenizer: Any, problems: list[Problem] | None = None
+) -> Dataset:
     """Return a dataset of files, as `build_datasets` does; `data` is what `data_section` returns."""
-    return _build(split, files, data, tokenizer, None)
+    return _build(split, files, data, tokenizer, None, problems=problems)
 
 
 def dataset_of_rows(
-    rows: Sequence[Mapping[str, Any]], split: str, data: Any, tokenizer: Any, *, needs_truth: bool = True
+    rows: Sequence[Mapping[str, Any]],
+    split: str,
+    data: Any,
+    tokenizer: Any,
+    *,
+    needs_truth: bool = True,
+    problems: list[Problem] | None = None,
 ) -> Dataset:
     """Return a dataset of rows, as `build_datasets` does of files.
 
@@ -206,12 +217,13 @@ def dataset_of_rows(
         data: see `data_section`.
         tokenizer: its chat template turns messages into tokens.
         needs_truth: whether a row without ground_truth is an error.
+        problems: takes what other settings would mend; None: it is raised.
 
     Raises:
         DataError: a row cannot be used, or there is none.
     """
     schema = rows_in_schema(rows, split, data, needs_truth=needs_truth)
-    return _build(split, [], data, tokenizer, None, rows=schema)
+    return _build(split, [], data, tokenizer, None, rows=schema, problems=problems)
 
 
 def rows_in_schema(
@@ -241,9 +253,14 @@ def _build(
     rows: list[dict[str, Any]] | None = None,
     *,
     needs_truth: bool = True,
+    problems: list[Problem] | None = None,
 ) -> Dataset:
     custom = data.get("custom_cls") or {}
     source: Any = files
+    found: list[Problem] = []
+    texts: list[bool] = []  # of files, whether their prompts are texts
+    has_template = bool(getattr(tokenizer, "chat_template", None)) or bool(custom.get("path")) or processor is not None
+    tokenizer = tokenizer if has_template else as_it_stands(tokenizer)
     if rows is not None:
         cls: Any = RowPrompts
         source = [rows]
@@ -254,7 +271,8 @@ def _build(
         source = said if file_list(said) == files else files
     elif files:
         cls = PromptDataset
-        source = [_in_schema(file, split, data, needs_truth=needs_truth) for file in files]
+        converted = [_in_schema(file, split, data, needs_truth=needs_truth) for file in files]
+        source, texts = [file for file, _ in converted], [is_text for _, is_text in converted]
     else:
         from ..training.hook_calls import importing_hooks
 
@@ -277,26 +295,54 @@ def _build(
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         if needs_truth:
             _check_truths(split, dataset)
-        _check_lengths(split, dataset)
+        if not has_template:
+            found += _without_template(split, dataset, tokenizer.chat_template, texts, rows)
+        found += _too_long(split, dataset)
         dataset = encoded(dataset, tokenizer, data)
-        check_item(split, dataset[0], cls)
+        if not found:
+            check_item(split, dataset[0], cls)
     except (DataError, HookError):
         raise
     except Exception as error:
         if "chat_template" in str(error) and not getattr(tokenizer, "chat_template", None):
             raise DataError(
-                "prompts are conversations, a text one of a single message, and the tokenizer has no chat template to "
-                "write them out by",
-                "use a model that was trained on conversations; or say how they are written out, as plain text for "
-                'instance: "actor_rollout_ref.model.custom_chat_template='
-                "'{% for m in messages %}{{ m.content }}{% endfor %}'\"",
+                "prompts are conversations, and the tokenizer has no chat template",
+                "use a model that was trained on conversations, or set actor_rollout_ref.model.custom_chat_template",
             ) from error
         if cls in (PromptDataset, RowPrompts):
             place = f"data.{split}_files: {', '.join(files)}" if files else f"what is given as {split}_dataset"
             raise DataError(f"cannot build the {split} dataset: {error}", f"check {place}") from error
         where = hook_file_of(error, cls)
         raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
+    if problems is not None:
+        problems += [problem for problem in found if problem not in problems]
+    elif found:
+        raise DataProblems(found, len(dataset))  # type: ignore[arg-type]
     return dataset
+
+
+def _without_template(
+    split: str, dataset: Any, template: str, texts: list[bool], rows: list[dict[str, Any]] | None
+) -> list[Problem]:
+    """Return what is wrong with prompts where there is no chat template: that they are conversations.
+
+    Texts are encoded as they stand. Those of an environment, and of the hook, are single messages of the user.
+    """
+    if rows is not None and rows[0].get("ability") != "environment":
+        are_texts = all(row[GIVEN_PROMPT].startswith('"') for row in rows)
+    elif texts:
+        are_texts = all(texts)
+    else:
+        chats = dataset.dataframe[dataset.prompt_key]
+        are_texts = all(len(chat) == 1 and chat[0]["role"] == "user" for chat in chats)
+    if are_texts:
+        if split != "val":
+            print("note: the tokenizer has no chat template: prompts are encoded as they stand", file=sys.stderr)
+        return []
+    key = "actor_rollout_ref.model.custom_chat_template"
+    hint = f"use a model that was trained on conversations; or say how they are written out: \"{key}='{template}'\""
+    text = "prompts are conversations, and the tokenizer has no chat template (that of a model for chats has one)"
+    return [Problem(text, hint, {key: f"'{template}'"}, is_of_data=True)]
 
 
 def _hide_progress_bars() -> None:
@@ -342,10 +388,13 @@ def load_class(path: str, name: str | None) -> Any:
     return cls
 
 
-def _in_schema(file: str, split: str, data: Any, *, needs_truth: bool) -> str:
-    """Return a parquet file in verl's schema: the file itself, or a converted copy in the cache."""
+def _in_schema(file: str, split: str, data: Any, *, needs_truth: bool) -> tuple[str, bool]:
+    """Return a parquet file in verl's schema, the file itself or a converted copy in the cache.
+
+    And whether its prompts were texts.
+    """
     if "://" in file:
-        return file  # verl's own reader fetches it
+        return file, False  # verl's own reader fetches it
     path = Path(file).expanduser()
     key = f"data.{split}_files"
     if path.is_dir():
@@ -363,10 +412,11 @@ def _in_schema(file: str, split: str, data: Any, *, needs_truth: bool) -> str:
         if is_chat and {"reward_model", "extra_info", data.get("reward_fn_key", "data_source")} <= names:
             if pyarrow.parquet.read_metadata(path).num_rows == 0:
                 raise DataError(f"{file} holds no rows", f"check {key}")
-            return str(path)
-    rows = enumerate(read_rows(file, key))
-    converted = [_to_schema(row, number, path, data, needs_truth=needs_truth) for number, row in rows]
-    return str(write_cached(converted, path, Path(data.cache_dir).expanduser()))
+            return str(path), False
+    rows = read_rows(file, key)
+    converted = [_to_schema(row, number, path, data, needs_truth=needs_truth) for number, row in enumerate(rows)]
+    are_texts = all(isinstance(row[prompt_key], str) for row in rows)
+    return str(write_cached(converted, path, Path(data.cache_dir).expanduser())), are_texts
 
 
 def _is_list(kind: pyarrow.DataType) -> bool:
@@ -489,19 +539,24 @@ def _check_truths(split: str, dataset: Any) -> None:
             raise DataError(f"{split} prompt {number} has no reward_model", "drop the row, or give it a ground truth")
 
 
-def _check_lengths(split: str, dataset: Any) -> None:
-    """Refuse a prompt that is too long now, rather than when its turn comes in the middle of the training."""
+def _too_long(split: str, dataset: Any) -> list[Problem]:
+    """Return what is wrong with a prompt that is too long now, rather than when its turn comes in the training.
+
+    Raises:
+        DataError: it is one that a caller wants answered.
+    """
     if not isinstance(dataset, RLHFDataset) or dataset.processor is not None or dataset.truncation != "error":
-        return
+        return []
     lengths = _prompt_lengths(dataset, dataset.dataframe)
     longest = max(range(len(lengths)), key=lengths.__getitem__)
-    if lengths[longest] > dataset.max_prompt_length:
-        raise DataError(
-            f"{split} prompt {longest} has {lengths[longest]} tokens, "
-            f"more than data.max_prompt_length={dataset.max_prompt_length}",
-            ("leave it out, or set " if split == GIVEN else "set data.filter_overlong_prompts=true, ")
-            + "data.truncation=left, or a larger data.max_prompt_length",
-        )
+    if lengths[longest] <= dataset.max_prompt_length:
+        return []
+    text = f"{split} prompt {longest} has {lengths[longest]} tokens"
+    text, others = f"{text}, more than data.max_prompt_length={dataset.max_prompt_length}", "data.truncation=left"
+    if split == GIVEN:
+        raise DataError(text, f"leave it out, or set {others}, or a larger data.max_prompt_length")
+    hint = f"set data.filter_overlong_prompts=true, {others}, or a larger data.max_prompt_length"
+    return [Problem(text, hint, {"data.max_prompt_length": lengths[longest]}, is_of_data=True)]
 
 
 def check_item(split: str, item: Mapping[str, Any], cls: type) -> None:

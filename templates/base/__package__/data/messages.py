@@ -5,6 +5,7 @@ A column of a table gives each message the fields of all: null where a row had n
 is there, so a null is taken for what it nearly always is, and left out.
 """
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -58,6 +59,17 @@ def _text(part: Any, where: str) -> str:
         f"{where}: a part of its content is no text, but of type {kind}: {str(part)[:60]}",
         'prompts are text here: leave such rows out, or write {"type": "text", "text": "..."}',
     )
+
+
+def as_it_stands(tokenizer: Any) -> Any:
+    """Return a copy of a tokenizer without a chat template whose template says what messages say, and nothing else.
+
+    It begins a text as the tokenizer does, if that is with a token of its own.
+    """
+    begins = tokenizer("?")["input_ids"][:1] == [tokenizer.bos_token_id]
+    made = copy.copy(tokenizer)
+    made.chat_template = "{{ bos_token }}" * begins + "{% for m in messages %}{{ m.content }}{% endfor %}"
+    return made
 
 
 def without_nulls(value: Any) -> Any:

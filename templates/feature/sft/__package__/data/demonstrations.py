@@ -21,7 +21,7 @@ from ..errors import DataError
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
 from .datasets import data_section, file_list, load_class, write_cached
 from .files import read_rows
-from .messages import HINT, check_characters, messages_of, plain, without_nulls
+from .messages import HINT, as_it_stands, check_characters, messages_of, plain, without_nulls
 from .token_cache import digests, kept
 
 Tokens = dict[str, torch.Tensor]  # input_ids, and loss_mask, 1 on what is learned: (length,) int64
@@ -144,6 +144,7 @@ class Responses(Dataset[Tokens]):
     def __init__(self, rows: Sequence[Mapping[str, Any]], tokenizer: Any, data: Any) -> None:
         self._rows = rows
         self._tokenizer = tokenizer
+        self._of_texts = tokenizer if tokenizer.chat_template else as_it_stands(tokenizer)
         self._data = data
 
     def __len__(self) -> int:
@@ -154,6 +155,7 @@ class Responses(Dataset[Tokens]):
         prompt, response = _value(row, "prompt", data), _value(row, "response", data)
         if not isinstance(response, str):
             raise ValueError(f"the response is no text: {str(response)[:80]}")
+        tokenizer = self._of_texts if isinstance(prompt, str) else tokenizer
         messages = messages_of(prompt, "")
         template = dict(data.get("apply_chat_template_kwargs") or {})
         text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)
