@@ -13,9 +13,8 @@ from torch.utils.data import Dataset, Sampler, SequentialSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import RandomSampler
 
-from ..errors import DataError, DataProblems, Problem, ProjectError
+from ..errors import DataError, ProjectError
 from ..run.distributed import Ranks
-from ..settings.batch_sizes import size_problems, together
 from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import collate_fn
 
@@ -253,21 +252,12 @@ def build_dataloaders(
         collate: puts the items of a batch together.
 
     Raises:
-        ConfigError, DataError: sizes do not fit each other, or the data; says all that is wrong with them.
+        DataError: there are fewer training prompts than one batch needs.
     """
     loaders: list[StatefulDataLoader | None] = [None, None]
 
     def build() -> list[int]:
-        problems: list[Problem] = []
-        try:
-            datasets = build_datasets()
-            prompts = len(datasets[0])  # type: ignore[arg-type]
-        except DataProblems as error:
-            problems, prompts = error.problems, error.prompts
-        problems += size_problems(config, prompts, problems)
-        if problems:
-            raise together(problems)
-        loaders[:] = build_loaders(config.data, *datasets, collate)
+        loaders[:] = build_loaders(config.data, *build_datasets(), collate)
         return [len(loader) for loader in loaders if loader is not None]
 
     lengths = ranks.on_driver(build)

@@ -1,12 +1,12 @@
 # vextract:template - edit freely
 """Sizes that do not fit each other, or the data: all at once, each with the settings that mend it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from omegaconf import OmegaConf, open_dict
 
-from ..errors import ConfigError, DataError, HintedError, Problem
+from ..errors import ConfigError, DataError, DataProblems, HintedError, Problem
 from ..output import command_with
 from ..training.process_choice import wants_process_rewards
 from .group_size import made_of_one
@@ -23,6 +23,25 @@ def check_sizes(config: Any) -> None:
     """
     if found := size_problems(config):
         raise together(found)
+
+
+def fitting(config: Any, build_datasets: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return the datasets for training and validation that a function builds, if the sizes of the config fit them.
+
+    Raises:
+        ConfigError, DataError: they do not fit; says all that is wrong, and the command that would start.
+    """
+    problems: list[Problem] = []
+    datasets: tuple[Any, Any] = (None, None)
+    try:
+        datasets = build_datasets()
+        prompts = len(datasets[0])
+    except DataProblems as error:
+        problems, prompts = error.problems, error.prompts
+    problems = [*problems, *size_problems(config, prompts, problems)]
+    if problems:
+        raise together(problems)
+    return datasets
 
 
 def size_problems(config: Any, prompts: int | None = None, others: Sequence[Problem] = ()) -> list[Problem]:

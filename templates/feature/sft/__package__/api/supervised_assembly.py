@@ -17,6 +17,7 @@ from ..run.checkpoint_state import restoring
 from ..run.distributed import Ranks, seed_everything
 from ..run.run_lock import lock_run_directory
 from ..settings.attention import attention_problems
+from ..settings.batch_sizes import fitting
 from ..training.rollouts import Rollouts
 from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
@@ -132,7 +133,8 @@ def _loaders(config: Any, ranks: Ranks, given: Given, tokenizer: Any) -> tuple[S
     has_validation = [True]
 
     def build() -> tuple[Any, Any]:
-        train, val = build_demonstrations(config, tokenizer, given.train_dataset, given.val_dataset)
+        sources = given.train_dataset, given.val_dataset
+        train, val = fitting(config, lambda: build_demonstrations(config, tokenizer, *sources))
         has_validation[0] = val is not None
         return train, train if val is None else val
 
