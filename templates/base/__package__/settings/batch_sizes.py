@@ -118,6 +118,8 @@ def _mini_batches(config: Any, prompts: int | None) -> Iterator[Problem]:
 
 def _passes(config: Any, prompts: int | None) -> Iterator[Problem]:
     """Find updates that cannot be cut into passes of the size that is asked for."""
+    if prompts is None:  # perhaps nothing is trained; a model that is says so itself
+        return
     sections = {"actor_rollout_ref.actor": True, "critic": config.algorithm.adv_estimator == "gae"}
     sections["local.prime"] = wants_process_rewards(config)
     for name, used in sections.items():
