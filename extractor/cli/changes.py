@@ -1,6 +1,7 @@
 """`vextract changes`: what changed between two releases in the code that a project vendors."""
 
-from collections import Counter
+import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from extractor.values.manifest import Manifest
 
 _SAID = {"wording": "reworded", "body": "changed inside", "signature": "changed in signature"}
-_ORDER = ("signature", "body", "wording", "gone", "new", "unchanged")
+# Details of a change that say that something else is computed.
+_BODY = re.compile(r"body changed|default of ")
+_MEMBER = re.compile(r"(?P<method>\w+)\(\): (?:body changed|default of )|field (?P<field>\w+): ")
 
 
 def command(
@@ -68,7 +71,8 @@ def command(
             screen.show([head], [screen.Section(_symbols(found, chosen, diff))], verbose=True)
         else:
             whole = verbose or diff
-            screen.show([f"{head}: {counted(found)}"], sections(found, chosen, diff, whole), verbose=whole)
+            tail = () if whole else ("-v shows each function, upstream's config and its classes",)
+            screen.show([f"{head}: {counted(found)}"], sections(found, chosen, diff, whole), tail, verbose=whole)
 
 
 def select(found: "Changes", names: tuple[str, ...]) -> "tuple[SymbolChange, ...]":
@@ -109,14 +113,20 @@ def _counted(counts: "Mapping[ChangeKind, int]") -> str:
 
 
 def sections(found: "Changes", chosen: "tuple[SymbolChange, ...]", diff: bool, verbose: bool) -> list[screen.Section]:
-    """Return the report, what the owner has to do about it first; unless `verbose` the symbols are counted by file."""
-    symbols = _symbols(found, [item for item in chosen if item.change.value != "unchanged"], diff)
-    return [
+    """Return the report, what may change a run's numbers first; what cannot is for `verbose`."""
+    told = [item for item in chosen if item.change.value != "unchanged"]
+    first = [
+        screen.Section(_computing(told), "may change numbers"),
         screen.Section(_owner_lines(found), "your config"),
         screen.Section(_registries(found), "registries"),
-        *_keys("config of the project", found.project_keys),
-        screen.Section(symbols if verbose else _files(chosen), "functions and classes"),
-        *_keys("upstream's config, where the project uses it", found.upstream_keys),
+        _keys("config of the project", found.project_keys, _defaults(found)),
+    ]
+    if not verbose:
+        return first
+    return [
+        *first,
+        screen.Section(_symbols(found, told, diff), "functions and classes"),
+        _keys("upstream's config, where the project uses it", found.upstream_keys),
         screen.Section(_fields(found), "fields of config classes"),
     ]
 
@@ -136,20 +146,43 @@ def _symbols(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> 
     return lines
 
 
-def _files(chosen: "Sequence[SymbolChange]") -> list[str]:
-    """Count the changed symbols of each file, by kind; the file with the most changes to code that was there first."""
-    files: dict[str, Counter[ChangeKind]] = {}
-    for item in chosen:
-        if item.change.value != "unchanged":
-            files.setdefault(item.place.upstream_path, Counter())[item.change] += 1
-    there = {
-        file: sum(number for kind, number in counts.items() if kind.value != "new") for file, counts in files.items()
-    }
-    width = max(map(len, files), default=0)
+def _defaults(found: "Changes") -> list[str]:
+    keys = {item.key: item for item in (*found.project_keys.defaults, *found.upstream_keys.defaults)}
+    return [f"  ~ {item.key}: {item.old} -> {item.new}" for item in keys.values()]
+
+
+def _computing(told: "Sequence[SymbolChange]") -> list[str]:
+    """Name what computes something else now, by file, the algorithms' first."""
+    files: dict[str, list[str]] = {}
+    for item in sorted(told, key=lambda item: (_rank(item.place.path), item.place.upstream_path)):
+        if names := _changed_inside(item):
+            files.setdefault(item.place.upstream_path, []).extend(names)
+    indent = " " * 4
     return [
-        f"  {file:{width}}  {_counted(dict(sorted(files[file].items(), key=lambda pair: _ORDER.index(pair[0].value))))}"
-        for file in sorted(files, key=lambda file: (-there[file], file))
+        line
+        for file, names in files.items()
+        for line in (
+            f"  {file}",
+            *textwrap.wrap(", ".join(names), 76, initial_indent=indent, subsequent_indent=indent),
+        )
     ]
+
+
+def _rank(path: str) -> int:
+    folders = ("/algorithms/", "/protocol", "/workers/", "/data/")
+    return next((rank for rank, folder in enumerate(folders) if folder in path), len(folders))
+
+
+def _changed_inside(item: "SymbolChange") -> list[str]:
+    """Return what of a symbol computes something else: its own name, or those of its methods and fields."""
+    name = item.place.symbol.partition(":")[2]
+    if item.old is None or item.new is None or item.change.value not in ("body", "signature"):
+        return []
+    if item.place.kind == "class":
+        members = [match for match in map(_MEMBER.match, item.details) if match]
+        return list(dict.fromkeys(f"{name}.{match['method'] or match['field']}" for match in members))
+    changed = item.change.value == "body" or any(map(_BODY.match, item.details))
+    return [name] if changed else []
 
 
 def _fields(found: "Changes") -> list[str]:
@@ -168,20 +201,20 @@ def _owner_lines(found: "Changes") -> list[str]:
 
 
 def _registries(found: "Changes") -> list[str]:
-    return [f"  {item.registry}: {_marks(item.gained, item.lost) or 'the same'}" for item in found.registries]
+    marked = [(item.registry, _marks(item.gained, item.lost)) for item in found.registries]
+    return [f"  {registry}: {marks}" for registry, marks in marked if marks]
 
 
 def _marks(gained: "Iterable[str]", lost: "Iterable[str]") -> str:
     return " ".join([*(f"+{name}" for name in gained), *(f"-{name}" for name in lost)])
 
 
-def _keys(title: str, keys: "KeyChanges") -> list[screen.Section]:
-    lines = [f"  + {key}" for key in keys.gained]
+def _keys(title: str, keys: "KeyChanges", first: "Sequence[str]" = ()) -> screen.Section:
+    lines = [*first, *(f"  + {key}" for key in keys.gained)]
     lines += [f"  - {item.key}" + (f"  (now {item.renamed_to})" if item.renamed_to else "") for item in keys.lost]
-    lines += [f"  ~ {item.key}: {item.old} -> {item.new}" for item in keys.defaults]
     if keys.others:
         lines.append(f"  and {keys.others} that it does not use")
-    return [screen.Section(lines, title)]
+    return screen.Section(lines, title)
 
 
 def as_json(found: "Changes", chosen: "tuple[SymbolChange, ...]", diff: bool) -> dict[str, object]:

@@ -7,6 +7,12 @@ import typer
 
 from extractor.cli import completion
 
+# Those of the newest release, as help is printed without reading a manifest; a test compares them.
+FEATURES = (
+    "code_scorers, critic, distillation, dynamic_bsz, lora, mfu, multimodal, prime, profiler, qlora, remove_padding,"
+    " reward_managers, rollout_correction, scorers, sft, tools"
+)
+
 
 def features(flag: str, purpose: str) -> Any:
     """Return an option that takes names of features: several at once, divided by commas, or one each time."""
@@ -17,7 +23,7 @@ def features(flag: str, purpose: str) -> Any:
     return typer.Option(
         flag,
         metavar="FEATURE[,...]",
-        help=f"{purpose}; repeatable.",
+        help=f"{purpose}; repeatable. Features: {FEATURES}." if flag == "--with" else f"{purpose}; repeatable.",
         callback=split,
         autocompletion=completion.features,
     )
@@ -60,7 +66,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the whole report; without it, one screen.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
 Engine = Annotated[str, engine("Rollout engine: hf, vllm or sglang.")]
-Algorithm = Annotated[str, algorithm("Preset to start from: grpo, ppo, dapo...; `vextract versions` lists them.")]
+Algorithm = Annotated[str, algorithm("Preset to start from: grpo, ppo, dapo...; `vextract versions -v` lists them.")]
 Recipe = Annotated[
     str,
     typer.Option(
@@ -68,7 +74,10 @@ Recipe = Annotated[
         autocompletion=completion.recipes,
     ),
 ]
-With = Annotated[Optional[list[str]], features("--with", "Vendor an optional feature as well")]  # noqa: UP045
+With = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    features("--with", "Vendor optional features as well; `vextract versions -v` says what each is"),
+]
 FromRun = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option(

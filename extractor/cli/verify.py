@@ -80,21 +80,23 @@ def command(
             progress=say,
         )
     hint = "`vextract explain NAME` says where a file comes from and what was done to it"
-    return _finish(root, report, hint, verbose=verbose, json=json)
+    return _finish(root, report, hint, () if parity else ("parity",), verbose=verbose, json=json)
 
 
-def _finish(root: Path, report: "Report", hint: str, *, verbose: bool, json: bool) -> int:
+def _finish(
+    root: Path, report: "Report", hint: str, left_out: tuple[str, ...] = (), *, verbose: bool, json: bool
+) -> int:
     if json:
         output.data_json({"path": str(root), "ok": report.ok, "checks": [asdict(check) for check in report.checks]})
     else:
-        _show(report, verbose)
+        _show(report, left_out, verbose)
     if not report.ok:
         failed = sum(not check.ok for check in report.checks)
         output.error(f"{failed} of {len(report.checks)} checks failed", hint)
     return 0 if report.ok else 1
 
 
-def _show(report: "Report", verbose: bool) -> None:
+def _show(report: "Report", left_out: tuple[str, ...], verbose: bool) -> None:
     """Print what failed first; what the cases did not run is for whoever asks."""
     from extractor.usecases.verify import Status
 
@@ -107,4 +109,15 @@ def _show(report: "Report", verbose: bool) -> None:
         for check in report.checks
         if check.status is status and (verbose or check.name != "coverage")
     ]
-    screen.show(head, sections, verbose=verbose, below=0 if report.ok else 2)
+    screen.show(head, sections, [_verdict(report, left_out)], verbose=verbose, below=0 if report.ok else 2)
+
+
+def _verdict(report: "Report", left_out: tuple[str, ...]) -> str:
+    """Say in one line how it ended, and what was not looked at."""
+    from extractor.usecases.verify import Status
+
+    failed = [check.name for check in report.checks if not check.ok]
+    skipped = [*(check.name for check in report.checks if check.status is Status.SKIPPED), *left_out]
+    passed = sum(check.ok and check.status is not Status.SKIPPED for check in report.checks)
+    how = f"failed: {', '.join(failed)}" if failed else f"passed: {passed} checks"
+    return f"verdict: {how}" + (f"; not checked: {', '.join(skipped)}" if skipped else "")

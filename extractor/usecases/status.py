@@ -10,7 +10,7 @@ from pathlib import Path
 from extractor import __version__
 from extractor.pipeline import merge
 from extractor.pipeline.plan import digests_on_disk
-from extractor.project import base, journal
+from extractor.project import base, git, journal
 from extractor.project.beside import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
 from extractor.project.journal import Phase
 from extractor.project.lock import NAME, Lock
@@ -145,7 +145,7 @@ def _orphans(project: Path) -> list[FileStatus]:
 
 
 def _owners(project: Path, lock: Lock) -> list[FileStatus]:
-    """Return the owner's own files: those at the top, and those below directories that hold managed ones."""
+    """Return the owner's own files at the top and beside managed ones, without those that Git ignores."""
     known = {file.path for file in lock.files} | {NAME}
     known |= {f"{path}{BESIDE_SUFFIX}" for path in known}
     tops = sorted({path.split("/")[0] for path in known if "/" in path})
@@ -154,8 +154,5 @@ def _owners(project: Path, lock: Lock) -> list[FileStatus]:
         if (project / top).is_dir():
             below = readers.files_below(project / top, lambda folder: not folder.name.startswith((".", "__pycache__")))
             found += [path.relative_to(project).as_posix() for path in below]
-    return [
-        FileStatus(path, State.YOURS, None)
-        for path in found
-        if path not in known and not path.rpartition("/")[2].startswith(".")
-    ]
+    own = [path for path in found if path not in known and not path.rpartition("/")[2].startswith(".")]
+    return [FileStatus(path, State.YOURS, None) for path in git.without_ignored(project, own, NAME)] if own else []

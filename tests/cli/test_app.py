@@ -222,3 +222,13 @@ def test_a_reader_that_leaves_early() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.strip() in ("0", "141")
     assert done.stderr == ""
+
+
+def test_help_names_the_features_of_the_newest_release(run) -> None:
+    from extractor.cli.options import FEATURES
+    from extractor.values import releases
+
+    known = sorted(feature.name for feature in releases.load(releases.default()).features)
+    assert FEATURES.split(", ") == known
+    for command in ("new", "upgrade", "changes"):
+        assert all(name in run(command, "--help").out for name in known)

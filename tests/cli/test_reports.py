@@ -141,6 +141,47 @@ def test_explain_names_a_fix_once(run, project: Path) -> None:
         assert "fixes" in result.out
 
 
+@pytest.mark.parametrize(
+    ("name", "fixes", "changed"),
+    [
+        ("compute_policy_loss_gspo", [], "  changed  nothing: its text is upstream's"),
+        ("compute_grpo_outcome_advantage", ["groups-row-by-row"], "  changed  imports redirected"),
+        ("HFRollout._generate_minibatch", [f"hf-rollout-{part}" for part in ("position-ids", "empty-cache")], ""),
+        ("HFRollout.generate_sequences", [], "  changed  nothing"),
+        ("RLHFDataset", ["dataset-imports-datasets"], "  changed  imports redirected"),
+    ],
+)
+def test_explain_a_symbol_by_what_was_done_to_it_alone(
+    run, project: Path, name: str, fixes: list[str], changed: str
+) -> None:
+    out = run("explain", name, project).out
+    found = [fix.id for fix in releases.load("0.6.1").fixes if f"{fix.id}: {fix.why}" in out]
+    assert set(fixes) <= set(found)
+    assert bool(found) is bool(fixes)
+    assert f"\n{changed}" in out
+    assert "unreachable" not in out
+
+
+def test_explain_a_symbol_that_gets_a_name_of_ours(verl: None) -> None:
+    """A fix without edits touches what uses the names that it replaces."""
+    from extractor.pipeline.rewrite.apply_fixes import touches
+
+    fix = next(item for item in releases.load("0.4.0").fixes if item.id == "actor-remove-padding-without-flash-attn")
+    assert touches(fix, "def f(x):\n    return pad_input(x)\n")
+    assert not touches(fix, "def f(x):\n    return x.pad_input\n")
+
+
+def test_verify_ends_with_a_verdict(run, project: Path) -> None:
+    result = run("verify", project, "--no-parity")
+    assert (result.code, result.out.splitlines()[-1]) == (0, "verdict: passed: 6 checks; not checked: parity")
+    (project / "toy/vendored/protocol.py").write_text("import nowhere\n", encoding="utf-8")
+    result = run("verify", project, "--no-parity")
+    assert result.code == 1
+    assert result.out.splitlines()[-1] == "verdict: failed: imports, importable; not checked: parity"
+    result = run("verify", project, "--provenance", "--strict")
+    assert result.out.splitlines()[-1] == "verdict: failed: edits"
+
+
 def test_explain_what_verl_has_and_this_project_has_not(run, project: Path) -> None:
     result = run("explain", "RayPPOTrainer", project)
     assert result.code == 2

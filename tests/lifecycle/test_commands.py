@@ -261,6 +261,25 @@ def test_files_of_the_owner(run: Run, small: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("where", ["no repository", "own repository", "larger one", "one that ignores the project"])
+def test_status_leaves_out_what_git_ignores(run: Run, small: Path, where: str) -> None:
+    (small / ".gitignore").write_text("*.log\n/data/\n/toy/kept.log\n", encoding="utf-8")
+    for path in ("a.log", "toy/b.log", "toy/data/c", "toy/:(top)d.log", "toy/kept.log", "notes.txt"):
+        (small / path).parent.mkdir(parents=True, exist_ok=True)
+        (small / path).write_bytes(b"")
+    if where == "own repository":
+        git(small, "init", "-q")
+        git(small, "add", "--force", "toy/kept.log")
+    elif where != "no repository":
+        git(small.parent, "init", "-q")
+    if where.startswith("one"):
+        (small.parent / ".gitignore").write_text(f"/{small.name}/\n", encoding="utf-8")
+    shown = {line.split()[-1] for line in run("status", small).out.splitlines() if line.startswith("yours")}
+    kept = {"own repository": {"toy/kept.log"}}.get(where, set())
+    everything = {"a.log", "toy/b.log", "toy/:(top)d.log", "toy/kept.log"} if where.startswith("one") else set()
+    assert shown == {"toy/custom/reward.py", "toy/data/c", "notes.txt"} | kept | everything
+
+
 def test_newer_templates_are_an_upgrade(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 

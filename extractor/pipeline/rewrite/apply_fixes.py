@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
@@ -82,6 +83,14 @@ def _edited(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
 def count_matches(source: str, fix: Fix) -> list[int]:
     """Return how often each edit of a fix matches in a whole upstream file."""
     return _edited(cst.parse_module(source), fix)[1]
+
+
+def touches(fix: Fix, definition: str) -> bool:
+    """Tell whether a fix edits this definition, or one of the names that it replaces stands there."""
+    edits = replace(fix, edits=tuple(edit for edit in fix.edits if edit.op != "re_export"))
+    replaced = {symbol.partition(":")[2] for symbol in fix.replaced}
+    used = {node.id for node in ast.walk(ast.parse(definition)) if isinstance(node, ast.Name)}
+    return bool(used & replaced) or any(count_matches(definition, edits))
 
 
 def fix_imports(fix: Fix, package: str) -> list[str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 from extractor.pipeline.generate import Generated
+from extractor.pipeline.index.syntax import bound_names, first_line
 from extractor.pipeline.render import applied_fixes
+from extractor.pipeline.rewrite.apply_fixes import touches
+from extractor.pipeline.rewrite.header import methods_dropped
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
 from extractor.usecases.explain.explanation import TEMPLATE, VENDORED, Explanation
+from extractor.values import readers
 from extractor.values.manifest import Manifest
 from extractor.values.modules import module_name
 from extractor.values.options import Options
@@ -108,6 +113,9 @@ def _explain_symbol(generated: Generated, manifest: Manifest, options: Options, 
             note=_replacement_note(generated, manifest, symbol),
         )
     module = next(item for item in found.modules if item.module == upstream)
+    name = symbol.partition(":")[2]
+    text = _text_of(module.source, name)
+    here = next((_text_of(item.text, name) for item in generated.emitted if item.path == module.target_path), text)
     return Explanation(
         subject=symbol,
         path=f"{options.package}/{module.target_path}",
@@ -116,8 +124,8 @@ def _explain_symbol(generated: Generated, manifest: Manifest, options: Options, 
         release=options.verl,
         upstream_sha256=module.upstream_sha256,
         chain=chain,
-        changes=_changes(generated, module),
-        fixes=_fixes(generated, manifest, module),
+        changes=("nothing: its text is upstream's",) if text == here else _changes(generated, module, name),
+        fixes=_fixes(generated, manifest, module, text),
     )
 
 
@@ -151,15 +159,37 @@ def _chain(generated: Generated, symbol: str) -> tuple[Edge, ...]:
     return tuple(chain)
 
 
-def _changes(generated: Generated, module: KeptModule) -> tuple[str, ...]:
-    """Return what was done to a file beside its named fixes, which are told apart."""
+def _changes(generated: Generated, module: KeptModule, symbol: str | None = None) -> tuple[str, ...]:
+    """Return what was done to a file, or to one symbol in it, apart from its named fixes."""
     done = next((item.changes for item in generated.emitted if item.path == module.target_path), ())
-    return tuple(change for change in done if not change.startswith("fix "))
+    if symbol is None:
+        return tuple(change for change in done if not change.startswith("fix "))
+    methods = [f"{symbol}.{name}" for name in generated.found.dropped.get(f"{module.module}:{symbol}", ())]
+    return (*methods_dropped(methods), *(change for change in done if not change.startswith(("fix ", "dropped "))))
 
 
-def _fixes(generated: Generated, manifest: Manifest, module: KeptModule) -> tuple[str, ...]:
-    applied = applied_fixes(manifest, generated.found)
-    return tuple(f"{fix.id}: {fix.why}" for fix in applied if fix.id in module.fixes)
+def _fixes(generated: Generated, manifest: Manifest, module: KeptModule, text: str | None = None) -> tuple[str, ...]:
+    """Return the named fixes of a file, or those that touch one symbol's text in it."""
+    applied = [fix for fix in applied_fixes(manifest, generated.found) if fix.module == module.module]
+    return tuple(f"{fix.id}: {fix.why}" for fix in applied if text is None or touches(fix, text))
+
+
+def _text_of(source: str, name: str) -> str:
+    """Return the text of a definition, "f" or "Class"; of "Class.method" that of a class with this method alone."""
+    top, _, member = name.partition(".")
+    lines = readers.lines_of(source)
+    found = []
+    for node in readers.python(source).body:
+        if top not in bound_names(node):
+            continue
+        if member and isinstance(node, ast.ClassDef):
+            found.append(f"class {top}:\n")
+            for item in node.body:
+                if getattr(item, "name", "") == member:
+                    found += lines[first_line(item) : item.end_lineno]
+        else:
+            found += lines[first_line(node) : node.end_lineno]
+    return "".join(found)
 
 
 def _replacement_note(generated: Generated, manifest: Manifest, symbol: str) -> str:

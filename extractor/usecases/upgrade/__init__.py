@@ -12,7 +12,7 @@ from extractor import __version__
 from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels
 from extractor.pipeline.plan import Plan, Verdict
-from extractor.project import base
+from extractor.project import base, git
 from extractor.project import lock as lock_module
 from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.lock import Lock
@@ -148,7 +148,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
     unanswered = ""
     try:
         uncommitted = worktree.uncommitted(project, old, emitted, found | own, own_settings.files)
-    except worktree.Unanswered as error:
+    except git.Unanswered as error:
         unanswered = str(error)
     return Upgrade(
         old=old,

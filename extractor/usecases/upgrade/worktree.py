@@ -1,25 +1,17 @@
-"""The Git work tree that a project may lie in.
-
-Nothing that a repository's own settings name is run: no hook, no file system monitor, no filter, no transport. So Git
-is only asked what its index and its last commit hold, and the files are compared with that here.
-"""
+"""What of a project is not committed: Git says what its index and its last commit hold, files are compared here."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterable, Mapping
 from hashlib import sha1, sha256
 from pathlib import Path
 
+from extractor.project import git
 from extractor.project.lock import NAME, Lock
 from extractor.usecases.upgrade.verdicts import Found
 from extractor.values import readers
 from extractor.values.tree import FileKind
-
-# What Git says where a folder has a `.git` that is no repository, or nothing was committed yet.
-_NOTHING_THERE = ("not a git repository", "Not a valid object name HEAD")
-_PLAIN = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false")
 
 
 def uncommitted(
@@ -30,17 +22,17 @@ def uncommitted(
     A file that Git does not know counts where it is not as emitted: nowhere else is there a copy of the edits.
 
     Raises:
-        Unanswered: Git does not say, since the repository is another user's or damaged.
+        git.Unanswered: Git does not say, since the repository is another user's or damaged.
     """
-    if not _inside_git(project):
+    if not git.is_inside(project):
         return ()
     managed = sorted({file.path for file in lock.files if file.kind is not FileKind.HOOK} | {NAME, *own})
     # Named one by one: a directory of checkpoints would take long to go through.
-    index = _ask(project, "ls-files", "--stage", "-z", "--", *managed)
+    index = git.ask(project, "--literal-pathspecs", "ls-files", "--stage", "-z", "--", *managed)
     if index is None:
         return ()
     staged = {path: fields[1] for path, fields in _entries(index).items()}
-    committed = _ask(project, "ls-tree", "-r", "-z", "HEAD", "--", *managed)
+    committed = git.ask(project, "--literal-pathspecs", "ls-tree", "-r", "-z", "HEAD", "--", *managed)
     last = {path: fields[2] for path, fields in _entries(committed or b"").items()}
     found = []
     for path in managed:
@@ -78,31 +70,3 @@ def _is(data: bytes | None, name: str) -> bool:
     return any(
         digest(b"blob %d\0" % len(side) + side).hexdigest() == name for side in (data, data.replace(b"\r\n", b"\n"))
     )
-
-
-class Unanswered(Exception):
-    """Git does not say what it has; holds its own words."""
-
-
-def _ask(project: Path, *arguments: str) -> bytes | None:
-    """Ask Git; None where there is no Git, or it says that there is no repository.
-
-    Raises:
-        Unanswered: it gives another reason.
-    """
-    command = ["git", *_PLAIN, "--no-optional-locks", "--literal-pathspecs", "-C", str(project), *arguments]
-    settings = {"GIT_ALLOW_PROTOCOL": "", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
-    try:
-        done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, check=False)
-    except OSError:
-        return None
-    if done.returncode == 0:
-        return done.stdout
-    said = done.stderr.decode(errors="replace").strip()
-    if any(words in said for words in _NOTHING_THERE):
-        return None
-    raise Unanswered(said.partition("\n")[0].removeprefix("fatal: "))
-
-
-def _inside_git(project: Path) -> bool:
-    return any((folder / ".git").exists() for folder in (project, *project.parents))
