@@ -79,7 +79,7 @@ def command(
             strict=strict,
             progress=say,
         )
-    hint = "`vextract explain NAME` says where a file comes from and what was done to it"
+    hint = "`vextract status` lists what is edited or missing, `vextract diff` shows your edits, -v all problems"
     return _finish(root, report, hint, () if parity else ("parity",), verbose=verbose, json=json)
 
 

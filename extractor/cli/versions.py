@@ -97,7 +97,7 @@ def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
         f"{name:{width}}  " + " ".join(f"{mark:^{len(column)}}" for mark, column in zip(marks, columns, strict=False))
         for name, marks in rows.items()
     ]
-    tail = [f"default: {default}; what each is: `vextract versions NAME`, or -v"]
+    tail = [f"default: {default}; what each is: `vextract versions -v`"]
     if len(columns) < len(manifests):
         tail.append(f"{len(manifests) - len(columns)} older releases need a wider terminal, or -v")
     screen.show(head, [screen.Section([line.rstrip() for line in lines], prefix="")], tail, verbose=False)

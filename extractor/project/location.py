@@ -88,7 +88,7 @@ def find(path: Path, *, half_way: bool = False) -> Path:
             return folder
     raise UsageError(
         f"{path}: not inside a vextract project: no {LOCK_NAME} here or above",
-        hint="pass the project's directory, or make a project with `vextract new PATH`",
+        hint="pass the project's directory, or make a project with `vextract new myproj`",
     )
 
 

@@ -16,6 +16,7 @@ from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 from extractor.values.nearest import nearest
 from extractor.values.options import Options
+from extractor.values.shell import installing
 from extractor.values.tree import FileKind, Tree
 
 NAME = "vextract.lock"
@@ -137,7 +138,7 @@ def read(project: Path) -> Lock:
         data = readers.read_bytes(path, limits.MAX_TEXT)
     except FileNotFoundError:
         raise UsageError(
-            f"{project}: not a vextract project: it has no {NAME}", hint="make one with `vextract new PATH`"
+            f"{project}: not a vextract project: it has no {NAME}", hint="make one with `vextract new myproj`"
         ) from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint=_RESTORE) from None
@@ -205,7 +206,7 @@ class _Reader:
         if isinstance(schema, int) and schema > SCHEMA:
             raise UsageError(
                 f"{self._file}: key `schema`: {schema}, and this vextract reads {SCHEMA}: a newer vextract wrote it",
-                hint="upgrade vextract: pip install --upgrade vextract",
+                hint=f"upgrade vextract: {installing('--upgrade', 'vextract')}",
             )
         if schema not in _READ or isinstance(schema, bool):
             self._fail("schema", f"is {schema!r}, not {' or '.join(map(str, _READ))}")

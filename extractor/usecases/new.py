@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -86,7 +87,7 @@ class NotSupported(UsageError):
         super().__init__(
             f"verl {release} is not supported by this vextract",
             hint="`--experimental` continues with the rest; `vextract manifest draft "
-            f"{release}` writes its manifest; supported: {', '.join(releases.supported())}",
+            f"{release}` writes its manifest; {releases.instead_of(release)}",
         )
         self.found = found
 
@@ -182,11 +183,14 @@ def _infer(wanted: Wanted, step: Callable[[str], None]) -> tuple[Fit, Source]:
     try:
         tried = attempt(release, before, wanted.origin, offline=wanted.offline, step=step)
     except SourceError as error:
-        known = ", ".join(releases.supported())
-        raise SourceError(
-            f"verl {release} is not supported by this vextract, and its source could not be read: {error.message}",
-            hint=f"supported: {known} (`vextract versions`); otherwise {error.hint}",
-        ) from None
+        message = f"verl {release} is not supported by this vextract"
+        if re.search(
+            "from versions: (?!none)", error.message
+        ):  # pip's list has every candidate and development version
+            message, hint = f"{message}, and the package index has no such release", releases.instead_of(release)
+        else:
+            message, hint = f"{message}, and its source could not be read: {error.message}", error.hint
+        raise SourceError(message, hint=hint) from None
     if not wanted.experimental:
         raise NotSupported(tried.fit)
     if tried.fit.left:

@@ -12,6 +12,7 @@ from extractor import __version__
 from extractor.project import base
 from extractor.project.lock import Lock
 from extractor.values.errors import CheckFailed
+from extractor.values.shell import installing
 
 if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
@@ -133,5 +134,6 @@ def _hint(lock: Lock, source_sha256: str) -> str:
             f"the project was made from another source, a {lock.source_kind} ({lock.source_sha256[:12]}): pass --from"
         )
     if lock.vextract != __version__:
-        return f"use the vextract that wrote it: pip install vextract=={lock.vextract}; or restore .vextract/base.zip"
+        wrote = installing(f"vextract=={lock.vextract}")
+        return f"use the vextract that wrote it: {wrote}; or restore .vextract/base.zip"
     return "restore .vextract/base.zip and vextract.lock from version control"

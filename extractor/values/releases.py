@@ -68,6 +68,13 @@ def is_unknown(release: str) -> bool:
     return release not in supported() and before(release) is not None
 
 
+def instead_of(release: str) -> str:
+    """Word a hint on which releases there are instead of one: the nearest first."""
+    known = supported()
+    near = nearest(release, known)
+    return f"{f'did you mean {near[0]}? ' if near else ''}supported: {', '.join(known) or 'none'}"
+
+
 def load(release: str) -> Manifest:
     """Read the manifest of a release.
 
@@ -76,12 +83,7 @@ def load(release: str) -> Manifest:
     """
     known = supported()
     if release not in known:
-        near = nearest(release, known)
-        listing = f"did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"verl {release} is not supported by this vextract",
-            hint=f"{listing}supported: {', '.join(known) or 'none'} (`vextract versions`)",
-        )
+        raise UsageError(f"verl {release} is not supported by this vextract", hint=instead_of(release))
     manifest = parse_manifest(stated_in_full(release), f"verl-{release}.toml")
     return replace(manifest, former_keys=_former_keys(known[: known.index(release)], manifest.renamed_keys))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from extractor.values.errors import InternalError, UsageError
+from extractor.values.shell import installing
 
 Folder: TypeAlias = Path
 
@@ -54,5 +55,5 @@ def _directory(name: str) -> Folder:
             return candidate
     raise InternalError(
         f"the directory {name}/ of vextract is missing (looked in {package} and beside it)",
-        hint="reinstall vextract: pip install --force-reinstall vextract",
+        hint=f"reinstall vextract: {installing('--force-reinstall', 'vextract')}",
     )

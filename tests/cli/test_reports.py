@@ -148,7 +148,7 @@ def test_explain_names_a_fix_once(run, project: Path) -> None:
         ("compute_grpo_outcome_advantage", ["groups-row-by-row"], "  changed  imports redirected"),
         ("HFRollout._generate_minibatch", [f"hf-rollout-{part}" for part in ("position-ids", "empty-cache")], ""),
         ("HFRollout.generate_sequences", [], "  changed  nothing"),
-        ("RLHFDataset", ["dataset-imports-datasets"], "  changed  imports redirected"),
+        ("RLHFDataset", ["overlong-prompt-filter"], "  changed  "),
     ],
 )
 def test_explain_a_symbol_by_what_was_done_to_it_alone(

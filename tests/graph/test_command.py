@@ -131,7 +131,7 @@ def test_without_the_library(
 ) -> None:
     monkeypatch.setitem(sys.modules, "graphlay", None)
     assert run(["graph", str(project), "-v", "--svg", str(tmp_path / "graph.svg")]) == 2
-    assert "hint: pip install 'vextract[graph]'" in capsys.readouterr().err
+    assert "-m pip install 'graphlay>=0.3,<0.4'" in capsys.readouterr().err
     assert not (tmp_path / "graph.svg").exists()
     assert run(["graph", str(project)]) == 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -115,7 +116,7 @@ MISTAKES = {
     "trainer.balance_batch=true": "vextract upgrade --with dynamic_bsz",
     "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2": "processes do not share a sequence here",
     "actor_rollout_ref.rollout.prompt_length=3": "set data.max_prompt_length",
-    "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2": "pip install flash-attn",
+    "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2": "-m pip install flash-attn",
     "actor_rollout_ref.model.override_config.attn_implementation=spda": "did you mean sdpa?",
     "local.gradient_accumulation_steps=3": "choose a divisor of 512: 1, 2, 4,",
     "local.quantization.load_in_4bit=true": "vextract upgrade --with qlora",
@@ -153,6 +154,118 @@ def test_a_mistake_is_answered_before_anything_slow_is_imported(made: Maker) -> 
     for mistake, shown in json.loads(done.stdout).items():
         assert MISTAKES[mistake] in shown, shown
         assert "\nhint: " in shown, shown
+
+
+# What people bring from elsewhere, and what they get wrong; the hint, as it is typed, is taken.
+TYPED = {
+    "learning_rate=1e-3": "actor_rollout_ref.actor.optim.lr=1e-3",
+    "actor_rollout_ref.actor.learning_rate=1e-3": "actor_rollout_ref.actor.optim.lr=1e-3",
+    "--learning-rate=1e-3": "main.py actor_rollout_ref.actor.optim.lr=1e-3",
+    "--lr": "main.py actor_rollout_ref.actor.optim.lr=0.002",
+    "lr=fast": "actor_rollout_ref.actor.optim.lr=0.002",
+    "actor_rollout_ref.actor.optim.lr=fast": "main.py actor_rollout_ref.actor.optim.lr=0.002",
+    "actor_rollout_ref.actor.optim.lr=-1": "main.py actor_rollout_ref.actor.optim.lr=0.002",
+    "trainer.logger=wandbb": "did you mean wandb?",
+    "trainer.logger=consol": "did you mean console?",
+    "trainer.default_local_dir=[a]": "main.py ",
+    "batch_size=4": "data.train_batch_size=4",
+    "num_generations=4": "actor_rollout_ref.rollout.n=4",
+    "epochs=3": "trainer.total_epochs=3",
+    "max_steps=3": "trainer.total_training_steps=3",
+    "model=some/model": "actor_rollout_ref.model.path=some/model",
+    "data.train_batch_size=many": "main.py data.train_batch_size=32",
+    "trainer.total_training_steps=0": "main.py trainer.total_training_steps=100",
+    "local.num_threads=x": "main.py local.num_threads=",
+    "algorithm.gamma=2": "main.py algorithm.gamma=1.0",
+    "actor_rollout_ref.actor=3": "such as actor_rollout_ref.actor.",
+    "trainer=3": "such as trainer.",
+    "data=some.parquet": "data.train_files=some.parquet",
+    "nonsense": "main.py --help",
+    "--nonsense": "main.py --help",
+    "some.thing.else=1": "main.py --cfg",
+    "trainer.experiment_name=": "main.py trainer.experiment_name=mine",
+}
+_IN_HINT = re.compile(r"\S*main\.py ((?:'[^']*'|\S)+)|such as (\S+)|did you mean (\S+)\?|^(\w+(?:\.\w+)+=\S+)$")
+
+
+def _typed(mistake: str, hint: str) -> str:
+    """What a hint has one type; of a choice the name alone, which takes the place of the wrong value."""
+    found = next(filter(None, _IN_HINT.search(hint).groups()))  # type: ignore[union-attr]
+    words = shlex.split(found)
+    return words[0] if "=" in words[0] or words[0].startswith("-") else f"{mistake.partition('=')[0]}={words[0]}"
+
+
+def test_hints_are_taken_as_they_are_typed(made: Maker) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    code = "import json, sys, main\nfor word in json.load(sys.stdin):\n    print('=' * 9, file=sys.stderr)\n    "
+    code += "print('code', main.main([word, *sys.argv[1:]]), file=sys.stderr)"
+    refused = forked(root, "-c", code, stdin=json.dumps([*TYPED])).stderr.split("=" * 9)[1:]
+    hints = [shown.partition("\nhint: ")[2].partition("\n")[0] for shown in refused]
+    for mistake, shown, hint in zip(TYPED, refused, hints, strict=True):
+        assert "\ncode 2\n" in shown, mistake
+        assert TYPED[mistake] in hint, shown
+    words = [_typed(mistake, hint) for mistake, hint in zip(TYPED, hints, strict=True)]
+    taken = forked(root, "-c", code, "--cfg", stdin=json.dumps(words)).stderr.split("=" * 9)[1:]
+    lacking = "the package wandb is not installed\nhint: "
+    assert not [
+        f"{word}: {shown}"
+        for word, shown in zip(words, taken, strict=True)
+        if "code 0" not in shown and lacking not in shown
+    ]
+
+
+def test_a_config_of_any_path_goes_over_the_projects(project: Path, tmp_path: Path) -> None:
+    own = tmp_path / "my run.yaml"
+    own.write_text(
+        "preset: rloo\ntrainer: {total_training_steps: 3}\nactor_rollout_ref.actor.optim.lr: 2e-4\n"
+        'data.train_files: ["a,b=c.parquet", d]\ndata.val_files: null\nlocal: {seed: 4}\n'
+    )
+
+    def composed(*words: str) -> dict[str, Any]:
+        done = forked(project, "main.py", "--cfg", *words)
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = yaml.safe_load(done.stdout)
+        return found
+
+    config = composed("--config", str(own), "local.seed=5")
+    assert config["algorithm"]["adv_estimator"] == "rloo"
+    assert (config["trainer"]["total_training_steps"], config["local"]["seed"]) == (3, 5)
+    assert config["actor_rollout_ref"]["actor"]["optim"]["lr"] == 2e-4
+    assert config["data"]["train_files"] == ["a,b=c.parquet", "d"]
+    # What a run has written down, as a whole; by Hydra's name for the flag; and a file that says what it begins with.
+    whole = tmp_path / "whole.yaml"
+    whole.write_text(yaml.safe_dump(config))
+    assert composed("--config-name", str(whole)) == config
+    own.write_text("defaults: [ppo_trainer, _self_]\nlocal: {seed: 6}\n")
+    assert composed(f"--config={own}")["local"]["seed"] == 6
+    for text, said in (
+        ("trainer: {totl_epochs: 3}\n", "did you mean trainer.total_epochs=3?"),
+        ("a: [\n", "is not valid YAML"),
+        ("- a\n", "holds no settings"),
+    ):
+        own.write_text(text)
+        done = forked(project, "main.py", "--cfg", "--config", str(own))
+        assert done.returncode == 2
+        assert said in done.stderr
+    done = forked(project, "main.py", "--config", str(tmp_path / "none.yaml"))
+    assert "no such file" in done.stderr
+    assert "the path of a YAML file, or ppo_trainer" in done.stderr
+
+
+def test_names_that_a_file_has_are_told(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from torch.utils.data import Dataset\n"
+        "async def score(data_source, solution_str, ground_truth, extra_info=None):\n"
+        "    return 1.0\ndef _hidden(): ...\nclass Rows(Dataset): ...\nclass Other: ...\n"
+    )
+    path = tmp_path / "own.py"
+    for words, said in (
+        ((f"reward.custom_reward_function.path={path}",), "hint: reward.custom_reward_function.name=score\n"),
+        ((f"data.custom_cls.path={path}", "data.custom_cls.name=Row"), "hint: data.custom_cls.name=Rows\n"),
+    ):
+        done = forked(project, "main.py", *words)
+        assert done.returncode == 2, done.stderr
+        assert said in done.stderr
 
 
 def test_passes_are_counted_instead_of_their_size(made: Maker) -> None:

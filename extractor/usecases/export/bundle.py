@@ -89,7 +89,10 @@ def export(
             hint="--verl 0.8.0 or later; or --set distillation.enabled=false",
         )
     if config.flat.get("distillation.enabled") and (missing := changes.missing_teacher(config.flat)):
-        raise UsageError(f"{missing} is null, and a toy teacher is not part of an export", hint=f"--set {missing}=...")
+        raise UsageError(
+            f"{missing} is null, and a toy teacher is not part of an export",
+            hint=f"--set {missing} to a model with the policy's vocabulary",
+        )
     package, interface = lock.options.package, VerlInterface.of(target)
     reward = RewardConfig.of(config, project, package, target, interface)
     remarks = choices.check(project, package, config, target, defaults, renamed)

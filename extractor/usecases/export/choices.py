@@ -102,7 +102,7 @@ def check(
                 raise UsageError(
                     f"{key}={word}: verl {target.release} has no such {choice.what}"
                     + (", and no hook registers one" if choice.registers else ""),
-                    hint=f"--set {key}=..., or --verl with a release that has it",
+                    hint=f"--set {key}={choice.plain}, or --verl with a release that has it",
                 )
             if key == _ESTIMATOR and target.has(_TRAINER) and _BY_NAME.search(target.source.read(_TRAINER)):
                 remarks.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,12 @@ def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path) -> Non
     for key, value in config.flat.items():
         kind = kinds.get(key) or type(usual.get(key)).__name__
         if isinstance(value, str) and kind in _KINDS:
-            raise UsageError(f"{key} is {value!r}, which is not {_KINDS[kind]}", hint=f"--set {key}=...")
+            raise UsageError(
+                f"{key} is {value!r}, which is not {_KINDS[kind]}", hint=f"--set {key}={json.dumps(usual.get(key))}"
+            )
         if value is not None and key not in CHOICES and value not in words.get(key, [value]):
             raise UsageError(f"{key} is {value!r}", hint=f"choose one of: {', '.join(map(str, words[key]))}")
     given = {key: bool(config.flat.get(key)) for key in _FILES}
     for key, other in (_FILES, _FILES[::-1]):
         if given[key] and not given[other] and not config.flat.get("data.custom_cls.path"):
-            raise UsageError(f"{key} is set and {other} is not", hint=f"--set {other}=... to a file of its own")
+            raise UsageError(f"{key} is set and {other} is not", hint=f"--set {other} to a file of its own")

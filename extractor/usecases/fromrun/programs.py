@@ -68,7 +68,7 @@ def instead(commands: Sequence[Sequence[str]], text: str) -> tuple[str, str]:
     if not commands:
         hint = "it only sets variables: pass the script that reads it and runs `python -m verl.trainer.main_ppo`"
     if re.search(r"verl\.trainer\.\w*sft_trainer", text):
-        hint = "vextract new PATH --recipe sft makes a project for that; its config/sft.yaml has the settings"
+        hint = "`vextract new myproj --recipe sft` makes a project for that; its config/sft.yaml has the settings"
         return "it starts verl's supervised training, which has other settings", hint
     if re.search(r"verl\.trainer\.main_(eval|generation)", text):
         return "it starts another program of verl's, not its RL trainer", hint

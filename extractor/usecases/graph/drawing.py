@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 from extractor.usecases.graph.matrix import size
 from extractor.usecases.graph.modules import FILL, MEANING, Graph, Module
 from extractor.values.errors import UsageError
+from extractor.values.shell import installing
 
 _CHARACTER = 6.65  # width of a character of an 11 px monospaced font
 _ROW = 19
@@ -85,7 +86,7 @@ def _layout(cards: Sequence[_Card], between: Mapping[tuple[str, str], list[_Impo
         import graphlay
     except ImportError:
         raise UsageError(
-            "the picture needs graphlay, which is not installed", hint="pip install 'vextract[graph]'"
+            "the picture needs graphlay, which is not installed", hint=installing("graphlay>=0.3,<0.4")
         ) from None
     boxes = graphlay.Graph()
     for card in cards:

@@ -17,6 +17,7 @@ from extractor.usecases.status import State, status
 from extractor.usecases.verify.report import Check, Report, Status, counted
 from extractor.values import limits, readers
 from extractor.values.errors import CheckFailed, UsageError
+from extractor.values.shell import installing
 from extractor.values.tree import Tree
 
 _HINT = "pass what `vextract provenance` has written"
@@ -85,7 +86,7 @@ def _emitted(lock: Lock, tree: Tree, source: Source) -> Check:
         return Check("emitted", Status.OK, text)
     if lock.vextract != __version__:
         wanted = f"vextract {lock.vextract} made this project, and this is {__version__}"
-        lines.insert(0, f"hint: {wanted}: pip install vextract=={lock.vextract}")
+        lines.insert(0, f"hint: {wanted}: {installing(f'vextract=={lock.vextract}')}")
     return Check("emitted", Status.FAILED, f"{counted(len(lines), 'difference')} from what is made anew", tuple(lines))
 
 

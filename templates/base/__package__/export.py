@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ConfigError
-from .output import say
+from .output import install_command, say
 from .run.base_models import POLICY, weights_digest
 from .run.checkpoint import all_checkpoints, best_of
 from .run.checkpoint_files import MANIFEST, OUTDATED, WRITING, read_state, sync_tree, what_is_wrong
@@ -194,7 +194,9 @@ def _merged(adapter: Path, base: Path | None) -> Any:
     try:
         from peft import PeftModel
     except ImportError as error:
-        raise ConfigError(f"{adapter} holds a LoRA adapter, and peft is not installed", "pip install peft") from error
+        raise ConfigError(
+            f"{adapter} holds a LoRA adapter, and peft is not installed", install_command("peft")
+        ) from error
     trained_from = json.loads((adapter / ADAPTER_CONFIG).read_text())["base_model_name_or_path"]
     source = base or Path(trained_from)
     if source.is_absolute() and not (source / "config.json").is_file():

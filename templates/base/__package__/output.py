@@ -75,11 +75,37 @@ def settle_streams() -> None:
             setattr(sys, name, io.TextIOWrapper(raw if stream.write_through else io.BufferedWriter(raw), **kept))
 
 
+def python_command() -> str:
+    """Write the interpreter that runs now as a shell starts it from here."""
+    here = Path.cwd()
+    python = Path(sys.executable)
+    found = shutil.which("python")
+    if python.is_relative_to(here):
+        name = str(python.relative_to(here))
+    elif found is not None and Path(found) == python:
+        name = "python"
+    else:
+        name = str(python)
+    return shlex.quote(name)
+
+
+def main_command(*words: str) -> str:
+    """Write the shell command that trains with these words."""
+    script = "main.py" if Path.cwd() == PROJECT else str(PROJECT / "main.py")
+    return " ".join([python_command(), *map(shlex.quote, (script, *words))])
+
+
+def install_command(*requirements: str) -> str:
+    """Write the shell command that installs packages where this interpreter finds them."""
+    return " ".join([python_command(), "-m pip install", *map(shlex.quote, requirements)])
+
+
 def module_command(module: str) -> str:
     """Write the shell command that runs a module of this package with the interpreter that runs now."""
+    here = Path.cwd()
     package = __name__.partition(".")[0]
-    path = "" if Path.cwd() == PROJECT or _is_installed(package) else f"PYTHONPATH={shlex.quote(_path())} "
-    return f"{path}{shlex.quote(_python())} -m {package}.{module}"
+    path = "" if here == PROJECT or _is_installed(package) else f"PYTHONPATH={shlex.quote(_path())} "
+    return f"{path}{python_command()} -m {package}.{module}"
 
 
 def command_with(settings: Mapping[str, Any]) -> str | None:
@@ -89,20 +115,12 @@ def command_with(settings: Mapping[str, Any]) -> str | None:
         return None
     kept = [word for word in sys.argv[1:] if word.partition("=")[0].lstrip("+") not in settings]
     words = [str(script), *kept, *(f"{name}={value}" for name, value in settings.items())]
-    start = shlex.quote(_python()) if processes == "1" else f"torchrun --nproc-per-node {processes}"
+    start = python_command() if processes == "1" else f"torchrun --nproc-per-node {processes}"
     return " ".join([start, *map(_quoted, words)])
 
 
 def _quoted(word: str) -> str:
     return f'"{word}"' if "'" in word and not set('"$`\\!') & set(word) else shlex.quote(word)
-
-
-def _python() -> str:
-    """Return how the interpreter that runs now is called from this directory."""
-    here, python, found = Path.cwd(), Path(sys.executable), shutil.which("python")
-    if python.is_relative_to(here):
-        return str(python.relative_to(here))
-    return "python" if found is not None and Path(found) == python else str(python)
 
 
 def _path() -> str:

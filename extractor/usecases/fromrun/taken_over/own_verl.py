@@ -26,7 +26,7 @@ _PACKAGE = "verl"
 _MANAGERS = "verl/workers/reward_manager/"
 # What all that decides a gradient is a function of.
 _ALGORITHMS, _MOST = "verl/trainer/ppo/core_algos.py", 5
-_THE_REST = "The project has verl's; `vextract adopt` with --from-verl-run carries over what has a place in a project"
+_THE_REST = "The project has verl's; adopting the copy with --from-verl-run carries over what has a place in a project"
 _SHOWN = 60  # characters of a value
 # Values of a setting that does nothing.
 _OFF: tuple[Any, ...] = (None, False, 0, "", [], {})

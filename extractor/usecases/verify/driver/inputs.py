@@ -126,7 +126,7 @@ def call(function: Callable[..., Any], available: Mapping[str, Any], **fixed: An
             inspect.Parameter.VAR_KEYWORD,
             inspect.Parameter.VAR_POSITIONAL,
         ):
-            raise TypeError(f"vextract verify has no input for its parameter {name!r}")
+            raise TypeError(f"verify has no input for its parameter {name!r}")
     return function(**{name: _copy(value) for name, value in arguments.items()})
 
 

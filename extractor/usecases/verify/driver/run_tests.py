@@ -22,7 +22,7 @@ def main(job_path: Path, result_path: Path) -> None:
     try:
         pytest = importlib.import_module("pytest")
     except ImportError:
-        hint = f"install pytest for {sys.executable}, or pass --python"
+        hint = f"{sys.executable} -m pip install pytest; or pass --python"
         text = json.dumps({"error": "pytest is not installed in the project's Python", "hint": hint, "tests": {}})
         result_path.write_text(text, encoding="utf-8")
         return

@@ -25,6 +25,7 @@ from torch.utils.data import Dataset, IterableDataset
 from ..errors import ConfigError, DataProblems, Problem
 from ..errors import DataError as DataError  # hooks take it from here
 from ..settings.reward_keys import JUDGE, MANAGER
+from ..settings.suggestions import choose_defined
 from ..training.hook_arguments import taken_by
 from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import RLHFDataset
@@ -377,8 +378,11 @@ def load_class(path: str, name: str | None) -> Any:
         spec.loader.exec_module(module)
     cls = getattr(module, name or "", None)
     if not (inspect.isclass(cls) and issubclass(cls, Dataset)):
+        classes = [each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__]
+        there = choose_defined(name, [each.__name__ for each in classes if issubclass(each, Dataset)])
         raise DataError(
-            f"{path} has no class {name!r} that derives from torch.utils.data.Dataset", "set data.custom_cls.name"
+            f"{path} has no class {name!r} that derives from torch.utils.data.Dataset",
+            f"data.custom_cls.name={there}" if there else "data.custom_cls.path is a file with such a class",
         )
     if issubclass(cls, IterableDataset):
         raise DataError(

@@ -31,6 +31,7 @@ from typing import Any
 import torch
 
 from ..errors import ConfigError
+from ..settings.path_checks import resume_hint
 from ..workers.model_parts import Write, parts_of
 from ..workers.trained_model import TrainedModel
 from .background import Background
@@ -318,14 +319,12 @@ class Checkpoints:
                 return None
             path = begin_from
         if path is None:
-            raise ConfigError("trainer.resume_mode is resume_path", "set trainer.resume_from_path=.../global_step_N")
+            raise ConfigError("trainer.resume_mode is resume_path, and no path is set", resume_hint(self.directory))
         chosen = find_of_verl(Path(path)) or Path(path)
         if is_of_verl(chosen):
             return chosen
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
-            raise ConfigError(
-                f"{path} is not a global_step_N directory", "set trainer.resume_from_path=.../global_step_N"
-            )
+            raise ConfigError(f"{path} is not a global_step_N directory", resume_hint(path, self.directory))
         problem = what_is_wrong(chosen, digests=self.digests)
         if problem is not None:
             raise ConfigError(f"cannot resume from {path}: {problem}", "choose another global_step_N directory")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from ..output import say
+from ..output import install_command, say
 from ..tracking.columns import REWARD, validation_score
 from ..tracking.run_tracker import METRICS, read_rows
 from .sweep import INTERRUPTED, check_alone, directory_of, parsed, run_one, write_report
@@ -142,6 +142,6 @@ def _optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        raise ConfigError("--trials needs Optuna", "pip install optuna") from error
+        raise ConfigError("--trials needs Optuna", install_command("optuna")) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

@@ -121,7 +121,7 @@ HINTS = {
 
 
 def out_of_range(name: str, value: Any) -> tuple[str, str] | None:
-    """Return what is wrong with the number that a setting has, and a hint; None if nothing is.
+    """Return what is wrong with the number that a setting has, and what is to be known of it; None if nothing is.
 
     Args:
         name: the setting's dotted name.
@@ -129,7 +129,7 @@ def out_of_range(name: str, value: Any) -> tuple[str, str] | None:
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    hint = HINTS.get(name, f"python main.py {name}=...")
+    hint = HINTS.get(name, "")
     if math.isnan(value):
         return f"{name} is {value}, not a number", hint
     for names, holds, words in RULES:

@@ -2,6 +2,7 @@
 """Checks of a composed config that need nothing slow: does something read each setting, does each name exist."""
 
 import os
+import socket
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -95,11 +96,11 @@ def launch_answer(key: str, value: Any) -> tuple[str, str] | None:
     name = key.rpartition(".")[2]
     if name not in ("n_gpus_per_node", "nnodes"):
         return None
-    command = f"torchrun --nproc-per-node {value} main.py ..."
+    command = f"torchrun --nproc-per-node {value} main.py"
     if name == "nnodes":
         command = (
-            f"on each machine: torchrun --nnodes {value} --nproc-per-node GPUS --rdzv-backend c10d "
-            "--rdzv-endpoint HOST:29500 main.py ..."
+            f"on each machine: torchrun --nnodes {value} --nproc-per-node auto --rdzv-backend c10d "
+            f"--rdzv-endpoint {socket.gethostname()}:29500 main.py"
         )
     return f"{key} is not read here: there are as many processes as torchrun starts", command
 

@@ -19,6 +19,7 @@ from ..rewards.reward_model import RewardModel
 from ..rewards.sandboxing.isolation import SandboxError
 from ..run.distributed import Ranks
 from ..settings import reward_keys
+from ..settings.suggestions import choose_defined, functions_in
 from ..vendored.protocol import DataProto
 from .hook_arguments import arguments_of
 from .reward_managers import load_manager, manager_class
@@ -159,10 +160,12 @@ def _naming_the_file(config: Any) -> Iterator[None]:
         cause = error.__cause__ or error
         if OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is None:
             raise
-        raise ConfigError(
-            f"cannot load {reward_keys.FUNCTION}: {type(cause).__name__}: {cause}",
-            f"check {reward_keys.FUNCTION}.path, and .name, the function in it",
-        ) from error
+        path, name = (OmegaConf.select(config, f"{reward_keys.FUNCTION}.{key}") for key in ("path", "name"))
+        there = choose_defined(name, functions_in(path))
+        hint = (
+            f"{reward_keys.FUNCTION}.name={there}" if there else f"check {reward_keys.FUNCTION}.path, and what it has"
+        )
+        raise ConfigError(f"cannot load {reward_keys.FUNCTION}: {type(cause).__name__}: {cause}", hint) from error
 
 
 def _select(config: Any, name: str) -> Any:

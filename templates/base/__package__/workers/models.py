@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from ..errors import ConfigError
+from ..output import install_command
 from ..run.checkpoint_files import check_saved_model
 from ..run.distributed import Ranks
 from ..settings.attention import attention_for
@@ -274,7 +275,7 @@ def _check_packing(attention: str | None) -> None:
     if attention != "flash_attention_2" and Version(version("transformers")) < Version("4.53"):
         raise ConfigError(
             "actor_rollout_ref.model.use_remove_padding needs flash_attention_2, or transformers 4.53 or newer",
-            "pip install -U transformers; or actor_rollout_ref.model.override_config.attn_implementation="
+            f"{install_command('-U', 'transformers')}; or actor_rollout_ref.model.override_config.attn_implementation="
             "flash_attention_2",
         )
 
@@ -287,7 +288,7 @@ def _explained(error: Exception, path: str, attention: str | None) -> ConfigErro
     if attention and attention not in ("sdpa", "eager") and (isinstance(error, ImportError) or attention in text):
         return ConfigError(
             f"attention by {attention} is not available here: {text}",
-            "install what it names (pip install flash-attn), or "
+            f"install what it names ({install_command('flash-attn')}), or "
             "actor_rollout_ref.model.override_config.attn_implementation=sdpa",
         )
     if attention in (None, "sdpa") and 'attn_implementation="eager"' in text:

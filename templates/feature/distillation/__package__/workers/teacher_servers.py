@@ -48,7 +48,7 @@ def served_by(
     if len(names) > 1:
         raise ConfigError(
             f"the servers of {SECTION}.url have different models: {', '.join(names)}",
-            f"give those of one model, or say which is the teacher: {MODELS}.{name}.model_path=...",
+            f"give those of one model, or say which is the teacher: {MODELS}.{name}.model_path={names[0]}",
         )
     return found
 

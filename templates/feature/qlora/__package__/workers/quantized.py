@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ..errors import ConfigError
+from ..output import install_command
 from ..shims.precision import to_dtype
 from . import lora
 from .adapters import SECTION, wants_adapter
@@ -40,7 +41,7 @@ def check_quantization(config: Any) -> None:
     if find_spec("bitsandbytes") is None:
         raise ConfigError(
             f"{QUANTIZATION}.load_in_4bit=true, and bitsandbytes is not installed",
-            "make setup, or: pip install bitsandbytes",
+            f"make setup, or: {install_command('bitsandbytes')}",
         )
 
 

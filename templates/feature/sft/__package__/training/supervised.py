@@ -116,7 +116,7 @@ class SupervisedTrainer(LocalPPOTrainer):
         """Refuse: there is no engine that would write responses."""
         raise ConfigError(
             "supervised training has no engine that writes responses",
-            "LocalRollouts writes some, with actor_rollout_ref.model.path=.../global_step_N/actor",
+            "LocalRollouts writes some, with a checkpoint's actor/ as actor_rollout_ref.model.path",
         )
 
 
