@@ -22,20 +22,23 @@ def table() -> str:
     known = releases.supported()
     manifests = {release: releases.load(release) for release in known}
     names = sorted({name for manifest in manifests.values() for name in manifest.algorithms})
-    lines = [
-        f"| preset | estimator | loss | {' | '.join(known)} |",
-        "|---|---|---|" + "---|" * len(known),
-    ]
+    lines = ["| preset | estimator | loss | verl |", "|---|---|---|---|"]
     for name in names:
         (file, *_) = sorted(resources.templates().glob(f"**/base/config/preset/{name}.yaml"))
         preset = yaml.safe_load(file.read_text(encoding="utf-8"))
         actor = preset.get("actor_rollout_ref", {}).get("actor", {})
         loss = actor.get("policy_loss", {}).get("loss_mode", "vanilla")
-        cells = ["yes" if name in manifests[release].algorithms else "—" for release in known]
-        lines.append(f"| `{name}` | `{preset['algorithm']['adv_estimator']}` | `{loss}` | {' | '.join(cells)} |")
-    lines += ["", "—: the release does not have what the preset needs.", ""]
-    lines += [*(f"Not there: {name}: {why}." for name, why in MISSING.items())]
+        having = [release for release in known if name in manifests[release].algorithms]
+        lines.append(f"| `{name}` | `{preset['algorithm']['adv_estimator']}` | `{loss}` | {_said(having, known)} |")
+    lines += ["", *(f"Not there: {name}: {why}." for name, why in MISSING.items())]
     return "\n".join(lines)
+
+
+def _said(having: list[str], known: tuple[str, ...]) -> str:
+    """Say which releases these are: all, those from one on, or each."""
+    if having == [*known]:
+        return "all"
+    return f"{having[0]} on" if having == [*known[known.index(having[0]) :]] else ", ".join(having)
 
 
 def main(arguments: list[str]) -> int:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from extractor.usecases.graph import Graph, Module
 
+_WHOSE = {"vendored": "of verl's", "template": "of ours", "hook": "of hooks", "owner": "of files that you added"}
+
 
 def command(
     path: Project = Path(),
@@ -62,6 +64,7 @@ def _picture(graph: "Graph", verbose: bool) -> str:
 def _print_groups(graph: "Graph") -> None:
     """Print a row for each group: its size, and the groups that it imports from, those with most imports first."""
     from extractor.usecases.graph.matrix import size
+    from extractor.usecases.graph.modules import MEANING
 
     between = graph.between()
     names = {group: group.replace("_", " ") for group in graph.groups}
@@ -74,7 +77,9 @@ def _print_groups(graph: "Graph") -> None:
         told = size(len(modules), sum(module.lines for module in modules))
         lines.append(f"{names[group]:{width}}  {told:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
     files = size(len(graph.modules), sum(module.lines for module in graph.modules))
-    head = [graph.title, f"{files}; every module with -v, a picture with --svg FILE"]
+    kinds = [(kind, graph.size(kind)) for kind in MEANING]
+    told = ", ".join(f"{lines:,} {_WHOSE[kind]}" for kind, (count, lines) in kinds if count)
+    head = [graph.title, f"{files}: {told}; tests apart", "every module with -v, a picture with --svg FILE"]
     screen.show(head, [screen.Section(lines, prefix="")], verbose=False)
 
 

@@ -62,7 +62,12 @@ def command(
     from_: From = None,
     experimental: Annotated[
         bool,
-        typer.Option("--experimental", help="For an unsupported release: leave out what does not fit."),
+        typer.Option(
+            "--experimental",
+            help="Try an unsupported release with the manifest of the one before it: what is gone and fixes that no"
+            " longer fit are left out, and nothing is tested. Where the project's own code needs what is gone,"
+            " nothing is made.",
+        ),
     ] = False,
     from_run: FromRun = None,
     run_verl: RunVerl = None,
@@ -109,6 +114,9 @@ def command(
         unsupported.show_left_out(made.fit, verbose=verbose)
     for text in made.warnings:
         output.warning(text)
+    for feature in made.manifest.features:
+        if feature.name in (with_ or ()):
+            output.note(f"with {feature.name}: {feature.summary}")
     if json:
         run = {} if made.run is None else {"run": runs.report(made.run)}
         output.data_json({**_report(target, made, dry_run), **run})
@@ -134,8 +142,12 @@ def _show_made(path: Path, options: "Options", size: str) -> None:
 
 
 def _size(made: "NewProject") -> str:
-    files, lines = made.vendored
-    return f"{files} files, {lines:,} lines: {lines / max(made.source.lines, 1):.0%} of verl {made.source.release}"
+    (files, theirs), (more, ours), (_, tests) = made.vendored, made.ours, made.tests
+    share = f"{theirs / max(made.source.lines, 1):.0%} of verl {made.source.release}"
+    return (
+        f"{files + more} files, {theirs + ours:,} lines of Python: {theirs:,} of verl's ({share}) and {ours:,} around"
+        f" it; {tests:,} of tests"
+    )
 
 
 def _report(target: Path, made: "NewProject", dry_run: bool) -> dict[str, object]:
@@ -156,6 +168,8 @@ def _report(target: Path, made: "NewProject", dry_run: bool) -> dict[str, object
         },
         "source": {"kind": source.kind, "sha256": source.sha256, "lines": source.lines},
         "vendored": {"files": files, "lines": lines},
+        "ours": dict(zip(("files", "lines"), made.ours, strict=True)),
+        "tests": dict(zip(("files", "lines"), made.tests, strict=True)),
         "files": {kind.value: [file.path for file in made.generated.tree if file.kind is kind] for kind in FileKind},
         "warnings": list(made.warnings),
     }

@@ -18,7 +18,7 @@ from extractor.values import releases
 from extractor.values.errors import CheckFailed, SourceError, UsageError
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
-from extractor.values.tree import FileKind, Tree
+from extractor.values.tree import File, FileKind, Tree
 
 if TYPE_CHECKING:
     # Few projects need these, and each takes a tenth of a second to import.
@@ -75,7 +75,20 @@ class NewProject:
     @property
     def vendored(self) -> tuple[int, int]:
         """Return the files and the lines of the vendored code."""
-        found = [file for file in self.generated.tree if file.kind is FileKind.VENDORED and file.path.endswith(".py")]
+        return self._counted(lambda file: file.kind is FileKind.VENDORED)
+
+    @property
+    def ours(self) -> tuple[int, int]:
+        """Return the files and the lines of all other Python code, tests apart."""
+        return self._counted(lambda file: file.kind is not FileKind.VENDORED and not file.path.startswith("tests/"))
+
+    @property
+    def tests(self) -> tuple[int, int]:
+        """Return the files and the lines of its tests."""
+        return self._counted(lambda file: file.path.startswith("tests/"))
+
+    def _counted(self, counts: Callable[[File], bool]) -> tuple[int, int]:
+        found = [file for file in self.generated.tree if file.path.endswith(".py") and counts(file)]
         return len(found), sum(file.data.count(b"\n") for file in found)
 
 
@@ -86,8 +99,8 @@ class NotSupported(UsageError):
         release = found.release
         super().__init__(
             f"verl {release} is not supported by this vextract",
-            hint="`--experimental` continues with the rest; `vextract manifest draft "
-            f"{release}` writes its manifest; {releases.instead_of(release)}",
+            hint="`--experimental` tries the rest, untested, and makes nothing where the project's own code needs what"
+            f" is gone; `vextract manifest draft {release}` writes its manifest; {releases.instead_of(release)}",
         )
         self.found = found
 
@@ -111,7 +124,8 @@ def work_out(wanted: Wanted, step: Callable[[str], None]) -> NewProject:
         fit, source = _infer(wanted, step)
         manifest = fit.manifest
         warnings = [
-            f"verl {release} has no manifest: this project uses that of {fit.base}, and is untested",
+            f"verl {release} has no manifest: this project uses that of {fit.base}: no run of it was"
+            " tried, and what does not fit is left out, fixes of upstream's code as well",
             f"no digest of verl {release} is known: the lock records {source.sha256}, and nothing vouches for it",
         ]
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +28,23 @@ def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.err == ""
     lines = result.out.splitlines()
     assert lines[0].startswith("made toy: ")
-    assert lines[0].endswith(f"% of verl {releases.default()}")
+    size = re.fullmatch(
+        rf"made toy: \d+ files, ([\d,]+) lines of Python: ([\d,]+) of verl's \(\d+% of verl {releases.default()}\)"
+        r" and ([\d,]+) around it; [\d,]+ of tests",
+        lines[0],
+    )
+    assert size is not None
+    whole, theirs, ours = (int(number.replace(",", "")) for number in size.groups())
+    code = [
+        path for path in (tmp_path / "toy").rglob("*.py") if "tests" not in path.relative_to(tmp_path / "toy").parts
+    ]
+    assert whole == theirs + ours == sum(path.read_bytes().count(b"\n") for path in code)
+    # README rounds them.
+    said = re.search(
+        r"([\d,]+) lines of ([\d,]+)", (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    )
+    assert said is not None
+    assert [int(number.replace(",", "")) for number in said.groups()] == pytest.approx([theirs, whole], rel=0.02)
     assert lines[1:] == ["next:", "  cd toy", "  make setup", "  make train"]
     assert os.listdir(tmp_path) == ["toy"]
     locked = lock.read(tmp_path / "toy")
@@ -324,3 +341,10 @@ def test_bad_names(name: str, problem: str, suggestion: str) -> None:
         location.check_package(name, "PATH")
     assert caught.value.hint == f"pass --package {suggestion}"
     location.check_package(suggestion, "PATH")
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_feature_says_what_it_does_and_what_it_does_not(run, tmp_path: Path) -> None:
+    said = run("new", tmp_path / "toy", "--with", "tools", "--dry-run").err
+    assert "with tools: tool schemas" in said
+    assert "no call is run" in said

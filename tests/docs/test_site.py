@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.project.support import REPOSITORY
+from tests.report.conftest import browser as browser
 
 
 class Loaded(HTMLParser):
@@ -72,3 +75,17 @@ def test_every_key_of_the_reference_is_explained() -> None:
     rows = re.findall(r"^\| `([^`]+)` \| `[^\n]*` \| (.*) \|$", config_page(), re.MULTILINE)
     assert len(rows) > 250
     assert [name for name, meaning in rows if not meaning.strip()] == []
+
+
+def test_nothing_is_cut(site: Path, browser: Any) -> None:
+    """Code on a small desktop, and the table of presets on a phone."""
+    with contextlib.closing(browser.new_page(viewport={"width": 1300, "height": 900})) as page:
+        for path in ("index.html", "tutorial.html", "python.html", "reference/cli.html"):
+            page.goto((site / path).as_uri())
+            cut = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.innerText)"
+            assert page.locator("pre > code").evaluate_all(cut) == []
+        page.set_viewport_size({"width": 390, "height": 900})
+        page.goto((site / "algorithms.html").as_uri())
+        right = page.locator("table").first.evaluate("table => table.getBoundingClientRect().right")
+        assert right <= 390
+        assert page.locator("table").first.locator("th").all_inner_texts() == ["preset", "estimator", "loss", "verl"]

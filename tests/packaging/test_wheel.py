@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -117,3 +118,25 @@ def test_the_command_works(installed: Path, tmp_path: Path, arguments: list[str]
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
+
+
+def test_the_index_shows_a_readme_whose_links_lead_somewhere(wheel: Path) -> None:
+    """Without an address links are words; with one, each leads to a file that is there."""
+    sys.path.insert(0, str(REPOSITORY))
+    from hatch_build import on_the_index
+
+    assert (
+        metadata_of(wheel).get_payload().strip()
+        == on_the_index((REPOSITORY / "README.md").read_text(encoding="utf-8"), "").strip()
+    )
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    local = re.compile(r"\]\((?![a-z]+:)")
+    assert local.search(readme)
+    assert not local.search(on_the_index(readme, ""))
+    assert "docs/pictures" not in on_the_index(readme, "")
+    shown = on_the_index(readme, "https://example.org/x")
+    assert not local.search(shown)
+    led = re.findall(r"\]\(https://example\.org/x/(?:raw|blob)/HEAD/([^)#]+)", shown)
+    assert len(led) > 30
+    assert [path for path in led if not (REPOSITORY / path).is_file()] == []
+    assert "/raw/HEAD/docs/pictures/report.png" in shown

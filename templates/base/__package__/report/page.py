@@ -20,6 +20,7 @@ HEADLINES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("reward", ("critic/rewards/mean", "critic/score/mean")),
     ("accuracy", ("reward/acc/mean",)),
 )
+SOURCES = ("data.train_files", "data.val_files", "data.env.", "reward.custom_reward_function", "custom_reward_function")
 # A value to sort by, its text, and the line below it.
 Cell = tuple[float, str, str]
 
@@ -86,9 +87,14 @@ def _status(run: Run) -> str:
 
 
 def _summary(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the table at the top: a row for each run, with the best value of each column marked."""
-    columns = [(title, [_last_and_best(_first(run, names)) for run in runs], max) for title, names in HEADLINES]
-    columns.append(("validation", [_last_and_best(_validation(run)) for run in runs], max))
+    """Return the table at the top: a row for each run, with the best value of each column marked.
+
+    What is learned is compared between runs on the same data that have come equally far.
+    """
+    alike = len({(run.last_step, *(run.config.get(key) for key in _sources(runs))) for run in runs}) == 1
+    learned = max if alike else None
+    columns = [(title, [_last_and_best(_first(run, names)) for run in runs], learned) for title, names in HEADLINES]
+    columns.append(("validation", [_last_and_best(_validation(run)) for run in runs], learned))
     for title, names, form, better in (
         ("time per step", ("timing_s/step", "perf/time_per_step"), _duration, min),
         ("tokens per second", ("perf/throughput",), "{:,.0f}".format, max),
@@ -112,11 +118,17 @@ def _last_and_best(points: dict[int, float]) -> Cell | None:
     return last, _short(last), f"best {_short(points[best])} at {best}"
 
 
-def _cell(cells: Sequence[Cell | None], index: int, better: Callable[..., float]) -> dict[str, Any]:
+def _sources(runs: Sequence[Run]) -> list[str]:
+    """Name the settings that say where prompts and rewards come from."""
+    return sorted({key for run in runs for key in run.config if key.startswith(SOURCES)})
+
+
+def _cell(cells: Sequence[Cell | None], index: int, better: Callable[..., float] | None) -> dict[str, Any]:
     cell, values = cells[index], [each[0] for each in cells if each]
     if cell is None:
         return {"text": "", "more": "", "best": False}
-    return {"text": cell[1], "more": cell[2], "best": len(set(values)) > 1 and cell[0] == better(values)}
+    best = better is not None and len(set(values)) > 1 and cell[0] == better(values)
+    return {"text": cell[1], "more": cell[2], "best": best}
 
 
 def _first(run: Run, names: Sequence[str]) -> dict[int, float]:

@@ -45,18 +45,29 @@ def draw_curves(rows: Rows, path: Path, title: str = "") -> None:
 
     panels = [panel for panel, names in PANELS.items() if any(_says_something(rows, name) for name in names)]
     panels = panels or [_reward]
-    across = min(3, len(panels)) if len(panels) != 4 else 2
-    down = -(-len(panels) // across)
-    figure = Figure(figsize=(13 / 3 * across, 3.5 * down), dpi=110, layout="constrained")
+    lines = _rows_of(len(panels))
+    figure = Figure(figsize=(13 / 3 * lines[0], 3.5 * len(lines)), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, color="#555555")
-    for place, panel in enumerate(panels, 1):
-        axis = figure.add_subplot(down, across, place)
+    grid = figure.add_gridspec(len(lines), math.lcm(*lines))
+    places = [grid[down, slice(*_share(grid.ncols, at, many))] for down, many in enumerate(lines) for at in range(many)]
+    for place, panel in zip(places, panels, strict=True):
+        axis = figure.add_subplot(place)
         panel(axis, rows)
         _dress(axis)
     scratch = path.with_suffix(".tmp")
     figure.savefig(scratch, format="png")
     scratch.replace(path)
+
+
+def _rows_of(panels: int) -> list[int]:
+    """Share panels out over rows of up to three, each as wide as the picture, so that no place stays empty."""
+    down = -(-panels // 3)
+    return [(panels + down - 1 - row) // down for row in range(down)]
+
+
+def _share(columns: int, at: int, many: int) -> tuple[int, int]:
+    return columns // many * at, columns // many * (at + 1)
 
 
 def series(rows: Rows, name: str) -> tuple[list[int], list[float]]:
@@ -83,7 +94,17 @@ def _line(axis: Any, rows: Rows, name: str, color: str, label: str) -> bool:
     if not steps:
         return False
     many = len(steps) > 20
-    axis.plot(steps, values, color=color, alpha=0.3 if many else 1.0, linewidth=1, label=None if many else label)
+    dot = "o" if len(steps) == 1 else ""  # a line through one point is none
+    axis.plot(
+        steps,
+        values,
+        dot,
+        linestyle="-",
+        color=color,
+        alpha=0.3 if many else 1.0,
+        linewidth=1,
+        label=None if many else label,
+    )
     if many:
         axis.plot(steps, smooth(values), color=color, linewidth=1.8, label=label)
     return True
@@ -147,6 +168,8 @@ def _time(axis: Any, rows: Rows) -> None:
         if any(values):
             layers.append((phase, color, values))
     if layers:
+        if len(steps) == 1:  # an area needs some width
+            steps, layers = [steps[0], steps[0] + 1], [(phase, color, values * 2) for phase, color, values in layers]
         axis.stackplot(
             steps,
             *[values for _, _, values in layers],
@@ -164,6 +187,7 @@ def _time(axis: Any, rows: Rows) -> None:
 
 def _dress(axis: Any) -> None:
     axis.set_xlabel("step")
+    axis.locator_params(axis="x", integer=True)
     axis.grid(alpha=0.25, linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
     axis.title.set_fontweight("bold")
