@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
+
 import pytest
 from tree_sitter import Node
 
-from extractor.usecases.fromrun.bash import read_script
+from extractor.usecases.fromrun.bash import patterns, read_script
 from extractor.usecases.fromrun.bash.choices import choices
 from extractor.usecases.fromrun.bash.commands import is_probe, printed
 from extractor.usecases.fromrun.bash.conditions import Conditions
@@ -163,3 +166,59 @@ def test_the_interpreter_goes_both_ways_of_a_doubt() -> None:
     known = state(source)
     assert Interpreter(known).run(parse(source.encode(), "run.sh").children) is None
     assert (known.variable("A"), known.variable("B"), known.doubts) == (unknown("A"), "2", 1)
+
+
+@pytest.mark.parametrize("long", [5_000, 100_000])
+@pytest.mark.parametrize(
+    "pattern", ["*a*a*a*a*a*a*a*b", "*[a-c]*[a-c]*[a-c]*b", "+(a|aa)b", "*!(*!(*!(*b)))", "?", "[!b]*b"]
+)
+def test_a_pattern_takes_no_time_to_speak_of(pattern: str, long: int) -> None:
+    """Whatever it is compared with: what would take long is not known, and never a wrong answer."""
+    text, begin = "a" * long, time.monotonic()
+    is_fit = patterns.fits(text, pattern)
+    trims = [patterns.trimmed(text, pattern, sign) for sign in ("#", "##", "%", "%%")]
+    replaced = patterns.replaced(text, pattern, "x", every=True)
+    assert time.monotonic() - begin < 5
+    if "(" in pattern:
+        assert (is_fit, trims, replaced) == (None, [None] * 4, None) or long == 5_000
+    elif pattern == "?":
+        assert (is_fit, trims, replaced) == (False, [text[1:]] * 4, "x" * long)
+    else:
+        assert (is_fit, trims, replaced) == (False, [text] * 4, text)
+
+
+def test_patterns_are_bashs() -> None:
+    """In each place that takes one, by bash itself."""
+    texts = ("", "abc", "aabbc", "abcabc", "cba", "ab/cd.ef")
+    found = (
+        "*",
+        "?",
+        "a*",
+        "*b",
+        "*b*",
+        "[ab]",
+        "[!a]*",
+        "a?c",
+        "+(a|b)",
+        "@(ab|c)",
+        "!(abc)",
+        "*(b)c",
+        "?(a)b*",
+        "*.*",
+        "*/",
+    )
+    script = "shopt -s extglob\n" + "".join(
+        f"X='{text}'; [[ $X == {pattern} ]]; echo $?; "
+        f'printf "%s\\n" "${{X#{pattern}}}" "${{X##{pattern}}}" "${{X%{pattern}}}" "${{X%%{pattern}}}"\n'
+        f'P=\'{pattern}\'; echo "${{X//$P/Z}}"; echo "${{X/$P/Z}}"\n'
+        for text in texts
+        for pattern in found
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split("\n")
+    told: list[str | None] = []
+    for text in texts:
+        for pattern in found:
+            told.append(str(int(not patterns.fits(text, pattern))))
+            told += [patterns.trimmed(text, pattern, sign) for sign in ("#", "##", "%", "%%")]
+            told += [patterns.replaced(text, pattern, "Z", every=every) for every in (True, False)]
+    assert told == done[:-1]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # A pattern with more repetitions than this, or a longer text, is not searched for: time grows with their power.
 _REPEATS = 3
 _LONGEST = 200
+_MOST_WAYS = 200_000
 _OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Path.is_file, "-d": Path.is_dir}
 
 
@@ -186,7 +187,8 @@ def _sign(token: list[Node]) -> str:
 def _found(pattern: str, text: str) -> bool | None:
     """Search for a script's own pattern; None where that is none, or one that could take for ever."""
     simple = len(text) <= _LONGEST and len(pattern) <= _LONGEST and not re.search(r"\)\s*[*+?{]", pattern)
-    if not simple or len(re.findall(r"[*+?{]", pattern)) > _REPEATS:
+    repeats = len(re.findall(r"[*+?{]", pattern))
+    if not simple or repeats > _REPEATS or len(text) ** repeats > _MOST_WAYS:
         return None
     try:
         with warnings.catch_warnings():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from extractor.usecases.fromrun.bash.arithmetic import NotKnown, evaluate
 from extractor.usecases.fromrun.bash.items import key_of, keys_of, values_of
-from extractor.usecases.fromrun.bash.patterns import fits, is_literal, meant
+from extractor.usecases.fromrun.bash.patterns import fits, is_literal, meant, replaced, trimmed
 from extractor.usecases.fromrun.bash.quoting import unquoted
 from extractor.usecases.fromrun.bash.state import State, scalar
 from extractor.usecases.fromrun.bash.syntax import is_of_a_quoted_default, text_of
@@ -100,30 +100,31 @@ class Parameters:
         if operation == ":":
             return value if unknowns(value) else self._substring(name, value, rest, node)
         if operation in TRIMS:
-            return self._trimmed(value, self._texts.pattern(rest, node), operation)
+            return self._trimmed(name, value, self._texts.pattern(rest, node), operation)
         if unknowns(value):
             return value
         if operation[0] in ",^":
             return self._cased(value, self._texts.pattern(rest, node), operation)
-        return self._replaced(value, operation, rest, node)
+        return self._replaced(name, value, operation, rest, node)
 
-    def _trimmed(self, value: str, pattern: str, operation: str) -> str:
+    def _trimmed(self, name: str, value: str, pattern: str, operation: str) -> str:
         if unknowns(pattern):
             return unknown(unknowns(pattern)[0])
         if unknowns(value):
             return _trimmed_partly(value, pattern, operation)
-        self._state.spend(len(value) * len(value) // 8)
-        return trimmed(value, pattern, operation)
+        self._state.spend(len(value) + len(value) * len(pattern) // 64)
+        found = trimmed(value, pattern, operation)
+        return unknown(name) if found is None else found
 
     def _cased(self, value: str, pattern: str, operation: str) -> str:
         """`${X^^}`, `${X,[A-C]}`: the letters that fit a pattern, or the first, in the other case."""
         change = str.upper if operation[0] == "^" else str.lower
         self._state.spend(len(value))
         place = len(value) if len(operation) == 2 else 1
-        letters = (change(letter) if fits(letter, pattern or "?") else letter for letter in value[:place])
-        return "".join(letters) + value[place:]
+        changed = {letter for letter in set(value[:place]) if fits(letter, pattern or "?")}
+        return "".join(change(letter) if letter in changed else letter for letter in value[:place]) + value[place:]
 
-    def _replaced(self, value: str, operation: str, rest: str, node: Node) -> str:
+    def _replaced(self, name: str, value: str, operation: str, rest: str, node: Node) -> str:
         """`${X/old/new}`, `${X//old/new}`, `${X/#old/new}` and `${X/%old/new}`."""
         # Behind "//" a slash is what is replaced.
         end = unquoted(rest, "/", 1 if operation == "//" else 0)
@@ -132,17 +133,19 @@ class Parameters:
         if unknowns(pattern):
             return unknown(unknowns(pattern)[0])
         new = self._texts.plain(new, node)
-        self._state.spend(len(value) * (1 + len(new)))
+        self._state.spend(len(value) * (1 + len(new) + len(pattern) // 64))
         if operation in ("/#", "/%"):
             left = trimmed(value, pattern, "##" if operation == "/#" else "%%")
+            if left is None:
+                return unknown(name)
             if left == value and pattern:
                 return value
             return f"{new}{left}" if operation == "/#" else f"{left}{new}"
         if is_literal(pattern):
             old = meant(pattern)
             return value.replace(old, new, -1 if operation == "//" else 1) if old else value
-        self._state.spend(len(value) ** 2 // 2)
-        return replaced(value, pattern, new, every=operation == "//")
+        found = replaced(value, pattern, new, every=operation == "//")
+        return unknown(name) if found is None else found
 
     def _substring(self, name: str, value: str, rest: str, node: Node) -> str:
         """`${X:2:3}`, `${X: -1}`, `${X:$I}`."""
@@ -222,17 +225,6 @@ class Parameters:
         yield self._state.slice(at, end)
 
 
-def trimmed(value: str, pattern: str, operation: str) -> str:
-    """Return a text without the end that fits a pattern: `#` the shortest at its start, `%%` the longest at its end."""
-    lengths = range(len(value) + 1)
-    for length in reversed(lengths) if len(operation) == 2 else lengths:
-        if operation[0] == "%" and fits(value[len(value) - length :], pattern):
-            return value[: len(value) - length]
-        if operation[0] == "#" and fits(value[:length], pattern):
-            return value[length:]
-    return value
-
-
 def _trimmed_partly(value: str, pattern: str, operation: str) -> str:
     """Return a text of which a part is not known, trimmed where the known end of it decides that; else as it is."""
     first, last = value.index(unknown("")[0]), value.rindex(unknown("")[-1]) + 1
@@ -253,20 +245,6 @@ def _trimmed_partly(value: str, pattern: str, operation: str) -> str:
     if operation == "%" and found[3] and mark in after:
         return value.rpartition(mark)[0]
     return before.partition(mark)[0] if operation == "%%" and found[3] and mark in before else value
-
-
-def replaced(value: str, pattern: str, new: str, *, every: bool) -> str:
-    """Return a text with the longest pieces that fit a pattern replaced, as bash does."""
-    found, at = "", 0
-    while at < len(value):
-        end = next((stop for stop in range(len(value), at, -1) if fits(value[at:stop], pattern)), None)
-        if end is None:
-            found, at = found + value[at], at + 1
-            continue
-        found, at = found + new, end
-        if not every:
-            break
-    return found + value[at:]
 
 
 def _transformed(name: str, value: str, rest: str) -> str:

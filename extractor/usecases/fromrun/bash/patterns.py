@@ -22,18 +22,56 @@ _CLASSES = {
     "word": "a-zA-Z0-9_",
 }
 _EXTENDED = re.compile(r"[?*+@!]\(")
-# A longer text is not compared with an extended pattern: the time grows with the square of its length.
-_LONGEST = 500
+# A longer text is not compared with an extended pattern, nor a text with a longer one.
+_LONGEST_TEXT, _LONGEST = 20_000, 500
+# Steps of a comparison, each of a microsecond for a thousand characters: with nested `!(...)` they multiply.
+_MOST_STEPS = 100_000
 _Part = tuple[str, tuple[tuple["_Part", ...], ...]]
 
 
 def fits(text: str, pattern: str) -> bool | None:
     """Tell whether all of a text fits a pattern; None: that would take long."""
-    if _EXTENDED.search(pattern) is None:
-        return fnmatchcase(text, _plain(pattern))
-    if len(text) > _LONGEST or len(pattern) > _LONGEST:
+    found = _ends_of(text, pattern)
+    return None if found is None else bool(found >> len(text) & 1)
+
+
+def trimmed(text: str, pattern: str, operation: str) -> str | None:
+    """Return a text without the end that fits a pattern: `#` the shortest at its start, `%%` the longest at its end.
+
+    None: that would take long.
+    """
+    at_end, longest = operation[0] == "%", len(operation) == 2
+    found = _ends_of(text, pattern, backwards=at_end)
+    if not found:
+        return None if found is None else text
+    length = found.bit_length() - 1 if longest else _lowest(found)
+    return text[: len(text) - length] if at_end else text[length:]
+
+
+def replaced(text: str, pattern: str, new: str, *, every: bool) -> str | None:
+    """Return a text with the longest pieces that fit a pattern replaced, as bash does; None: that would take long."""
+    whole = (1 << len(text) + 1) - 1
+    ends = _ends_of(text, pattern, whole, backwards=True)  # where a piece begins, counted from the end
+    if ends is None:
         return None
-    return len(text) in _ends(_parsed(pattern), text, {0})
+    if not text:
+        return new if ends and pattern.startswith("*") else text
+    begins = f"{ends:0{len(text) + 1}b}"  # "1" at each place where a piece begins
+    parts = _parsed(pattern, False)
+    fixed = not any(inner or sign == "*" for sign, inner in parts)
+    matcher = _Matcher(text)
+    found, at = [], 0
+    while at < len(text) and (first := begins.find("1", at, len(text))) >= 0:
+        found.append(text[at:first])
+        try:
+            end = first + len(parts) if fixed else matcher.ends(parts, 1 << first).bit_length() - 1
+        except _TooLong:
+            return None
+        found.append(new if end > first else text[first])  # what fits nothing alone stays
+        at = max(end, first + 1)
+        if end > first and not every:
+            break
+    return "".join(found) + text[at:]
 
 
 def is_literal(pattern: str) -> bool:
@@ -44,12 +82,6 @@ def is_literal(pattern: str) -> bool:
 def meant(pattern: str) -> str:
     """Return the text that a pattern fits which fits only one."""
     return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
-
-
-@lru_cache(256)
-def _plain(pattern: str) -> str:
-    """Return a pattern as fnmatch has it, that knows no backslash and no classes."""
-    return "".join(_translated(part) for part in _parts(pattern))
 
 
 def _translated(part: str) -> str:
@@ -80,8 +112,15 @@ def _parts(pattern: str) -> Iterator[str]:
         at = end
 
 
-def _parsed(pattern: str) -> tuple[_Part, ...]:
-    return _sequence(list(_parts(pattern)), 0)[0][0]
+@lru_cache(256)
+def _parsed(pattern: str, backwards: bool) -> tuple[_Part, ...]:
+    parts = _sequence(list(_parts(pattern)), 0)[0][0]
+    return _turned(parts) if backwards else parts
+
+
+def _turned(parts: Sequence[_Part]) -> tuple[_Part, ...]:
+    """Return what fits a text that is read from its end."""
+    return tuple((sign, tuple(map(_turned, inner))) for sign, inner in reversed(parts))
 
 
 def _sequence(parts: Sequence[str], at: int, inside: bool = False) -> tuple[tuple[tuple[_Part, ...], ...], int]:
@@ -103,33 +142,90 @@ def _sequence(parts: Sequence[str], at: int, inside: bool = False) -> tuple[tupl
     return tuple(map(tuple, found)), at
 
 
-def _ends(parts: Sequence[_Part], text: str, starts: set[int]) -> set[int]:
-    """Return where what fits parts of a pattern may end."""
-    for sign, inner in parts:
-        if not starts:
-            break
-        if inner:
-            starts = _extended(sign, inner, text, starts)
-        elif sign == "*":
-            starts = set(range(min(starts), len(text) + 1))
-        else:
-            one = _translated(sign)
-            starts = {at + 1 for at in starts if at < len(text) and fnmatchcase(text[at], one)}
-    return starts
+class _TooLong(Exception):
+    """A comparison would take long."""
 
 
-def _extended(sign: str, inner: Sequence[Sequence[_Part]], text: str, starts: set[int]) -> set[int]:
-    if sign == "!(":
-        return {end for at in starts for end in set(range(at, len(text) + 1)) - _either(inner, text, {at})}
-    once = _either(inner, text, starts)
-    if sign in ("@(", "?("):
-        return once | (starts if sign == "?(" else set())
-    found, new = set(once), once
-    while new:
-        new = _either(inner, text, new) - found
-        found |= new
-    return found | (starts if sign == "*(" else set())
+def _ends_of(text: str, pattern: str, starts: int = 1, *, backwards: bool = False) -> int | None:
+    """Return where what fits a pattern may end, as a number whose bit N is set for the place N; None: it takes long.
+
+    Args:
+        text: The text.
+        pattern: The pattern.
+        starts: Where it may begin, in the same form.
+        backwards: Read both from their ends.
+    """
+    if _EXTENDED.search(pattern) is not None and (len(text) > _LONGEST_TEXT or len(pattern) > _LONGEST):
+        return None
+    try:
+        return _Matcher(text[::-1] if backwards else text).ends(_parsed(pattern, backwards), starts)
+    except _TooLong:
+        return None
 
 
-def _either(inner: Sequence[Sequence[_Part]], text: str, starts: set[int]) -> set[int]:
-    return {end for parts in inner for end in _ends(parts, text, starts)}
+class _Matcher:
+    """Follows all ways through a pattern at once, so that nothing is tried twice.
+
+    Args:
+        text: What is compared.
+
+    Raises:
+        _TooLong: by `ends`, after too many steps.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._left = _MOST_STEPS
+        self._whole = (1 << len(text) + 1) - 1
+        self._places: dict[str, int] = {}
+
+    def ends(self, parts: Sequence[_Part], starts: int) -> int:
+        """Return where what fits parts of a pattern may end."""
+        for sign, inner in parts:
+            if not starts:
+                break
+            self._left -= 1 + len(self._text) // 1000
+            if self._left < 0:
+                raise _TooLong
+            if inner:
+                starts = self._extended(sign, inner, starts)
+            elif sign == "*":
+                starts = self._whole & ~((starts & -starts) - 1)
+            else:
+                starts = (starts & self._of(sign)) << 1
+        return starts
+
+    def _of(self, part: str) -> int:
+        """Return the places of the characters that fit one part."""
+        if part not in self._places:
+            one = _translated(part)
+            fitting = {letter for letter in set(self._text) if fnmatchcase(letter, one)}
+            self._places[part] = int("0" + "".join("1" if letter in fitting else "0" for letter in self._text[::-1]), 2)
+        return self._places[part]
+
+    def _extended(self, sign: str, inner: Sequence[Sequence[_Part]], starts: int) -> int:
+        if sign == "!(":
+            found = 0
+            while starts:
+                first = starts & -starts
+                found |= self._whole & ~(first - 1) & ~self._either(inner, first)
+                starts ^= first
+            return found
+        once = self._either(inner, starts)
+        if sign in ("@(", "?("):
+            return once | (starts if sign == "?(" else 0)
+        found, new = once, once
+        while new:
+            new = self._either(inner, new) & ~found
+            found |= new
+        return found | (starts if sign == "*(" else 0)
+
+    def _either(self, inner: Sequence[Sequence[_Part]], starts: int) -> int:
+        found = 0
+        for parts in inner:
+            found |= self.ends(parts, starts)
+        return found
+
+
+def _lowest(places: int) -> int:
+    return (places & -places).bit_length() - 1
