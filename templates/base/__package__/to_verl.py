@@ -24,7 +24,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 
-from .errors import ConfigError
+from .errors import ConfigError, report_error
 from .export import find_checkpoint, parser_of
 from .output import say
 from .run.checkpoint_files import read_state, sync_tree, write_text
@@ -49,9 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         found = find_checkpoint(chosen.checkpoint)
         written = to_verl(found, chosen.out, processes=chosen.processes, device=chosen.device)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except Exception as error:
+        return report_error(error)
     say(f"{found} -> {written}")
     return 0
 
@@ -92,7 +91,7 @@ def to_verl(checkpoint: Path, out: Path, *, processes: int, device: str = "cuda"
         if place is None:
             print("note: verl begins the data anew: its loader has no such place", file=sys.stderr)
         else:
-            torch.save(place, scratch / "data.pt")
+            _save(place, scratch / "data.pt")
         sync_tree(scratch)
         scratch.rename(path)
         write_text(out / LATEST, checkpoint.name.removeprefix("global_step_"))
@@ -122,16 +121,16 @@ def _write_model(source: Path, target: Path, random_states: list[Any], processes
         with _as_rank(rank, processes):
             mesh = init_device_mesh(device, (processes,), mesh_dim_names=MESH)
             shared = {name: _share(value, mesh, rank) for name, value in weights.items()}
-            _save(shared, target, MODEL, rank, processes)
+            _save(shared, target / _share(MODEL, rank, processes))
             optimizer = copy.copy(state["optimizer"])
             optimizer["state"] = {
                 index: {kind: _share(value, mesh, rank) for kind, value in values.items()}
                 for index, values in optimizer["state"].items()
             }
-            _save(optimizer, target, OPTIMIZER_SHARES, rank, processes)
+            _save(optimizer, target / _share(OPTIMIZER_SHARES, rank, processes))
         own = random_states[min(rank, len(random_states) - 1)] if random_states else None
         extra = {"lr_scheduler": state["scheduler"], **({"rng": _random(own)} if own else {})}
-        _save(extra, target, EXTRA, rank, processes)
+        _save(extra, target / _share(EXTRA, rank, processes))
     note = f'{{"FSDP_version": 2, "world_size": {processes}}}\n'
     (target / "fsdp_config.json").write_text(note, encoding="utf-8")
 
@@ -147,8 +146,13 @@ def _share(value: Any, mesh: DeviceMesh, rank: int) -> Any:
     return DTensor(own.clone(), spec, requires_grad=False)  # type: ignore[call-arg]
 
 
-def _save(state: Any, target: Path, kind: str, rank: int, processes: int) -> None:
-    torch.save(state, target / f"{kind}_world_size_{processes}_rank_{rank}.pt")
+def _share(kind: str, rank: int, processes: int) -> str:
+    return f"{kind}_world_size_{processes}_rank_{rank}.pt"
+
+
+def _save(state: Any, file: Path) -> None:
+    with file.open("wb") as opened:  # opened here, or torch would not say what the disk has refused
+        torch.save(state, opened)
 
 
 @contextmanager

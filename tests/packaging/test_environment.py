@@ -1,0 +1,258 @@
+"""`make setup`, `make lock` and Ctrl-C in a project: its Makefile and launch/environment.py, with small packages."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import jinja2
+import pytest
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates/base"
+# Older than what is needed, whichever Python the tests run with.
+OLD = (
+    "import runpy, sys; sys.version_info = (3, 9, 18, 'final', 0); sys.argv.pop(0);"
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+PYPROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "tiny"
+version = "0"
+requires-python = ">=3.10"
+dependencies = [
+    "alpha>=1",
+    "torch>=2",
+]
+[tool.setuptools.packages.find]
+include = ["tiny*"]
+"""
+
+
+def wheel(folder: Path, name: str, version: str = "1.0") -> str:
+    """Write a wheel with one module; returns its digest."""
+    about, module = f"{name}-{version}.dist-info", f"{name}.py"
+    files = {
+        module: f"version = {version!r}\n",
+        f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{path},sha256={hashed(text)},{len(text)}\n" for path, text in files.items())
+    target = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(target, "w") as archive:
+        for path, text in {**files, f"{about}/RECORD": f"{record}{about}/RECORD,,\n"}.items():
+            archive.writestr(path, text)
+    return hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+def hashed(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+
+
+class Tiny:
+    """A project with two dependencies."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.wheels = root / "a project", root / "wheels"
+        self.wheels.mkdir()
+        (self.root / "launch").mkdir(parents=True)
+        (self.root / "tiny/training").mkdir(parents=True)
+        for module in ("__init__", "training/__init__", "training/trainer"):
+            (self.root / f"tiny/{module}.py").touch()
+        (self.root / "launch/environment.py").write_bytes((TEMPLATES / "launch/environment.py").read_bytes())
+        makefile = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True)
+        text = makefile.from_string((TEMPLATES / "Makefile.jinja").read_text(encoding="utf-8"))
+        self.write("Makefile", text.render(package="tiny", features=()))
+        self.write("pyproject.toml", PYPROJECT)
+        self.digests = {name: wheel(self.wheels, name) for name in ("alpha", "beta")}
+        self.torch("2.0.99+cpu")
+
+    def write(self, name: str, text: str) -> None:
+        (self.root / name).write_text(text, encoding="utf-8")
+
+    def torch(self, version: str) -> None:
+        for former in self.wheels.glob("torch-*"):
+            former.unlink()
+        self.digests["torch"] = wheel(self.wheels, "torch", version)
+
+    def lock(self, *names: str, **digests: str) -> None:
+        """Write a lock without pip and setuptools, whose newest are then taken."""
+        versions = {"torch": "2.0.99"}
+        lines = [
+            f"{name}=={versions.get(name, '1.0')} --hash=sha256:{digests.get(name, self.digests[name])}"
+            for name in names
+        ]
+        self.write("requirements.lock", "\n".join(lines) + "\n")
+
+    def needs(self, *lines: str) -> None:
+        listed = "".join(f'    "{line}",\n' for line in lines)
+        self.write("pyproject.toml", re.sub(r"(?s)dependencies = \[\n.*?\]", f"dependencies = [\n{listed}]", PYPROJECT))
+
+    def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PIP_FIND_LINKS": str(self.wheels), "PIP_NO_CACHE_DIR": "1", "MAKEFLAGS": ""}
+        return subprocess.run(["make", *arguments], cwd=self.root, env=environment, capture_output=True, text=True)
+
+    def installed(self) -> dict[str, str]:
+        command = [self.root / ".venv/bin/python", "-m", "pip", "list", "--format=json"]
+        return {item["name"]: item["version"] for item in json.loads(subprocess.check_output(command))}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    made = Tiny(tmp_path_factory.mktemp("tiny"))
+    made.lock("alpha", "torch")
+    done = made.make("setup")
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [re.sub(r"\d+ s", "N s", line) for line in done.stdout.splitlines()]
+    assert lines[2:] == [
+        "  pip ... N s",
+        "  pip and setuptools ... N s",
+        "  torch 2.0.99: fetching it ... N s",
+        "  torch 2.0.99+cpu: installing it ... N s",
+        "  what requirements.lock lists ... N s",
+        "  the project itself ... N s",
+        "  compiling what a run imports ... N s",
+        "Done in N s. Next: make train",
+    ]
+    assert done.stderr == ""
+    assert made.installed().items() >= {"alpha": "1.0", "torch": "2.0.99+cpu"}.items()
+    return made
+
+
+@pytest.mark.network
+@pytest.mark.slow
+def test_a_package_is_added(tiny: Tiny) -> None:
+    """What is locked goes by its digest; what is not is resolved and said. A lock is whole or not written."""
+    tiny.needs("alpha>=1", "torch>=2", "beta")
+    refused = tiny.make("lock")
+    assert refused.returncode != 0
+    assert "lacks beta: nothing was written\nhint: make setup" in refused.stderr
+    done = tiny.make("setup")
+    assert done.returncode == 0, done.stderr
+    assert "what requirements.lock does not list: beta ..." in done.stdout
+    assert "new: beta 1.0; `make lock` writes it down" in done.stdout
+    (tiny.root / ".venv/unfinished").touch()
+    assert ".venv is unfinished: nothing was written" in tiny.make("lock").stderr
+    assert "beta" not in (tiny.root / "requirements.lock").read_text()
+    (tiny.root / ".venv/unfinished").unlink()
+
+    tiny.needs("alpha>=1", "torch>=2", "gamma-that-nobody-has")
+    done = tiny.make("setup")
+    assert "No matching distribution found for gamma-that-nobody-has\nhint: correct pyproject.toml" in done.stderr
+    assert (tiny.root / ".venv/unfinished").exists()
+    tiny.needs("alpha>=1,!=1.0", "torch>=2")  # what the lock has is excluded
+    wheel(tiny.wheels, "alpha", "1.1")
+    done = tiny.make("setup")
+    assert "new: alpha 1.1;" in done.stdout, done.stderr
+
+
+@pytest.mark.network
+@pytest.mark.slow
+def test_digests(tiny: Tiny) -> None:
+    """Another file than the locked one is refused; of torch, a build that nobody can know is said."""
+    pip = [tiny.root / ".venv/bin/python", "-m", "pip", "--quiet", "uninstall", "--yes"]
+    subprocess.run([*pip, "alpha"], check=True)
+    tiny.needs("alpha>=1", "torch>=2")
+    tiny.lock("alpha", "torch", alpha="0" * 64)
+    done = tiny.make("setup")
+    assert done.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in done.stderr
+    for version, said in (
+        ("2.0.99+cpu", "the lock does not list\nhint: "),
+        ("2.0.99", "the lock does not list\nhint: "),
+    ):
+        subprocess.run([*pip, "torch"], check=True)
+        tiny.torch(version)
+        tiny.lock("alpha", "torch", torch="0" * 64)
+        done = tiny.make("setup")
+        assert done.returncode != 0
+        assert said in done.stderr
+    tiny.torch("2.0.99+cu999")
+    tiny.lock("alpha", "torch", torch="0" * 64)
+    done = tiny.make("setup")
+    assert done.returncode == 0, done.stderr
+    assert "note: the lock has no digest of torch-2.0.99+cu999-py3-none-any.whl" in done.stdout
+
+
+@pytest.mark.network
+@pytest.mark.slow
+def test_an_environment_of_another_python_is_made_again(tiny: Tiny) -> None:
+    python = tiny.root / ".venv/bin/python"
+    for script, why in (("echo 3 9", "it has Python 3.9"), ("exit 1", "it has no Python that starts")):
+        python.unlink()
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+        tiny.needs()
+        tiny.write("requirements.lock", "")
+        done = tiny.make("setup")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(f"Making .venv again, as {why}, with Python ")
+        assert not (tiny.root / ".venv/unfinished").exists()
+
+
+def test_an_old_python_is_named_first(tmp_path: Path) -> None:
+    """By whatever is started with it; the files that say so are such that it can read them."""
+    tiny = Tiny(tmp_path)
+    for name in ("main.py.jinja", "setup.py.jinja", "__package__/__init__.py.jinja", "launch/environment.py"):
+        text = jinja2.Template((TEMPLATES / name).read_text(encoding="utf-8")).render(package="tiny", features=())
+        ast.parse(text, feature_version=(3, 7))
+        (tiny.root / "checked.py").write_text(text, encoding="utf-8")
+        if name.startswith("main"):
+            continue  # it imports the package first
+        command = [sys.executable, "-c", OLD, "checked.py", "make"]
+        done = subprocess.run(command, cwd=tiny.root, capture_output=True, text=True)
+        assert done.returncode != 0, name
+        assert "Python 3.10 or newer" in done.stderr
+        assert sys.executable in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not (tiny.root / ".venv").exists()
+    pyproject = (TEMPLATES.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    listed = pyproject.partition("\ndependencies = [")[2].partition("]")[0]
+    assert all("; python_version " in line for line in listed.strip().splitlines())  # else pip looks for them first
+
+
+@pytest.mark.parametrize("to_all", [True, False])
+def test_ctrl_c_ends_make_without_a_word(tmp_path: Path, to_all: bool) -> None:
+    """Pressed in a terminal; a run that is stopped otherwise is a command that failed."""
+    tiny = Tiny(tmp_path)
+    tiny.write(
+        "main.py",
+        "import os, time\nprint('process', os.getpid(), flush=True)\n"
+        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('saved')\n    raise SystemExit(130)\n",
+    )
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(tiny.root)
+        os.execvp("make", ["make", "train"])
+    shown = b""
+    while b"process" not in shown or b"\n" not in shown.partition(b"process")[2]:
+        shown += os.read(terminal, 1000)
+    time.sleep(0.2)
+    if to_all:
+        os.write(terminal, b"\x03")
+    else:
+        os.kill(int(shown.split()[-1]), signal.SIGINT)
+    try:
+        while more := os.read(terminal, 1000):
+            shown += more
+    except OSError:  # the terminal is closed
+        pass
+    _, status = os.waitpid(process, 0)
+    assert b"saved" in shown
+    assert b"sleep" not in shown
+    assert b"trap" not in shown
+    assert (b"***" in shown) is not to_all
+    assert os.WIFSIGNALED(status) is to_all
