@@ -191,16 +191,15 @@ def test_digests(tiny: Tiny) -> None:
 @pytest.mark.slow
 def test_an_environment_of_another_python_is_made_again(tiny: Tiny) -> None:
     python = tiny.root / ".venv/bin/python"
-    for script, why in (("echo 3 9", "it has Python 3.9"), ("exit 1", "it has no Python that starts")):
-        python.unlink()
-        python.write_text(f"#!/bin/sh\n{script}\n")
-        python.chmod(0o755)
-        tiny.needs()
-        tiny.write("requirements.lock", "")
-        done = tiny.make("setup")
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.startswith(f"Making .venv again, as {why}, with Python ")
-        assert not (tiny.root / ".venv/unfinished").exists()
+    python.unlink()
+    python.write_text("#!/bin/sh\necho 3 9\n")
+    python.chmod(0o755)
+    tiny.needs()
+    tiny.write("requirements.lock", "")
+    done = tiny.make("setup")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Making .venv again, as it has Python 3.9, with Python ")
+    assert not (tiny.root / ".venv/unfinished").exists()
 
 
 def test_an_old_python_is_named_first(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""What takes a file that the disk refuses, and an error in a script, are said in plain text."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.project.running import forked, overrides, python
+
+# The kernel refuses larger files, as it refuses what a full disk has no room for, and no library can tell why.
+LIMITED = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+sys.argv = {words}
+{run}
+"""
+SCRIPT = "from toy import LocalPPOTrainer, load_config\nLocalPPOTrainer(load_config('trainer.logger=[console]'){more})"
+FULL = f"error: the disk takes no more: {os.strerror(errno.EFBIG)}\nhint: make room, or "
+
+
+def limited(root: Path, limit: int, *words: str) -> str:
+    """Run main.py, a module, or SCRIPT with a limit of the size of files; returns what it says of its failure."""
+    if words[0] == "main.py":
+        run = "runpy.run_path('main.py', run_name='__main__')"
+    elif words[0] == "script":
+        run = SCRIPT.format(more="")
+    else:
+        run = f"runpy.run_module('{words[0]}', run_name='__main__', alter_sys=True)"
+    done = forked(root, "-c", LIMITED.format(limit=limit, words=list(words), run=run))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert "rank0" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def toy(project: Path) -> Path:
+    (package,) = (path.parent.name for path in project.glob("*/to_verl.py"))
+    assert package == "toy"
+    return project
+
+
+@pytest.mark.slow
+def test_a_disk_is_full(toy: Path) -> None:
+    """While the toy model's tokenizer or weights are written, by main.py or a script; and what commands write."""
+    for limit in (500, 5_000, 20_000):
+        assert FULL in limited(toy, limit, "main.py", *overrides())
+    assert FULL in limited(toy, 20_000, "script")
+    done = forked(toy, "main.py", *overrides())
+    assert done.returncode == 0, done.stderr
+    (run,) = toy.glob("checkpoints/*/*")
+    for limit in (500, 20_000, 60_000):
+        assert FULL in limited(toy, limit, "toy.export", str(run), "model")
+        assert FULL in limited(toy, limit, "toy.to_verl", str(run), "theirs", "--processes", "2")
+    assert [*toy.glob("model"), *toy.glob("theirs/*")] == []
+    assert "error: the disk takes no more: " in limited(toy, 500, "toy.data.prepare", "--out", "data")
+
+
+@pytest.mark.slow
+def test_an_error_in_a_script_is_plain(toy: Path) -> None:
+    """An error that can be put right has no traceback; any other has Python's own, in one process without its rank."""
+    done = forked(toy, "-c", SCRIPT.format(more=", train_dataset=[{'prompt': ''}]"))
+    assert done.returncode == 1
+    assert "error: train_dataset, row 0: the prompt is empty\nhint: " in done.stderr
+    assert "Traceback" not in done.stderr
+    done = forked(toy, "-c", SCRIPT.format(more="") + "\nraise RuntimeError('mine')")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "\nRuntimeError: mine\n" in done.stderr
+    assert "rank0" not in done.stderr
+
+
+def test_a_run_says_something_before_it_loads_torch(toy: Path) -> None:
+    without = (
+        "import runpy, sys; sys.modules['torch'] = None; sys.argv = ['main.py'];"
+        "runpy.run_path('main.py', run_name='__main__')"
+    )
+    done = python(toy, "-c", without)
+    assert done.stderr.startswith("loading torch and transformers"), done.stderr
