@@ -107,7 +107,7 @@ def photograph_report(project: Path, picture: Path) -> None:
     """Make the report of the project's runs, and a picture of its upper part in a browser."""
     runs = sorted(str(path.parent) for path in project.glob("checkpoints/*/*/metrics.jsonl"))
     page = project / "report.html"
-    command = [sys.executable, "-m", "arithmetic.report", *runs, "-o", str(page)]
+    command = [sys.executable, "-m", "extractor", "report", *runs, "-o", str(page)]
     subprocess.run(command, cwd=project, check=True, stdout=subprocess.DEVNULL)
     browser = os.environ.get("VEXTRACT_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:

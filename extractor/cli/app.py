@@ -19,6 +19,7 @@ from extractor.cli import (
     new,
     output,
     provenance,
+    report,
     sbom,
     status,
     sync,
@@ -53,6 +54,7 @@ for _module in (
     graph,
     changes,
     export,
+    report,
     versions,
 ):
     app.command(_module.__name__.rpartition(".")[2])(_module.command)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.project.running import forked
-from tests.project.support import PACKAGE, Configuration, make
+from extractor.cli.app import run
+from tests.project.support import Configuration, make
 from tests.releases import NEWEST
 from tests.report.support import Opened, write_run
 
@@ -20,17 +20,16 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 
 @pytest.fixture(scope="session")
 def reporting(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with the report in it."""
+    """A project whose runs are reported on."""
     return make(Configuration(NEWEST[-1]), tmp_path_factory.mktemp("reporting") / "project").root
 
 
 @pytest.fixture(scope="session")
-def report(reporting: Path) -> Callable[..., Path]:
-    """Makes a page of some runs, as the project's owner would."""
+def report() -> Callable[..., Path]:
+    """Makes a page of some runs, as their owner would."""
 
     def reporter(page: Path, *runs: Path) -> Path:
-        done = forked(reporting, "-m", f"{PACKAGE}.report", *map(str, runs), "-o", str(page))
-        assert done.returncode == 0, done.stderr
+        assert run(["report", *map(str, runs), "-o", str(page)]) == 0
         return page
 
     return reporter

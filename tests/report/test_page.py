@@ -18,7 +18,6 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.project.running import train
-from tests.project.support import PACKAGE
 from tests.report.support import NASTY, Opened, write_run
 
 Show = Callable[..., Opened]
@@ -198,7 +197,7 @@ def test_charts_and_tables_to_take_away(show: Show, comparison: Path, tmp_path: 
 
 def test_a_served_page_shows_what_is_new_and_keeps_what_was_set(show: Show, reporting: Path, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", 20, 0.1)
-    command = [sys.executable, "-m", f"{PACKAGE}.report", str(run), "--serve", "--port", "0"]
+    command = [sys.executable, "-m", "extractor", "report", str(run), "--serve", "--port", "0"]
     with subprocess.Popen(command, cwd=reporting, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -6,6 +6,7 @@ import ast
 import re
 from pathlib import Path
 
+from extractor.usecases.report import phases
 from tests.project.support import REPOSITORY
 
 TEMPLATES = REPOSITORY / "templates"
@@ -29,7 +30,8 @@ def test_every_phase_that_is_timed_is_in_the_list_and_has_its_colors() -> None:
     }
     assert timed - {"step"} == {*within, *after}
 
-    style = (BASE / "report" / "page.css").read_text(encoding="utf-8")
+    assert (within, after) == (phases.STEP_PHASES, phases.AFTER_STEP)
+    style = Path(phases.__file__).with_name("page.css").read_text(encoding="utf-8")
     assert set(re.findall(r"--phase-(\w+):", style)) == {*within, "other", *after}
 
     colors = _constant(BASE / "tracking" / "plots.py", "PHASES")

@@ -17,7 +17,7 @@ from ..errors import ConfigError
 from ..output import install_command, say
 from ..tracking.columns import REWARD, validation_score
 from ..tracking.run_tracker import METRICS, read_rows
-from .sweep import INTERRUPTED, check_alone, directory_of, parsed, run_one, write_report
+from .sweep import INTERRUPTED, check_alone, directory_of, parsed, run_one, say_results
 
 FILE = "search.journal"
 
@@ -25,7 +25,7 @@ FILE = "search.journal"
 def search(
     program: Path, flags: Sequence[str], overrides: Sequence[str], trials: int, base: Path, seed: int | None
 ) -> int:
-    """Do so many runs, each in a process and a directory of its own, and write one report over all of them.
+    """Do so many runs, each in a process and a directory of its own.
 
     A search that was interrupted goes on where it was when the same one is started again.
 
@@ -70,7 +70,7 @@ def search(
             say(f"reached {value:.4g}")
             study.tell(trial.number, value)
     done = [trial for trial in study.trials if trial.value is not None]
-    write_report(base, {**{directory_of(base, trial.number + 1, _words(trial)): 0 for trial in done}, **codes})
+    say_results({**{directory_of(base, trial.number + 1, _words(trial)): 0 for trial in done}, **codes})
     return _say_best(study, codes)
 
 

@@ -81,7 +81,7 @@ def parsed(override: str) -> Any:
 
 
 def sweep(program: Path, flags: Sequence[str], runs: Sequence[Sequence[str]], base: Path) -> int:
-    """Do the runs, each in a process and a directory of its own, and write one report over all of them.
+    """Do the runs, each in a process and a directory of its own.
 
     A run that was done, or begun, when a sweep was interrupted goes on from there when the same sweep is started again.
 
@@ -103,7 +103,7 @@ def sweep(program: Path, flags: Sequence[str], runs: Sequence[Sequence[str]], ba
         codes[directory] = code
         if code == INTERRUPTED:
             return INTERRUPTED
-    write_report(base, codes)
+    say_results(codes)
     return max(codes.values())
 
 
@@ -139,16 +139,14 @@ def run_one(
     return directory, _done(command)
 
 
-def write_report(base: Path, codes: Mapping[Path, int]) -> None:
-    """Write one report over the runs that have not failed, and name those that have."""
+def say_results(codes: Mapping[Path, int]) -> None:
+    """Name the runs that have failed, and say how to compare the others."""
     failed = [directory for directory, code in codes.items() if code]
     for directory in failed:
         print(f"failed with exit code {codes[directory]}: {directory}", file=sys.stderr)
     if len(failed) < len(codes):
-        from ..report.__main__ import main as report
-
         done = [str(directory) for directory in codes if directory not in failed]
-        report([*done, "--output", str(base / "report.html")])
+        say(f"compare them: vextract report {shlex.join(done)}")
 
 
 def _done(command: Sequence[str]) -> int:

@@ -1,8 +1,8 @@
 # vextract:template
 """Where the numbers of a run go: the terminal, metrics.jsonl, generations.jsonl, curves.png, and trackers.
 
-Beside them stand config.yaml, the run's settings, and environment.json, where and when it ran; `report/` makes a page
-of all of it. Nothing heavy is imported before it is needed, so the first step does not wait for a plotting library.
+Beside them stand config.yaml, the run's settings, and environment.json, where and when it ran; `vextract report`
+makes a page of all of it. Nothing heavy is imported before it is needed, so the first step does not wait for a plotting library.
 """
 
 import json
@@ -18,7 +18,6 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..output import module_command
 from ..rewards.alarm import RewardAlarm
 from ..run.provenance import surroundings
 from .terminal import QuietView, View, make_view
@@ -207,7 +206,7 @@ class RunTracker:
         else:
             self._view.message(f"curves: {self.run_dir / CURVES}")
             name = shlex.quote(str(self.run_dir))
-            self._view.message(f"report: {module_command('report')} {name}")
+            self._view.message(f"report: vextract report {name}")
 
 
 class JsonLines:

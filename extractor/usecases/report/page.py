@@ -1,5 +1,6 @@
-# vextract:template - edit freely
 """From runs to one HTML file. The same files give the same bytes: nothing depends on the clock or the machine."""
+
+from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,10 +11,10 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from .curves import curve_groups, extremes, metric_names
-from .phases import PHASES, phase_layers
-from .runs import Run, number
-from .samples import sample_splits
+from extractor.usecases.report.curves import curve_groups, extremes, metric_names
+from extractor.usecases.report.phases import PHASES, phase_layers
+from extractor.usecases.report.runs import Run, number
+from extractor.usecases.report.samples import sample_splits
 
 # The headline of a run: the first of these metrics that it has.
 HEADLINES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -67,8 +68,7 @@ def render(runs: Sequence[Run], version: str | None = None) -> str:
 
 
 def _file(name: str) -> str:
-    """Return a file of this directory, less its first line, which is for vextract."""
-    return (files(__package__) / name).read_text(encoding="utf-8").partition("\n")[2]
+    return (files(__package__) / name).read_text(encoding="utf-8")
 
 
 def _title(runs: Sequence[Run]) -> str:

@@ -1,4 +1,3 @@
-// vextract:template - edit freely
 // What stands around the charts. Text of models gets into the page as text only, never as HTML.
 
 const find = id => document.getElementById(id);

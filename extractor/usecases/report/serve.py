@@ -1,5 +1,6 @@
-# vextract:template - edit freely
 """Serve the page of runs on this machine, made anew whenever their files have changed."""
+
+from __future__ import annotations
 
 import hashlib
 import threading
@@ -9,8 +10,9 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from .page import render
-from .runs import ReportError, files_of, read_runs
+from extractor.usecases.report.page import render
+from extractor.usecases.report.runs import files_of, read_runs
+from extractor.values.errors import UsageError
 
 HOST = "127.0.0.1"
 # A page elsewhere whose host name was made to point here must not read what the model wrote.
@@ -79,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(self.server.version().encode(), "text/plain; charset=utf-8")
             else:
                 self.send_error(HTTPStatus.NOT_FOUND)
-        except ReportError as error:  # a run has been moved or deleted
+        except UsageError as error:  # a run has been moved or deleted
             self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, explain=str(error))
 
     def _send(self, body: bytes, kind: str) -> None:
@@ -90,5 +92,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the base class
         """Say nothing: a page asks every few seconds."""

@@ -1,4 +1,3 @@
-// vextract:template - edit freely
 // Pictures and tables to take away, made in the page: also of a file, without a network.
 
 const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "font-size", "text-anchor"];

@@ -1,5 +1,6 @@
-# vextract:template - edit freely
 """What a run has left in its directory, read as it stands: also half-written, or still being written."""
+
+from __future__ import annotations
 
 import math
 import os
@@ -12,17 +13,11 @@ from typing import Any
 
 import yaml
 
-from ..tracking.run_tracker import CONFIG, ENVIRONMENT, GENERATIONS, METRICS, read_rows, read_starts
+from extractor.usecases.report.records import CONFIG, ENVIRONMENT, GENERATIONS, METRICS, read_rows, read_starts
+from extractor.values.errors import UsageError
 
 _NUMBERED = re.compile(r"metrics(\.\d+)?\.jsonl")
 _SECRET = re.compile(r"(^|[_.])(api_?key|password|passwd|secret|access_token|auth_token)$", re.IGNORECASE)
-
-
-class ReportError(ValueError):
-    """There are no runs to report on. The text ends with a hint that says what to do."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(f"{message}\nhint: {hint}")
 
 
 @dataclass(frozen=True)
@@ -114,7 +109,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
     """Read runs, each under a name of its own.
 
     Raises:
-        ReportError: a path is not that of a run.
+        UsageError: a path is not that of a run.
     """
     records = [files_of(path) for path in paths]
     return [
@@ -130,22 +125,34 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
     ]
 
 
+def find_runs(folder: Path) -> list[Path]:
+    """Return the directories of all runs below a folder, sorted.
+
+    Raises:
+        UsageError: there are none.
+    """
+    found = sorted(path.parent for path in folder.glob(f"*/*/{METRICS}"))
+    if not found:
+        raise UsageError(f"there is no run under {folder}/", hint="train first, or name a run's directory")
+    return found
+
+
 def files_of(path: Path) -> dict[str, Path]:
     """Return where a run's records are, whether or not they exist.
 
     Raises:
-        ReportError: the path is not that of a run.
+        UsageError: the path is not that of a run.
     """
     names = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
     if path.is_file() and (match := _NUMBERED.fullmatch(path.name)):
         suffix = match[1] or ""
         return {name: path.with_name(f"{Path(name).stem}{suffix}{Path(name).suffix}") for name in names}
     if not path.exists():
-        raise ReportError(f"{path} does not exist", _found_in(path.parent))
+        raise UsageError(f"{path} does not exist", hint=_name_runs_in(path.parent))
     if not path.is_dir():
-        raise ReportError(f"{path} is not the directory of a run", "give the directory that metrics.jsonl is in")
+        raise UsageError(f"{path} is not the directory of a run", hint="give the directory that metrics.jsonl is in")
     if not any((path / name).exists() for name in (METRICS, ENVIRONMENT)):
-        raise ReportError(f"{path} is not the directory of a run: it has no {METRICS}", _found_in(path))
+        raise UsageError(f"{path} is not the directory of a run: it has no {METRICS}", hint=_name_runs_in(path))
     return {name: path / name for name in names}
 
 
@@ -154,7 +161,7 @@ def number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
-def _found_in(folder: Path) -> str:
+def _name_runs_in(folder: Path) -> str:
     found = sorted(str(file.parent) for depth in ("*", "*/*", "*/*/*") for file in folder.glob(f"{depth}/{METRICS}"))
     if not found:
         return "a run's directory is trainer.default_local_dir: checkpoints/PROJECT/EXPERIMENT if it was not set"
@@ -163,7 +170,7 @@ def _found_in(folder: Path) -> str:
 
 def _names(paths: Sequence[Path]) -> list[str]:
     """Return the last parts of the paths, as many as it takes to tell them apart; the same path twice gets a number."""
-    absolute = [Path(os.path.abspath(path)) for path in paths]
+    absolute = [Path(os.path.abspath(path)) for path in paths]  # noqa: PTH100 - a link keeps its name
     names: list[str] = []
     for depth in range(1, max(len(path.parts) for path in absolute) + 1):
         names = ["/".join(path.parts[-depth:]) for path in absolute]

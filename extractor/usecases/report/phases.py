@@ -1,12 +1,28 @@
-# vextract:template - edit freely
 """Where the time of a step goes: upstream's timing_s/* as layers that add up."""
+
+from __future__ import annotations
 
 from typing import Any
 
-from ..tracking.timing import AFTER_STEP, STEP_PHASES
-from .curves import Axes, buckets, short
-from .runs import Run, number
+from extractor.usecases.report.curves import Axes, buckets, short
+from extractor.usecases.report.runs import Run, number
 
+# As a project's `tracking/timing.py` has them.
+STEP_PHASES = (
+    "gen",
+    "gen_max",
+    "reward",
+    "old_log_prob",
+    "watch",
+    "ref",
+    "values",
+    "teacher",
+    "adv",
+    "reward_model",
+    "update_critic",
+    "update_actor",
+)
+AFTER_STEP = ("testing", "save_checkpoint")
 OTHER = "other"  # the rest of timing_s/step
 PHASES = (*STEP_PHASES, OTHER, *AFTER_STEP)
 POINTS = 300

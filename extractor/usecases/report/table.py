@@ -1,11 +1,12 @@
-# vextract:template - edit freely
 """All metrics of runs as a table of comma-separated values, exactly as they were logged."""
+
+from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Sequence
 
-from .runs import Run, number
+from extractor.usecases.report.runs import Run, number
 
 
 def metrics_table(runs: Sequence[Run]) -> str:

@@ -1,13 +1,14 @@
-# vextract:template - edit freely
 """What the model wrote: the same validation prompts through the run, some training prompts of each step."""
+
+from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .curves import short
-from .runs import Run, number
+from extractor.usecases.report.curves import short
+from extractor.usecases.report.runs import Run, number
 
 PROMPTS = 40  # of validations
 AT_A_STEP = 8  # samples of training

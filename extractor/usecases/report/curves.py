@@ -1,12 +1,13 @@
-# vextract:template - edit freely
 """The curves of a page: which metrics make a chart, in which group it stands, and what is left of a long series."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .runs import Run
+from extractor.usecases.report.runs import Run
 
 # In the order of the page, and of the charts in a group; a metric belongs to the first that has a prefix of its name.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (

@@ -1,4 +1,3 @@
-// vextract:template - edit freely
 "use strict";
 // Charts in SVG. A line is {run, axis, v, lo, hi, per}: values at the points of one of the run's axes, null where there is
 // none; of a long run a point is the mean of `per` steps.

@@ -1,0 +1,85 @@
+"""`vextract report`: a page about runs."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from extractor.cli import output
+
+if TYPE_CHECKING:
+    from extractor.usecases.report.runs import Run
+
+
+def command(
+    runs: Annotated[
+        Optional[list[Path]],  # noqa: UP045 - Typer evaluates it on Python 3.10 as well
+        typer.Argument(metavar="RUN", help="A run's directory; without one, every run under checkpoints/."),
+    ] = None,
+    file: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--output", "-o", metavar="FILE", help="The page; by default report.html in the run's directory."),
+    ] = None,
+    csv: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--csv", metavar="FILE", help="Write all metrics as a table as well."),
+    ] = None,
+    serve: Annotated[bool, typer.Option("--serve", help="Serve a page that follows the runs; write none.")] = False,
+    port: Annotated[int, typer.Option("--port", help="Port of --serve; 0 takes any that is free.")] = 8000,
+) -> None:
+    """Make one HTML page about one or several runs.
+
+    A RUN may also be metrics.N.jsonl, an earlier run in its directory. The page opens without a network.
+    """
+    from extractor.usecases.report.page import render
+    from extractor.usecases.report.runs import find_runs, read_runs
+    from extractor.usecases.report.table import metrics_table
+
+    paths = runs or find_runs(Path("checkpoints"))
+    found = read_runs(paths)
+    for run in found:
+        if not run.rows:
+            output.note(f"note: {run.path} has no metrics yet")
+    if csv is not None:
+        _write(csv, metrics_table(found))
+    if serve:
+        _serve(paths, port)
+    else:
+        _write(file or _default_page(found), render(found))
+
+
+def _default_page(runs: "list[Run]") -> Path:
+    return (runs[0].directory if len(runs) == 1 else Path()) / "report.html"
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file in one go, and print its path."""
+    from extractor.values.errors import UsageError
+
+    scratch = path.with_name(path.name + ".tmp")
+    try:
+        scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
+        scratch.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", hint="name a file in another place with --output"
+        ) from error
+    output.data(str(path))
+
+
+def _serve(paths: list[Path], port: int) -> None:
+    from extractor.usecases.report.serve import ReportServer
+    from extractor.values.errors import UsageError
+
+    try:
+        server = ReportServer(paths, port)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"port {port} cannot be used: {reason}", hint="--port 0 takes any that is free") from error
+    with server:
+        output.data(f"http://127.0.0.1:{server.server_port}/  (Ctrl-C ends it)")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
