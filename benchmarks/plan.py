@@ -1,4 +1,4 @@
-"""What `--plan` says that a run holds in memory, and what it then holds, for models of several shapes (Linux)."""
+"""What `vextract plan` says that a run holds in memory, and what it then holds, for models of several shapes (Linux)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.environment import python_in
 from benchmarks.training import make_project
+from extractor.values import resources
 
 LIMIT = 0.15
 STEPS = 2
@@ -26,16 +27,6 @@ from bench.data.toy import ensure_toy_model
 path = ensure_toy_model(sys.argv[1], task="add1")
 config = Qwen2Config.from_pretrained(path).to_dict() | json.loads(sys.argv[2]) | {"layer_types": None}
 Qwen2ForCausalLM(Qwen2Config(**config)).save_pretrained(path)
-"""
-PLAN = """
-import json, sys
-from pathlib import Path
-from bench.memory.plan import plan_memory
-from bench.settings.loading import load_config
-plan = plan_memory(load_config(Path("config"), sys.argv[2:]), processes=int(sys.argv[1]))
-print(plan, file=sys.stderr)
-found = {phase: plan.total(phase) for phase in plan.phases}
-print(json.dumps(found | {"before": plan.lines["the program itself"][plan.phases[0]]}))
 """
 
 
@@ -96,7 +87,10 @@ def _compare(shape: Shape, project: Path) -> bool:
     model = project.parent / re.sub(r"\W+", "_", shape.name)
     python_in(project, "-c", MAKE, str(model), json.dumps(shape.model))
     settings = _settings(shape, model)
-    planned = json.loads(python_in(project, "-c", PLAN, str(shape.processes), *settings).splitlines()[-1])
+    script = str(resources.templates() / "command" / "in_project.py")
+    asked = (str(project), "bench", "plan", f"--processes={shape.processes}", "--json", *settings)
+    found = json.loads(python_in(project, script, *asked))
+    planned = {**found["total"], "before": found["lines"]["the program itself"][found["phases"][0]]}
     out = project.parent / "measured"
     script = str(Path(__file__).with_name("peers") / "ours_phases.py")
     torchrun = ("-m", "torch.distributed.run", "--nproc-per-node", str(shape.processes))

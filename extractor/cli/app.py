@@ -18,6 +18,7 @@ from extractor.cli import (
     manifest,
     new,
     output,
+    plan,
     provenance,
     report,
     sbom,
@@ -55,6 +56,7 @@ for _module in (
     changes,
     export,
     report,
+    plan,
     versions,
 ):
     app.command(_module.__name__.rpartition(".")[2])(_module.command)

@@ -51,6 +51,12 @@ def algorithm(text: str) -> Any:
 
 
 Project = Annotated[Path, typer.Argument(metavar="PATH", help="The project, or a directory in it.")]
+Python = Annotated[
+    Optional[str],  # noqa: UP045 - Typer evaluates it on Python 3.10 as well
+    typer.Option(
+        metavar="PYTHON", help="Interpreter that has the project's requirements; the project's own by default."
+    ),
+]
 From = Annotated[
     Optional[Path],  # noqa: UP045 - Typer evaluates it on Python 3.10 as well
     typer.Option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import From, Json, Offline, Project, Verbose
+from extractor.cli.options import From, Json, Offline, Project, Python, Verbose
 from extractor.cli.provenance import check as of_provenance
 
 if TYPE_CHECKING:
@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 def command(
     path: Project = Path(),
-    python: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="PYTHON", help="Interpreter that has the project's requirements; the project's own by default."
-        ),
-    ] = None,
+    python: Python = None,
     upstream_tests: Annotated[
         bool, typer.Option("--upstream-tests", help="Also run upstream's own unit tests against the project.")
     ] = False,

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from extractor.values import resources
 from tests.project.forked import run
+from tests.project.support import PACKAGE
 
 SMALL = (
     "data.train_batch_size=8",
@@ -55,6 +57,12 @@ def python(root: Path, *arguments: str, stdin: str = "") -> subprocess.Completed
 def forked(root: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run a script, a module (`-m`) or code (`-c`) in a project: `python`, with the libraries imported already."""
     return run(list(arguments), cwd=root, env=environment(root), stdin=stdin, timeout=300)
+
+
+def inside(root: Path, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the code of `vextract COMMAND` in a project, as `usecases/in_project.py` does."""
+    script = resources.templates() / "command" / "in_project.py"
+    return forked(root, str(script), str(root), PACKAGE, command, *arguments)
 
 
 def overrides(*changed: str) -> list[str]:

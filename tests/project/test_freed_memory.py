@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from extractor.values import resources
+
 DRIVER = """
 import json, resource
 from toy.run.heap import SMALL, freed_memory
@@ -37,7 +39,9 @@ print(json.dumps(found))
 SETTLED = """
 from pathlib import Path
 from toy.run.heap import freed_memory
-from toy.memory.plan import plan_memory
+import toy
+toy.__path__.append("COMMANDS")
+from toy.plan.plan import plan_memory
 from toy.settings.loading import load_config, settle_device
 for kept in True, False:
     config = load_config(Path("config"), ["scale=toy", f"local.keep_freed_memory={kept}", "local.device=cpu"])
@@ -55,7 +59,10 @@ def _printed(project: Path, program: str) -> str:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
 def test_memory_is_kept_where_that_is_asked_for_and_the_plan_says_so(project: Path) -> None:
-    assert _printed(project, SETTLED).splitlines()[-2:] == ["True True", "False False"]
+    assert _printed(project, SETTLED.replace("COMMANDS", str(resources.templates() / "command"))).splitlines()[-2:] == [
+        "True True",
+        "False False",
+    ]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's")

@@ -1,4 +1,4 @@
-"""`python main.py --plan`: what a run will hold in memory, before anything is loaded."""
+"""`vextract plan`: what a run will hold in memory, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.running import forked
+from tests.project.running import inside
 from tests.project.support import Configuration, Made
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
 
@@ -52,8 +52,8 @@ def model(folder: Path, config: dict[str, object]) -> str:
 
 
 def planned(root: Path, *arguments: str) -> tuple[int, dict[str, list[float]], str]:
-    """The exit code of `main.py --plan`, the table in GiB, and all that was printed."""
-    done = forked(root, "main.py", "--plan", *arguments)
+    """The exit code of `vextract plan`, the table in GiB, and all that was printed."""
+    done = inside(root, "plan", *arguments)
     rows = re.findall(r"^(\w.*?)((?: +(?:[\d.]+|-))+)$", done.stdout, re.M)
     table = {name: [0.0 if cell == "-" else float(cell) for cell in cells.split()] for name, cells in rows}
     return done.returncode, table, done.stdout + done.stderr
@@ -210,15 +210,15 @@ def test_any_release_plans_what_it_was_made_with(made: Maker, tmp_path: Path, re
     [
         (["actor_rollout_ref.model.path=./nothing"], "no config.json of ./nothing"),
         (["actor_rollout_ref.model.path=nobody/nothing"], "no config.json of nobody/nothing"),
-        (["--processes", "0"], "--processes 0"),
-        (["--memory", "0"], "--memory 0"),
-        (["--multirun", "local.seed=1,2"], "--plan --multirun"),
+        (["--processes", "0"], "processes is 0"),
+        (["--memory", "0"], "memory of a device is 0"),
+        (["local.sed=1"], "unknown key"),
         (["local.device=cuda"], "--memory 80"),
     ],
 )
 def test_what_no_plan_can_be_made_of_is_said(made: Maker, arguments: list[str], message: str) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
-    done = forked(root, "main.py", "--plan", *arguments)
+    done = inside(root, "plan", *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "hint: " in done.stderr

@@ -24,8 +24,8 @@ _TABLES = (
     "shipped_settings.py",
     "unread.py",
 )
-# Folders of such modules; and of the plan of a run's memory, which reckons with what other code reads.
-_TABLE_FOLDERS = ("api/names/", "memory/")
+# Folders of such modules.
+_TABLE_FOLDERS = ("api/names/",)
 # Comments, docstrings and messages: a word in them is no use of it. What an f-string has in braces is.
 _STRING_OR_COMMENT = re.compile(
     r"""(?P<string>\"\"\"[^\\"]*(?:(?:\\.|"(?!""))[^\\"]*)*\"\"\"|'''[^\\']*(?:(?:\\.|'(?!''))[^\\']*)*'''

@@ -106,8 +106,6 @@ class CommandLine:
         flags: those that say so, as they stand there.
         cfg, info, multirun: whether these flags are given.
         trials: of how many runs `multirun` is a search; None: it does all combinations.
-        plan: whether the memory of the run is to be planned.
-        processes, memory: for how many, with so many GiB each; None: those of torchrun, and what this machine has.
     """
 
     overrides: list[str]
@@ -117,9 +115,6 @@ class CommandLine:
     info: bool
     multirun: bool
     trials: int | None = None
-    plan: bool = False
-    processes: int | None = None
-    memory: float | None = None
 
     @property
     def without_overrides(self) -> list[str]:
@@ -148,8 +143,6 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     for name in ("cfg", "info", "multirun"):
         parser.add_argument(f"-{name[0]}", f"--{name}", action="store_true")
     parser.add_argument("--plan", action="store_true")
-    parser.add_argument("--processes", type=int)
-    parser.add_argument("--memory", type=float)
     parser.add_argument("-cn", "--config-name")
     parser.add_argument("--config")
     parser.add_argument("-cp", "--config-path", type=Path)
@@ -165,11 +158,8 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     found, overrides = parser.parse_known_args(words)
     if found.trials is not None and (found.trials < 1 or not found.multirun):
         raise ConfigError(f"--trials {found.trials}", "it goes with --multirun, and is at least 1")
-    for flag, number in (("--processes", found.processes), ("--memory", found.memory)):
-        if number is not None and (number <= 0 or not found.plan):
-            raise ConfigError(f"{flag} {number}", "it goes with --plan, and is more than 0")
-    if found.plan and found.multirun:
-        raise ConfigError("--plan --multirun", "plan one run at a time")
+    if found.plan:
+        raise ConfigError("main.py has no --plan", "vextract plan, with the same settings")
     main = found.config_name or MAIN
     given = {
         "--config": found.config,
@@ -187,7 +177,4 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
         found.info,
         found.multirun,
         found.trials,
-        found.plan,
-        found.processes,
-        found.memory,
     )

@@ -19,8 +19,8 @@ TABLES = (
     "shipped_settings.py",
     "unread.py",
 )
-# Folders of such modules; and of the plan of a run's memory, which reckons with what other code reads.
-TABLE_FOLDERS = ("api/names", "memory")
+# Folders of such modules.
+TABLE_FOLDERS = ("api/names",)
 # Comments, docstrings and messages: a word in them does not count as a use; one in the braces of an f-string does.
 STRING_OR_COMMENT = re.compile(
     r"""(?P<prefix>\b[rbufRBUF]{1,2})?

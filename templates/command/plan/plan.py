@@ -1,4 +1,3 @@
-# vextract:template - edit freely
 """How much memory each part of a run takes, phase by phase, from its config alone."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# vextract:template - edit freely
 """Run a model on tensors that have shapes and no numbers, and count the bytes that they would take.
 
 The tensors are torch's `FakeTensor`s: on the meta device, though operators treat them as a CPU's. So the model's own

@@ -1,4 +1,3 @@
-# vextract:template - edit freely
 """How many rows a process has in each phase of a step, and which phases there are."""
 
 from types import SimpleNamespace

@@ -1,4 +1,3 @@
-# vextract:template - edit freely
 """Models of a run without their weights, and what their passes take."""
 
 from collections.abc import Callable

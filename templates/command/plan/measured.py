@@ -1,4 +1,3 @@
-# vextract:template - edit freely
 """What no model's shape tells, and is found out by trying: the program itself, and what an optimizer keeps."""
 
 from importlib import import_module

@@ -1,4 +1,3 @@
-# vextract:template - edit freely
 """A plan as text."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# vextract:template - edit freely
 """The lines of a plan that are those of the engine which writes responses."""
 
 from typing import Any

@@ -1,4 +1,3 @@
-# vextract:template - edit freely
 """The lines of a plan: models, their gradients and optimizers, passes, responses."""
 
 from dataclasses import dataclass

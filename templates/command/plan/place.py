@@ -1,4 +1,3 @@
-# vextract:template - edit freely
 """The device that a plan is for, which need not be here, and how much it holds."""
 
 import copy

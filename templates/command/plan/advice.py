@@ -1,4 +1,3 @@
-# vextract:template - edit freely
 """Which settings make a plan fit: each is tried by planning again."""
 
 import copy
