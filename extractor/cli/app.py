@@ -10,6 +10,7 @@ import typer
 from extractor import __version__
 from extractor.cli import (
     adopt,
+    attack,
     changes,
     diff,
     explain,
@@ -57,6 +58,7 @@ for _module in (
     export,
     report,
     plan,
+    attack,
     versions,
 ):
     app.command(_module.__name__.rpartition(".")[2])(_module.command)

@@ -18,6 +18,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory on the path that holds the library, and functions to score with."""
     place = tmp_path_factory.mktemp("library")
     shutil.copytree(REPOSITORY / "templates/base/__package__/rewards", place / "reward_library")
+    attacked = place / "attacked"  # as `vextract attack` finds it: beside the rewards, in a project's package
+    shutil.copytree(REPOSITORY / "templates/base/__package__/rewards", attacked / "rewards")
+    shutil.copytree(REPOSITORY / "templates/command/attack", attacked / "attack")
+    (attacked / "__init__.py").touch()
     shutil.copy(Path(__file__).with_name("functions.py"), place / "scored_by.py")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(place))
@@ -28,6 +32,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def library(folder: Path) -> Callable[[str], ModuleType]:
     """A module of the library by its name."""
     return lambda name: importlib.import_module(f"reward_library.{name}")
+
+
+@pytest.fixture(scope="session")
+def attacks(folder: Path) -> Callable[[str], ModuleType]:
+    """A module of `vextract attack` by its name."""
+    return lambda name: importlib.import_module(f"attacked.attack.{name}")
 
 
 @pytest.fixture(scope="session")

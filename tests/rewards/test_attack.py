@@ -42,13 +42,13 @@ def program(solution_str, **sample):  # as if it ran, and an exit were a success
 
 
 @pytest.fixture
-def attack(library: Library, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def attack(attacks: Library, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def run(function: str, *arguments: str) -> tuple[int, list[str]]:
         file = tmp_path / f"rewards_{function}.py"
         file.write_text(REWARDS)
-        code = library("attack").main([f"{file}:{function}", *arguments])
+        code = attacks("command").main(tmp_path, [f"--reward={file}:{function}", *arguments])
         said = capsys.readouterr()
         return code, (said.out + said.err).splitlines()
 
@@ -79,7 +79,7 @@ def test_what_gets_through_is_named(attack: Callable, function: str, hack: str) 
     assert any(f"GOT THROUGH  {hack}" in line for line in lines), lines
 
 
-def test_programs_are_tried_where_the_ground_truth_is_tests(attack: Callable, library: Library, tmp_path: Path) -> None:
+def test_programs_are_tried_where_the_ground_truth_is_tests(attack: Callable, attacks: Library, tmp_path: Path) -> None:
     data = tmp_path / "tasks.jsonl"
     tests = {"asserts": ["assert double(3) == 6"]}
     data.write_text(json.dumps({"prompt": [{"content": "Double."}], "reward_model": {"ground_truth": tests}}) + "\n")
@@ -87,7 +87,7 @@ def test_programs_are_tried_where_the_ground_truth_is_tests(attack: Callable, li
     assert code == 1
     assert any("GOT THROUGH  os exit at once" in line for line in lines)
     assert any("held  equal to everything" in line for line in lines)
-    assert library("attacks.trial").tested(tests) == "double"
+    assert attacks("trial").tested(tests) == "double"
 
 
 def test_plain_rows_are_tasks_as_well(attack: Callable, tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ def test_files_are_those_that_are_trained_on(attack: Callable, tmp_path: Path, n
     assert any(line.endswith(said) for line in lines)
 
 
-def test_what_is_not_there_is_an_error_with_a_hint(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_there_is_an_error_with_a_hint(attacks: Library, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("no_such_module:score", "nonsense", "json:none"):
-        assert library("attack").main([name]) == 2
+        assert attacks("command").main(Path(), [f"--reward={name}"]) == 2
         error = capsys.readouterr().err
         assert error.startswith("error: ")
         assert "hint: " in error

@@ -76,7 +76,7 @@ PRINTING = {"inputs": ["3\n"], "outputs": ["6\n"]}
 
 def programs() -> tuple:
     """The corpus, which needs nothing else of the library."""
-    file = REPOSITORY / "templates/base/__package__/rewards/attacks/programs.py"
+    file = REPOSITORY / "templates/command/attack/programs.py"
     spec = spec_from_file_location("attacks_of_these_tests", file)
     assert spec is not None
     assert spec.loader is not None

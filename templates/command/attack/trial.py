@@ -1,4 +1,3 @@
-# vextract:template
 """Tries hacks against a scoring function."""
 
 import math
@@ -6,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..code_tests import CodeTests
-from ..sandboxing import names
-from ..scoring import Scorer, ScoringError
+from ..rewards.code_tests import CodeTests
+from ..rewards.sandboxing import names
+from ..rewards.scoring import Scorer, ScoringError
 from . import programs, texts
 
 # The tasks that are tried when no data are given: by the name of what is tested, and by importing it.

@@ -1,5 +1,4 @@
-# vextract:template
-"""Try known hacks against a reward, and print what got through: `python -m PACKAGE.rewards.attack`.
+"""`vextract attack`: try known hacks against a reward, and print what got through.
 
 Without arguments it is the reward of custom/reward_manager.py, on a question and on a task with tests. What got
 through is what a policy will find: mend the reward, or watch for it.
@@ -10,48 +9,42 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .attacks import trial
-from .calls import source_of
-from .sandboxing.isolation import SandboxError
-from .verified_code import score_code
+from ..rewards.calls import source_of
+from ..rewards.sandboxing.isolation import SandboxError
+from ..rewards.verified_code import score_code
+from . import trial
 
 CODE = "code"
-EXAMPLES = f"""\
-examples:
-  python -m {__package__}.attack                         the reward of custom/reward_manager.py
-  python -m {__package__}.attack my_reward.py:score --data train.parquet
-  python -m {__package__}.attack {CODE}                    verified_code.score_code
-"""
+PACKAGE = str(__package__).partition(".")[0]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; returns 0: nothing got through, 1: something did, 2: what it should try is not there."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {__package__}.attack",
-        description="Try known hacks against a reward, and print what got through.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("reward", nargs="?", help=f"FILE.py:FUNCTION, MODULE:FUNCTION, or {CODE}; default: the hook's")
-    parser.add_argument("--data", type=Path, help="a parquet or JSON lines file of prompts with their ground truth")
-    parser.add_argument("--tasks", type=int, default=3, help="how many of its rows to try (default: 3)")
-    parser.add_argument(
-        "--harm",
-        action="store_true",
-        help="also try programs that kill, fork without end and fill memory; by default only in this project's sandbox",
-    )
-    parser.add_argument("--all", action="store_true", help="print every attempt, not only what got through")
+def main(project: Path, arguments: Sequence[str]) -> int:
+    """Try the hacks.
+
+    Args:
+        project: the project's directory.
+        arguments: as `extractor/cli/attack.py` passes them on.
+
+    Returns:
+        The exit code: 0 nothing got through, 1 something did, 2 what it should try is not there.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--reward")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--tasks", type=int, default=3)
+    parser.add_argument("--harm", action="store_true")
+    parser.add_argument("--all", action="store_true")
     chosen = parser.parse_args(arguments)
     try:
         function = _function(chosen.reward)
         tasks = list(_rows(chosen.data, chosen.tasks)) if chosen.data else _examples(chosen.reward)
         return _report(function, tasks, chosen.all, chosen.harm or _sandboxed(chosen.reward))
     except (OSError, ValueError, ImportError, AttributeError, KeyError) as error:
-        print(f"error: {error}\nhint: {parser.prog} --help", file=sys.stderr)
+        print(f"error: {error}\nhint: vextract attack --help", file=sys.stderr)
     except SandboxError as error:
         print(f"error: {error}", file=sys.stderr)
     return 2
@@ -80,7 +73,7 @@ def _function(name: str | None) -> Callable[..., Any]:
     if name == CODE:
         return score_code
     if name is None:
-        from .manager import TextRewardManager  # torch, which a function by its name does not need
+        from ..rewards.manager import TextRewardManager  # torch, which a function by its name does not need
 
         hook = importlib.import_module("..custom.reward_manager", __package__)
         managers = [item for item in vars(hook).values() if inspect.isclass(item) and item.__module__ == hook.__name__]
@@ -108,11 +101,11 @@ def _examples(reward: str | None) -> list[dict[str, Any]]:
 
 def _sandboxed(reward: str | None) -> bool:
     """Tell whether the programs that a reward judges run in this project's sandbox, as far as can be told."""
-    return reward == CODE or (reward is None and f"{__package__}.verified_code" in _imports_of_the_hook())
+    return reward == CODE or (reward is None and f"{PACKAGE}.rewards.verified_code" in _imports_of_the_hook())
 
 
 def _imports_of_the_hook() -> set[str]:
-    hook = sys.modules.get(f"{str(__package__).rpartition('.')[0]}.custom.reward_manager")
+    hook = sys.modules.get(f"{PACKAGE}.custom.reward_manager")
     return {getattr(item, "__module__", "") or getattr(item, "__name__", "") for item in vars(hook or object).values()}
 
 
@@ -139,7 +132,3 @@ def _rows(path: Path, count: int) -> Iterator[dict[str, Any]]:
             "data_source": row.get("data_source", ""),
             "extra_info": row.get("extra_info"),
         }
-
-
-if __name__ == "__main__":
-    sys.exit(main())

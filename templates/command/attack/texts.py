@@ -1,4 +1,3 @@
-# vextract:template
 """Responses that do not answer their question, and try to be taken for an answer."""
 
 NUMBERS = range(-100, 1001)

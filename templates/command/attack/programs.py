@@ -1,4 +1,3 @@
-# vextract:template
 """Programs that do not solve their task, and try to get its reward, or to do harm."""
 
 from dataclasses import dataclass
