@@ -1,4 +1,4 @@
-"""What `vextract plan` says that a run holds in memory, and what it then holds, for models of several shapes (Linux)."""
+"""What `vextract plan` says that a run holds in memory, against what it then holds, for several models (Linux)."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import typer
 
 from extractor import __version__
 from extractor.cli import (
+    add,
     adopt,
     attack,
     changes,
@@ -21,6 +22,7 @@ from extractor.cli import (
     output,
     plan,
     provenance,
+    remove,
     report,
     sbom,
     status,
@@ -49,6 +51,8 @@ for _module in (
     status,
     diff,
     upgrade,
+    add,
+    remove,
     verify,
     sbom,
     provenance,

@@ -57,6 +57,12 @@ Python = Annotated[
         metavar="PYTHON", help="Interpreter that has the project's requirements; the project's own by default."
     ),
 ]
+InProject = Annotated[
+    Path, typer.Option("--project", metavar="PATH", help="The project, or a directory in it; by default where you are.")
+]
+AllowDirty = Annotated[
+    bool, typer.Option("--allow-dirty", help="Go on although managed files have uncommitted changes.")
+]
 From = Annotated[
     Optional[Path],  # noqa: UP045 - Typer evaluates it on Python 3.10 as well
     typer.Option(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from extractor.cli import options, output, upgrade_report
-from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose, features
+from extractor.cli.options import AllowDirty, DryRun, From, Json, Offline, Project, Verbose, features
 
 if TYPE_CHECKING:
     from extractor.project.journal import Journal
@@ -34,9 +34,7 @@ def command(
         typer.Option("--continue", help="Finish an interrupted upgrade, or one whose conflicts are resolved."),
     ] = False,
     abort: Annotated[bool, typer.Option("--abort", help="Undo an unfinished upgrade, byte for byte.")] = False,
-    allow_dirty: Annotated[
-        bool, typer.Option("--allow-dirty", help="Upgrade although managed files have uncommitted changes.")
-    ] = False,
+    allow_dirty: AllowDirty = False,
     from_: From = None,
     offline: Offline = False,
     dry_run: DryRun = False,
@@ -60,17 +58,39 @@ def command(
             raise UsageError(f"{flag} takes no other option", hint=f"run `vextract upgrade {flag}`")
     if diff and not dry_run:
         raise UsageError("--diff needs --dry-run", hint="your own edits are shown by `vextract diff`")
+    if not continue_ and not abort:
+        return change(
+            path, request, from_, offline, allow_dirty, dry_run=dry_run, diff=diff, verbose=verbose, json=json
+        )
     root = location.find(path, half_way=True)
     with disk.exclusive(root) as free:
         if not free:
             raise journal.running()
-        if continue_:
-            return _continue(root, json)
-        if abort:
-            return _abort(root, json)
+        return _continue(root, json) if continue_ else _abort(root, json)
+
+
+def change(
+    path: Path,
+    request: "Request",
+    origin: Path | None,
+    offline: bool,
+    allow_dirty: bool,
+    *,
+    dry_run: bool,
+    diff: bool = False,
+    verbose: bool,
+    json: bool,
+) -> int:
+    """Give a project other options, or show what that would change; returns the exit code."""
+    from extractor.project import disk, journal, location
+
+    root = location.find(path, half_way=True)
+    with disk.exclusive(root) as free:
+        if not free:
+            raise journal.running()
         if dry_run:
-            return _dry_run(root, request, from_, offline, diff, verbose, json)
-        return _upgrade(root, request, from_, offline, allow_dirty, verbose, json)
+            return _dry_run(root, request, origin, offline, diff, verbose, json)
+        return _upgrade(root, request, origin, offline, allow_dirty, verbose, json)
 
 
 def _dry_run(

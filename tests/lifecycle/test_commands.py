@@ -353,6 +353,15 @@ def test_options_change(run: Run, small: Path) -> None:
     assert "vllm" in run("upgrade", small, "--engine", "vllm", "--dry-run").out
 
 
+def test_a_feature_is_added_and_removed(run: Run, small: Path) -> None:
+    assert run("add", "critic", "--project", small).code == 0
+    assert lock.read(small).options.features == ("critic",)
+    assert (small / CRITIC.path).read_bytes() == CRITIC.data
+    assert run("remove", "critic", "--project", small).code == 0
+    assert lock.read(small).options.features == ()
+    assert not (small / CRITIC.path).exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [

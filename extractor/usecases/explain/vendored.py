@@ -197,7 +197,7 @@ def _replacement_note(generated: Generated, manifest: Manifest, symbol: str) -> 
         stub = next(item for item in generated.found.stubs if item.name == symbol.partition(":")[2])
         if why := next((item.withheld for item in manifest.withheld if item.name == stub.feature), None):
             return f"a stub: no project has the feature `{stub.feature}`: {why}"
-        return f"a stub: the feature `{stub.feature}` is not in this project (`vextract upgrade --with {stub.feature}`)"
+        return f"a stub: the feature `{stub.feature}` is not in this project (`vextract add {stub.feature}`)"
     for item in manifest.replacements:
         if item.symbol == symbol:
             return f"ours instead of upstream's: {item.why}"

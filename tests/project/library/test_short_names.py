@@ -238,7 +238,7 @@ def test_what_python_is_told(project: Path) -> None:
     for answer, part in zip(
         answers,
         (
-            "vextract upgrade --with critic",
+            "vextract add critic",
             "TrainingConfig",
             "seed stands for",
             "not 8 to each",

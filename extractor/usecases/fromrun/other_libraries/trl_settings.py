@@ -93,7 +93,7 @@ _TO_DO = {
     **dict.fromkeys(("environment_factory", "rollout_func", "tools"), "turns: make custom/env_wrapper.py take them"),
     "eval_dataset": "name its rows in data.val_files",
     "peft_config": f"an adapter: say {_MODEL}.lora_rank, lora_alpha and target_modules",
-    "load_in_4bit": "vextract upgrade --with qlora, and local.quantization.load_in_4bit=true",
+    "load_in_4bit": "vextract add qlora, and local.quantization.load_in_4bit=true",
     "reward_funcs": "not found at the top of a script that is here: hand them to LocalPPOTrainer(reward_fn=[...]) as "
     "they are, or score in custom/reward_manager.py",
     "reward_model_name_or_path": "a project has a reward model or functions: with both, verl takes the model's score",

@@ -151,7 +151,7 @@ def _write_adapter(shares: Shares, names: list[str], target: Path, model: Any) -
         raise ConfigError(
             f"{shares.folder} holds a LoRA adapter of rank {rank}, and {SECTION}.lora_rank is {model.lora_rank}",
             f"set {SECTION}.lora_rank={rank} {SECTION}.lora_alpha={scale}, and {SECTION}.path to the model that the "
-            "run began with (a project without LoRA: vextract upgrade --with lora)",
+            "run began with (a project without LoRA: vextract add lora)",
         )
     from peft import LoraConfig, TaskType
     from safetensors.torch import save_file

@@ -37,9 +37,9 @@ NO_MODEL = re.compile(r"^  model:\n(?:    .*\n)*?    path: null\b", re.MULTILINE
 # Sections of features, and what a project has not that was made without them.
 MISSING = {
     "critic": "critic: vextract upgrade --algorithm ppo, or --with critic",
-    "local.prime": "implicit reward model: vextract upgrade --with prime",
-    "distillation": "teacher: vextract upgrade --with distillation, with verl 0.8.0 or later",
-    "local.teacher_server": "teacher: vextract upgrade --with distillation, with verl 0.8.0 or later",
+    "local.prime": "implicit reward model: vextract add prime",
+    "distillation": "teacher: vextract add distillation, with verl 0.8.0 or later",
+    "local.teacher_server": "teacher: vextract add distillation, with verl 0.8.0 or later",
 }
 # Sections that hold what the owner's own code takes: what is new in them needs no +.
 OPEN = tuple(f"{part}reward_kwargs" for part in ("reward.", "reward.custom_reward_function."))

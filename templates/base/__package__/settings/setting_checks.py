@@ -128,7 +128,7 @@ def _features(config: DictConfig) -> Iterator[tuple[str, str]]:
         if value not in (without, None) and feature not in FEATURES:
             yield (
                 f"{name}={str(value).lower()} asks for {feature}, which this project was made without",
-                f"leave it out, or: vextract upgrade --with {feature}",
+                f"leave it out, or: vextract add {feature}",
             )
     for section in ("actor_rollout_ref.actor", "actor_rollout_ref.ref", "critic"):
         size = OmegaConf.select(config, f"{section}.{SHARED_SEQUENCES}")

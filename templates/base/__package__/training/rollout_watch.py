@@ -240,7 +240,7 @@ def correction_hint(config: Any) -> str:
         return ""
     given = "actor_rollout_ref.rollout.calculate_log_probs=true"
     if section is None:
-        return f"; or vextract upgrade --with rollout_correction (verl 0.6.1 and later), and {given}"
+        return f"; or vextract add rollout_correction (verl 0.6.1 and later), and {given}"
     missing = [] if rollout.calculate_log_probs else [given]
     if section.rollout_is is None and not section.bypass_mode:
         missing.append("algorithm.rollout_correction.rollout_is=token")
