@@ -81,4 +81,3 @@ def test_the_example_learns(restored: Path) -> None:
     assert sum(rewards[:3]) / 3 < 0.2
     assert sum(rewards[-5:]) / 5 >= 0.9
     assert held_out[-1] >= 0.7
-    assert (metrics.parent / "curves.png").stat().st_size > 10_000

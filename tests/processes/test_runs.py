@@ -62,7 +62,6 @@ def test_a_killed_process_ends_the_run_which_then_goes_on_until_it_is_told_to_st
     # torchrun's own process may abort as it ends: "Fatal Python error".
     assert not [line for line in text.splitlines() if line.startswith("error:")]
     assert last_saved(run) == int(text.rpartition("\nstep ")[2].partition("/")[0])
-    assert (run / "curves.png").exists()
 
 
 @pytest.mark.thorough

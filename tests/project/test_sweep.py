@@ -25,22 +25,20 @@ SMALL = (
 @pytest.mark.usefixtures("verl")
 @pytest.mark.thorough
 def test_each_run_has_a_directory_and_all_have_a_report(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+    root = made(Configuration(NEWEST[-1], "hf", features=("sweep",))).root
     where = tmp_path / "a run, of mine"
     settings = (*SMALL, f'trainer.default_local_dir="{where}"', "actor_rollout_ref.actor.optim.lr=1e-6,1e-5")
     done = forked(root, "main.py", "--multirun", *settings, "local.save_last=false")
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in (where / "sweep").iterdir()) == ["1_lr=1e-06", "2_lr=1e-05", "report.html"]
+    assert sorted(path.name for path in (where / "sweep").iterdir()) == ["1_lr=1e-06", "2_lr=1e-05"]
     rates = [(where / "sweep" / name / "config.yaml").read_text() for name in ("1_lr=1e-06", "2_lr=1e-05")]
     assert ["lr: 1.0e-06" in rates[0], "lr: 1.0e-05" in rates[1]] == [True, True]
-    page = (where / "sweep" / "report.html").read_text()
-    assert "1_lr=1e-06" in page
-    assert "2_lr=1e-05" in page
+    assert f"compare them: vextract report '{where}/sweep/1_lr=1e-06'" in done.stdout
 
 
 @pytest.mark.usefixtures("verl")
 def test_a_mistake_in_any_run_is_found_before_the_first(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+    root = made(Configuration(NEWEST[-1], "hf", features=("sweep",))).root
     done = forked(root, "main.py", "-m", *SMALL, f"trainer.default_local_dir={tmp_path}", "preset=grpo,gpro")
     assert done.returncode == 2
     assert "did you mean grpo?" in done.stderr
@@ -51,7 +49,7 @@ def test_a_mistake_in_any_run_is_found_before_the_first(made: Callable[[Configur
 @pytest.mark.usefixtures("verl")
 @pytest.mark.thorough
 def test_a_search_chooses_values_and_goes_on(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+    root = made(Configuration(NEWEST[-1], "hf", features=("sweep",))).root
     rates = "actor_rollout_ref.actor.optim.lr=tag(log, interval(1e-4, 1e-2))"
     spaces = (rates, "algorithm.adv_estimator=grpo,rloo", "local.log_train_generations=int(interval(0, 4))")
     settings = (*SMALL, f"trainer.default_local_dir={tmp_path}", "local.save_last=false", *spaces)
@@ -62,14 +60,13 @@ def test_a_search_chooses_values_and_goes_on(made: Callable[[Configuration], Mad
     assert more.returncode == 0, more.stderr
     assert [line[:12] for line in more.stdout.splitlines() if line.startswith("run ")] == ["run 2 of 2: "]
     runs = sorted(path.name for path in (tmp_path / "search").iterdir() if path.is_dir())
-    page = (tmp_path / "search/report.html").read_text()
     assert [name.partition("_")[0] for name in runs] == ["1", "2"]
     for name in runs:
         values = dict(word.split("=") for word in re.split(r"_(?=lr|adv_est|log_train)", name)[1:])
         assert 1e-4 <= float(values["lr"]) <= 1e-2
         assert values["adv_estimator"] in ("grpo", "rloo")
         assert 0 <= int(values["log_train_generations"]) <= 4
-        assert name in page
+        assert name in more.stdout.splitlines()[-2]
 
 
 @pytest.mark.usefixtures("verl")
@@ -87,7 +84,7 @@ def test_a_search_chooses_values_and_goes_on(made: Callable[[Configuration], Mad
 def test_a_search_that_cannot_be(
     made: Callable[[Configuration], Made], arguments: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+    root = made(Configuration(NEWEST[-1], "hf", features=("sweep",))).root
     done = forked(root, "main.py", *arguments, f"trainer.default_local_dir={tmp_path}")
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -77,7 +77,6 @@ def test_grpo(made: Maker, tmp_path: Path, release: str) -> None:
     without = {"actor/kl_loss": 0.0} if release in ("0.7.0", "0.7.1") else {}
     assert {name: value for name, value in rows[-1].items() if name in WITH_KL} == without
     assert WITH_CRITIC.isdisjoint(rows[-1])
-    assert list(root.glob("checkpoints/*/*/curves.png"))
 
 
 @each_release

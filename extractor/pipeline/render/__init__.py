@@ -6,15 +6,19 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import PurePosixPath
+from typing import cast
 
 from jinja2 import StrictUndefined
+from jinja2 import Template as JinjaTemplate
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from extractor import __version__
-from extractor.pipeline.render.layers import Template, behind, engine_modes, layers_of
+from extractor.pipeline.render.absent import absent_modules, absent_settings
+from extractor.pipeline.render.fold import PARTS, constants_of, fold
+from extractor.pipeline.render.layers import PACKAGE, Template, behind, engine_modes, layers_of
 from extractor.pipeline.render.long_imports import wrap_imports
 from extractor.pipeline.render.pins import checked_pins_for
 from extractor.pipeline.render.unread import compared_values, readers, shipped_values, unread_settings
@@ -70,7 +74,11 @@ def render(
     texts.update(_needed_shims(shims, found, vendored, options.package, texts.values()))
     code = {item.path: item.text for item in vendored}
     settings = _settings(texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options)
-    texts.update(_rendered(["settings"], manifest, {**context, **settings}))
+    absent = {
+        "absent_modules": absent_modules(manifest, options, texts),
+        "absent_settings": absent_settings(manifest, options, _sections),
+    }
+    texts.update(_rendered(["settings"], manifest, {**context, **settings, **absent}))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
     python = {path: wrap_imports(text) for path, text in texts.items() if path.endswith(".py")}
     return [File(path, _kind(path, text), text.encode()) for path, text in sorted((texts | python).items())]
@@ -89,6 +97,11 @@ def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
     return dict(
         sorted(_rendered(layers_of(manifest, options), manifest, _choices(manifest, options), "config").items())
     )
+
+
+def _sections(manifest: Manifest, options: Options) -> dict[str, str]:
+    """Render the config files that have sections of their own: presets and the like set what these have."""
+    return _rendered(layers_of(manifest, options), manifest, _choices(manifest, options), "config", sections_only=True)
 
 
 def templates_of(manifest: Manifest, options: Options) -> dict[str, tuple[str, ...]]:
@@ -186,18 +199,24 @@ def _values_in_presets(key: str, manifest: Manifest, layers: tuple[str, ...]) ->
 
 
 def _rendered(
-    layers: Sequence[str], manifest: Manifest, context: Mapping[str, object], below: str = ""
+    layers: Sequence[str],
+    manifest: Manifest,
+    context: Mapping[str, object],
+    below: str = "",
+    *,
+    sections_only: bool = False,
 ) -> dict[str, str]:
     """Render the files of some layers, or of a directory in them: path in the project to text."""
-    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     names = lru_cache(lambda release: Renames(release, manifest.borrowed_from or manifest.release))
     texts: dict[str, str] = {}
     for path, templates in behind(layers, str(context["package"]), below).items():
         if path.startswith(PRESETS) and PurePosixPath(path).stem not in manifest.algorithms:
             continue
+        if (sections_only and _GLOBAL.match(path)) or path == f"{context['package']}/{PARTS}.py":
+            continue
         template = templates[-1]
         try:
-            texts[path] = _text(path, template, names, environment, context)
+            texts[path] = _text(path, template, names, context)
         except (TemplateError, Unsupported) as error:
             raise InternalError(
                 f"template {template.path}: {error}", hint="report this as a bug in vextract"
@@ -205,17 +224,31 @@ def _rendered(
     return texts
 
 
+@cache
+def _constants(features: tuple[str, ...]) -> dict[str, bool]:
+    """Return what the features' constants are in a project with these features."""
+    text = (resources.templates() / "base" / PACKAGE / f"{PARTS}.py").read_text(encoding="utf-8")
+    return {name: name.lower() in features for name in constants_of(text)}
+
+
+@cache
+def _compiled(text: str) -> JinjaTemplate:
+    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
+    return environment.from_string(text)
+
+
 def _text(
     path: str,
     template: Template,
     names: Callable[[str], Renames],
-    environment: SandboxedEnvironment,
     context: Mapping[str, object],
 ) -> str:
     """Render a template; its first line names it, and its config keys are called as the release calls them."""
     text = (template.text or "").replace(_MARK, f"{_MARK} {template.name}", 1)
     if template.path.endswith(".jinja"):
-        text = environment.from_string(text).render(context)
+        text = _compiled(text).render(context)
+    if path.endswith(".py") and "features" in context:
+        text = fold(text, _constants(tuple(cast("list[str]", context["features"]))))
     if _GLOBAL.match(path):
         text = with_names(text, names(template.release))
     return text

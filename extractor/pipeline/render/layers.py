@@ -83,6 +83,13 @@ def feature_layers(feature: str) -> tuple[str, ...]:
     return (*dict.fromkeys(layer for name in shared for layer in engine_layers(name)), f"feature/{feature}")
 
 
+def layers_of_feature(manifest: Manifest, feature: str) -> tuple[str, ...]:
+    """Return the directories below templates/ that a release has a feature from, in order."""
+    until = _until(manifest.borrowed_from or manifest.release)
+    parts = feature_layers(feature)
+    return tuple(layer for part in parts for layer in (part, *(f"{UNTIL}/{release}/{part}" for release in until)))
+
+
 @cache
 def features_of_recipe(recipe: str) -> tuple[str, ...]:
     """Return the features that a recipe cannot do without."""

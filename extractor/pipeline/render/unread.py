@@ -13,7 +13,7 @@ from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_mapping
 
 _CONFIG = "config/"
-_MAIN = "ppo_trainer.yaml"
+MAIN = f"{_CONFIG}ppo_trainer.yaml"
 # Modules that list settings by name, for checks of the config itself: that is no use of them.
 _TABLES = (
     "former_keys.py",
@@ -50,7 +50,7 @@ def shipped_values(files: Mapping[str, str]) -> dict[str, list[Any]]:
     Returns:
         By dotted key, sorted; an empty section has the value {}.
     """
-    main = read_mapping(files[f"{_CONFIG}{_MAIN}"])
+    main = read_mapping(files[MAIN])
     groups = _group_files(files, main.pop("defaults"))
     found: dict[str, list[Any]] = {}
     for body in (main, *groups):

@@ -116,7 +116,7 @@ for split in ("train", "val"):
 def project(
     request: pytest.FixtureRequest, made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
 ) -> Made:
-    source = made(Configuration(request.param, "hf"))
+    source = made(Configuration(request.param, "hf", features=("ray",)))
     root = Path(shutil.copytree(source.root, tmp_path_factory.mktemp("on_ray") / "project"))
     return Made(source.configuration, source.options, source.manifest, source.source, source.generated, root)
 

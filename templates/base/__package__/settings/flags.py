@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from ..errors import ConfigError
 from ..output import main_command
+from ..parts import SWEEP
 from .suggestions import choose
 
 MAIN = "ppo_trainer"
@@ -158,6 +159,8 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     found, overrides = parser.parse_known_args(words)
     if found.trials is not None and (found.trials < 1 or not found.multirun):
         raise ConfigError(f"--trials {found.trials}", "it goes with --multirun, and is at least 1")
+    if not SWEEP and found.multirun:
+        raise ConfigError("this project was made without --multirun", "vextract add sweep")
     if found.plan:
         raise ConfigError("main.py has no --plan", "vextract plan, with the same settings")
     main = found.config_name or MAIN

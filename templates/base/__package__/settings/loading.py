@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from omegaconf import DictConfig, ListConfig, OmegaConf, ValueNode
 
+from ..absent import SETTINGS as ABSENT
 from ..errors import ConfigError
 from ..output import main_command
 from ..run.heap import freed_memory
@@ -34,13 +35,6 @@ T = TypeVar("T")
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
 MODEL = "actor_rollout_ref.model.path"
 NO_MODEL = re.compile(r"^  model:\n(?:    .*\n)*?    path: null\b", re.MULTILINE)  # as the main file comes
-# Sections of features, and what a project has not that was made without them.
-MISSING = {
-    "critic": "critic: vextract upgrade --algorithm ppo, or --with critic",
-    "local.prime": "implicit reward model: vextract add prime",
-    "distillation": "teacher: vextract add distillation, with verl 0.8.0 or later",
-    "local.teacher_server": "teacher: vextract add distillation, with verl 0.8.0 or later",
-}
 # Sections that hold what the owner's own code takes: what is new in them needs no +.
 OPEN = tuple(f"{part}reward_kwargs" for part in ("reward.", "reward.custom_reward_function."))
 OPEN += ("reward_model.reward_kwargs", "custom_reward_function.reward_kwargs", "data.env")
@@ -352,9 +346,8 @@ def _check_override(override: str, known: Mapping[str, Any]) -> None:
         raise ConfigError(f"{key} is called {now} in this release of verl", f"{plus}{now}={value}")
     if name.startswith("+"):
         return
-    for section, missing in MISSING.items():
-        if key.startswith(f"{section}.") and section not in known:
-            raise ConfigError(f"unknown key {key}", f"this project has no {missing}")
+    if key in ABSENT:
+        raise ConfigError(f"{key} is a setting that this project was made without", f"vextract add {ABSENT[key]}")
     meant = _meant(key, known)
     hint = f"did you mean {_with_value(meant, value, known)}?" if meant else _all_keys()
     custom = f"{__name__.partition('.')[0]}/custom"

@@ -1,0 +1,76 @@
+"""What a project lacks, and which feature brings it: modules, names and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from extractor.pipeline.render.layers import PACKAGE, behind, layers_of_feature
+from extractor.pipeline.render.unread import MAIN, shipped_values
+from extractor.values import releases
+from extractor.values.manifest import Manifest
+from extractor.values.modules import module_name
+from extractor.values.options import Options
+
+Configs = Callable[[Manifest, Options], Mapping[str, str]]
+
+
+def absent_modules(manifest: Manifest, options: Options, present: Mapping[str, object]) -> dict[str, str]:
+    """Map modules below the package that a project lacks to the feature that has them.
+
+    Args:
+        manifest: The release.
+        options: The project's.
+        present: Its files, by path.
+    """
+    found: dict[str, str] = {}
+    for feature in manifest.features:
+        if feature.name not in options.features:
+            for path in behind(layers_of_feature(manifest, feature.name), PACKAGE):
+                folder, _, below = path.partition("/")
+                if folder == PACKAGE and below.endswith(".py") and f"{options.package}/{below}" not in present:
+                    found.setdefault(module_name(below), feature.name)
+    return dict(sorted(found.items()))
+
+
+def absent_settings(manifest: Manifest, options: Options, configs: Configs) -> dict[str, str]:
+    """Map settings that a project lacks to the feature that has them, and since which release where that matters.
+
+    Args:
+        manifest: The release.
+        options: The project's.
+        configs: Renders the config files of a release and options.
+    """
+    newest = releases.load(releases.default())
+    offered = {feature.name for feature in manifest.features}
+    found: dict[str, str] = {}
+    for feature in newest.features:
+        if feature.name in options.features:
+            continue
+        where = manifest if feature.name in offered else newest
+        plain = replace(options, verl=where.release, features=tuple(set(options.features) & _names(where)))
+        without = configs(where, plain)
+        having = configs(where, replace(plain, features=(*plain.features, feature.name)))
+        later = "" if feature.name in offered else f", with verl {_first_with(feature.name)} or later"
+        for key in _new_settings(without, having):
+            found.setdefault(key, f"{feature.name}{later}")
+    return dict(sorted(found.items()))
+
+
+def _new_settings(without: Mapping[str, str], having: Mapping[str, str]) -> list[str]:
+    """Return the settings that the second of two configs has and the first has not."""
+    changed = {path for path, text in having.items() if without.get(path) != text}
+    if not changed:
+        return []
+    # Which file is in which section stands in the main one.
+    both = [{path: text for path, text in files.items() if path in changed | {MAIN}} for files in (without, having)]
+    before, after = map(shipped_values, both)
+    return sorted(after.keys() - before.keys())
+
+
+def _names(manifest: Manifest) -> set[str]:
+    return {feature.name for feature in manifest.features}
+
+
+def _first_with(feature: str) -> str:
+    return next(release for release in releases.supported() if feature in _names(releases.load(release)))

@@ -1,0 +1,167 @@
+"""Fold branches on a project's features: `if CRITIC:` goes where there is no critic, and its body stays where there is.
+
+The constants are those of `templates/base/__package__/parts.py`, which no project has. What stays is byte for byte the
+template's, but for its indentation.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from extractor.values.readers import lines_of
+
+PARTS = "parts"
+_IMPORT = re.compile(r"^from \.+parts import (?:\([^)]*\)|[^(\n]*)\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """Replaces lines `start` to `end`, counted from 0, the last not included."""
+
+    start: int
+    end: int
+    lines: tuple[str, ...]
+
+
+def constants_of(text: str) -> tuple[str, ...]:
+    """Return the names that the text of `parts.py` assigns."""
+    body = ast.parse(text).body
+    return tuple(
+        node.target.id for node in body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    )
+
+
+def fold(text: str, constants: Mapping[str, bool]) -> str:
+    """Fold what depends on the constants that a module imports from `parts`.
+
+    Args:
+        text: Of the module.
+        constants: Name to value.
+
+    Returns:
+        The text, without that import; the same text where there is none.
+    """
+    if _IMPORT.search(text) is None:
+        return text
+    while (edit := _first_edit(text, constants)) is not None:
+        lines = lines_of(text)
+        text = "".join([*lines[: edit.start], *edit.lines, *lines[edit.end :]])
+    return _fold_expressions(_IMPORT.sub("", text), constants)
+
+
+def _first_edit(text: str, constants: Mapping[str, bool]) -> _Edit | None:
+    """Return what becomes of the first `if` whose test is known."""
+    lines = lines_of(text)
+    for holder in ast.walk(ast.parse(text)):
+        for block in (getattr(holder, name, None) for name in ("body", "orelse", "finalbody")):
+            for node in block if isinstance(block, list) else ():
+                value = _value(node.test, constants) if isinstance(node, ast.If) else None
+                if value is not None:
+                    if lines[node.lineno - 1].lstrip().startswith("elif"):
+                        return _of_elif(lines, node, value)
+                    return _of_if(lines, node, value, alone=len(block) == 1)
+    return None
+
+
+def _of_if(lines: list[str], node: ast.If, value: bool, *, alone: bool) -> _Edit:
+    start, end = node.lineno - 1, node.end_lineno or node.lineno
+    indent = node.col_offset
+    if value:
+        return _Edit(start, end, _dedented(_block(lines, node.body, node.lineno), indent))
+    if not node.orelse:
+        while start and lines[start - 1].strip().startswith("#") and _indent(lines[start - 1]) == indent:
+            start -= 1
+        if alone:
+            return _Edit(start, end, (" " * indent + "pass\n",))
+        above = lines[start - 1].rstrip() if start else ""
+        while end < len(lines) and not lines[end].strip() and (not above or above.endswith(":")):
+            end += 1
+        return _Edit(start, end, ())
+    first = node.orelse[0]
+    if isinstance(first, ast.If) and lines[first.lineno - 1].lstrip().startswith("elif"):
+        rest = lines[first.lineno - 1 : end]
+        return _Edit(start, end, (rest[0].replace("elif", "if", 1), *rest[1:]))
+    return _Edit(start, end, _dedented(_block(lines, node.orelse, _last_line(node.body)), indent))
+
+
+def _of_elif(lines: list[str], node: ast.If, value: bool) -> _Edit:
+    start, end = node.lineno - 1, node.end_lineno or node.lineno
+    if value:
+        return _Edit(start, end, (" " * node.col_offset + "else:\n", *_block(lines, node.body, node.lineno)))
+    return _Edit(start, _last_line(node.body), ())
+
+
+def _block(lines: list[str], body: list[ast.stmt], after: int) -> list[str]:
+    """Return the lines of a block, with the comments above its first statement; its head is at line `after` or below."""
+    first = min(part.lineno for part in (body[0], *getattr(body[0], "decorator_list", ()))) - 1
+    start = first
+    while start > after and lines[start - 1].strip().startswith("#"):
+        start -= 1
+    return lines[start : _last_line(body)]
+
+
+def _last_line(body: list[ast.stmt]) -> int:
+    return body[-1].end_lineno or body[-1].lineno
+
+
+def _dedented(block: list[str], indent: int) -> tuple[str, ...]:
+    """Move a block to the left, to an indentation; the inside of a text over several lines moves along."""
+    width = _indent(block[0]) - indent
+    return tuple(line[width:] if line.strip() and not line[:width].strip() else line for line in block)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _value(node: ast.expr, constants: Mapping[str, bool]) -> bool | None:
+    """Return what a test comes to; None where that depends on more than constants."""
+    if isinstance(node, ast.Name):
+        return constants.get(node.id)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        value = _value(node.operand, constants)
+        return None if value is None else not value
+    if isinstance(node, ast.BoolOp):
+        values = [_value(item, constants) for item in node.values]
+        decisive = isinstance(node.op, ast.Or)
+        if decisive in values:
+            return decisive
+        return not decisive if None not in values else None
+    return None
+
+
+def _fold_expressions(text: str, constants: Mapping[str, bool]) -> str:
+    """Fold `X if CRITIC else Y`, `CRITIC and X` and `CRITIC or X`, the outermost first."""
+    while True:
+        for node in ast.walk(ast.parse(text)):
+            kept = _kept(node, constants)
+            if kept is not None and isinstance(node, ast.expr):
+                text = _replace(text, node, kept)
+                break
+        else:
+            return text
+
+
+def _kept(node: ast.AST, constants: Mapping[str, bool]) -> str | ast.expr | None:
+    """Return what stands for an expression once constants are known; None where it stays."""
+    if isinstance(node, ast.IfExp):
+        value = _value(node.test, constants)
+        return None if value is None else node.body if value else node.orelse
+    if not isinstance(node, (ast.BoolOp, ast.Name, ast.UnaryOp)):
+        return None
+    if (value := _value(node, constants)) is not None:
+        return str(value)
+    rest = [item for item in node.values if _value(item, constants) is None] if isinstance(node, ast.BoolOp) else []
+    return rest[0] if isinstance(node, ast.BoolOp) and len(rest) == 1 < len(node.values) else None
+
+
+def _replace(text: str, node: ast.expr, kept: str | ast.expr) -> str:
+    new = kept if isinstance(kept, str) else ast.get_source_segment(text, kept) or ""
+    lines = [line.encode() for line in lines_of(text)]
+    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
+    end = sum(map(len, lines[: (node.end_lineno or 1) - 1])) + (node.end_col_offset or 0)
+    data = text.encode()
+    return (data[:start] + new.encode() + data[end:]).decode()

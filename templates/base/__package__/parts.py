@@ -1,0 +1,18 @@
+# vextract:template
+"""The features of a project, as constants: `vextract new` folds them away, and no project has this file.
+
+`if PLOTS:` is gone from a project without plots; in one that has them, its body stands there without the `if`.
+"""
+
+CRITIC: bool = True
+DISTILLATION: bool = True
+DYNAMIC_BSZ: bool = True
+LORA: bool = True
+MFU: bool = True
+PLOTS: bool = True
+PRIME: bool = True
+QLORA: bool = True
+RAY: bool = True
+ROLLOUT_CORRECTION: bool = True
+SFT: bool = True
+SWEEP: bool = True

@@ -1,0 +1,177 @@
+"""Branches on features: folded by what a project has."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from extractor.pipeline.render.fold import fold
+
+ON, OFF = {"CRITIC": True, "PLOTS": False}, {"CRITIC": False, "PLOTS": True}
+CASES = {
+    "a statement": (
+        """
+        from .parts import CRITIC
+        a = 1
+        # about the critic
+        if CRITIC:
+            # why
+            b = 2
+
+            c = 3
+        d = 4
+        """,
+        """
+        a = 1
+        # about the critic
+        # why
+        b = 2
+
+        c = 3
+        d = 4
+        """,
+        """
+        a = 1
+        d = 4
+        """,
+    ),
+    "the only one of a block": (
+        """
+        from ..parts import CRITIC, PLOTS
+        def f():
+            if CRITIC:
+                return 1
+        """,
+        """
+        def f():
+            return 1
+        """,
+        """
+        def f():
+            pass
+        """,
+    ),
+    "two ways": (
+        """
+        from .parts import (
+            CRITIC,
+            PLOTS,
+        )
+        if CRITIC and not PLOTS:
+            import a
+        else:
+            # other
+            import b
+        """,
+        """
+        import a
+        """,
+        """
+        # other
+        import b
+        """,
+    ),
+    "one of several": (
+        """
+        from .parts import CRITIC
+        if x:
+            a = 1
+        elif CRITIC:
+            a = 2
+        elif y:
+            a = 3
+        else:
+            a = 4
+        """,
+        """
+        if x:
+            a = 1
+        else:
+            a = 2
+        """,
+        """
+        if x:
+            a = 1
+        elif y:
+            a = 3
+        else:
+            a = 4
+        """,
+    ),
+    "the first of several": (
+        """
+        from .parts import CRITIC
+        if CRITIC:
+            a = 2
+        elif y:
+            a = 3
+        """,
+        """
+        a = 2
+        """,
+        """
+        if y:
+            a = 3
+        """,
+    ),
+    "expressions": (
+        """
+        from .parts import CRITIC
+        a = f(x if CRITIC else "ä", CRITIC and g(y))
+        if CRITIC and z:
+            b = 1
+        """,
+        """
+        a = f(x, g(y))
+        if z:
+            b = 1
+        """,
+        """
+        a = f("ä", False)
+        """,
+    ),
+    "a method with a decorator": (
+        """
+        from .parts import CRITIC
+        class A:
+            if CRITIC:
+
+                @property
+                def b(self):
+                    if CRITIC:
+                        return 1
+                    return 2
+
+            c = 3
+        """,
+        """
+        class A:
+            @property
+            def b(self):
+                return 1
+                return 2
+
+            c = 3
+        """,
+        """
+        class A:
+            c = 3
+        """,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_branch_is_folded(name: str) -> None:
+    before, on, off = (textwrap.dedent(text).lstrip("\n") for text in CASES[name])
+    for constants, wanted in ((ON, on), (OFF, off)):
+        found = fold(before, constants)
+        ast.parse(found)
+        assert found == wanted
+
+
+def test_a_module_without_constants_is_left_alone() -> None:
+    text = "if CRITIC:\n    a = 1\n"
+    assert fold(text, ON) is text
