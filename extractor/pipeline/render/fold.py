@@ -56,8 +56,9 @@ def _first_edit(text: str, constants: Mapping[str, bool]) -> _Edit | None:
     """Return what becomes of the first `if` whose test is known."""
     lines = lines_of(text)
     for holder in ast.walk(ast.parse(text)):
-        for block in (getattr(holder, name, None) for name in ("body", "orelse", "finalbody")):
-            for node in block if isinstance(block, list) else ():
+        blocks = (getattr(holder, name, ()) for name in ("body", "orelse", "finalbody"))
+        for block in (found for found in blocks if isinstance(found, list)):
+            for node in block:
                 value = _value(node.test, constants) if isinstance(node, ast.If) else None
                 if value is not None:
                     if lines[node.lineno - 1].lstrip().startswith("elif"):
@@ -95,7 +96,7 @@ def _of_elif(lines: list[str], node: ast.If, value: bool) -> _Edit:
 
 
 def _block(lines: list[str], body: list[ast.stmt], after: int) -> list[str]:
-    """Return the lines of a block, with the comments above its first statement; its head is at line `after` or below."""
+    """Return the lines of a block, with the comments above its first statement, which stand below line `after`."""
     first = min(part.lineno for part in (body[0], *getattr(body[0], "decorator_list", ()))) - 1
     start = first
     while start > after and lines[start - 1].strip().startswith("#"):

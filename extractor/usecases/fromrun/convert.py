@@ -246,6 +246,7 @@ def _features(
         "scorers": _reward_file(flat) is None or "default_compute_score" in (function or ""),
         "rollout_correction": flat.get(correction) is not None
         or flat.get("algorithm.rollout_correction.rollout_rs") is not None,
+        "verl_checkpoints": any(flat.get(key) for key in ("local.checkpoint.begin_from", "trainer.resume_from_path")),
         "multimodal": re.search(r"vl\b|-vl-|vision|minicpm|internvl", model, re.IGNORECASE) is not None,
     }
     found = []

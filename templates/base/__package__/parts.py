@@ -16,3 +16,4 @@ RAY: bool = True
 ROLLOUT_CORRECTION: bool = True
 SFT: bool = True
 SWEEP: bool = True
+VERL_CHECKPOINTS: bool = True
