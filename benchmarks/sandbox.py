@@ -27,7 +27,9 @@ TASKS: dict[str, tuple[str, dict[str, Any]]] = {
 def run() -> bool:
     """Print the figures; True where every program passes its tests."""
     with tempfile.TemporaryDirectory() as place:
-        shutil.copytree(templates() / "base/__package__/rewards", Path(place, "measured_rewards"))
+        for part in ("base", "feature/sandbox"):
+            folder = templates() / part / "__package__/rewards"
+            shutil.copytree(folder, Path(place, "measured_rewards"), dirs_exist_ok=True)
         sys.path.insert(0, place)
         code = importlib.import_module("measured_rewards.verified_code")
         held = importlib.import_module("measured_rewards.sandbox").isolation()

@@ -17,11 +17,15 @@ from tests.project.support import REPOSITORY
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory on the path that holds the library, and functions to score with."""
     place = tmp_path_factory.mktemp("library")
-    shutil.copytree(REPOSITORY / "templates/base/__package__/rewards", place / "reward_library")
+    parts = [REPOSITORY / "templates" / part / "__package__/rewards" for part in ("base", "feature/sandbox")]
+    for part in parts:
+        shutil.copytree(part, place / "reward_library", dirs_exist_ok=True)
     attacked = place / "attacked"  # as `vextract attack` finds it: beside the rewards, in a project's package
-    shutil.copytree(REPOSITORY / "templates/base/__package__/rewards", attacked / "rewards")
+    for part in parts:
+        shutil.copytree(part, attacked / "rewards", dirs_exist_ok=True)
     shutil.copytree(REPOSITORY / "templates/command/attack", attacked / "attack")
     (attacked / "__init__.py").touch()
+    (attacked / "absent.py").write_text("MODULES = {}\n")
     shutil.copy(Path(__file__).with_name("functions.py"), place / "scored_by.py")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(place))

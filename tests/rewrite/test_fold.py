@@ -132,6 +132,26 @@ CASES = {
         a = f("ä", False)
         """,
     ),
+    "imports": (
+        """
+        import sys
+        from a import b, c as d
+        from .parts import CRITIC
+        e = f
+        if CRITIC:
+            e: "d" = sys
+        """,
+        """
+        import sys
+        from a import b, c as d
+        e = f
+        e: "d" = sys
+        """,
+        """
+        from a import b
+        e = f
+        """,
+    ),
     "a method with a decorator": (
         """
         from .parts import CRITIC

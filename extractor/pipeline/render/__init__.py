@@ -126,6 +126,7 @@ def _choices(manifest: Manifest, options: Options) -> dict[str, object]:
     layers = layers_of(manifest, options)
     return {
         **{name: getattr(options, name) for name in ("package", "engine", "algorithm", "recipe")},
+        "features": list(options.features),
         "modes": engine_modes(options.engine),
         **{key: _values_in_presets(key, manifest, layers) for key in ("adv_estimator", "loss_mode")},
     }
@@ -141,7 +142,6 @@ def _context(
         "verl_sha256": source.sha256,
         "verl_notice": source.notice,
         "borrowed_from": manifest.borrowed_from,
-        "features": list(options.features),
         "requirements": list(manifest.requirements_for(options)),
         "dev_requirements": list(manifest.requirements.dev),
         "pins": list(checked_pins_for(manifest, options)),
@@ -247,7 +247,7 @@ def _text(
     text = (template.text or "").replace(_MARK, f"{_MARK} {template.name}", 1)
     if template.path.endswith(".jinja"):
         text = _compiled(text).render(context)
-    if path.endswith(".py") and "features" in context:
+    if path.endswith(".py"):
         text = fold(text, _constants(tuple(cast("list[str]", context["features"]))))
     if _GLOBAL.match(path):
         text = with_names(text, names(template.release))

@@ -9,11 +9,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from extractor.values.readers import lines_of
 
 PARTS = "parts"
+LINE_LENGTH = 120
 _IMPORT = re.compile(r"^from \.+parts import (?:\([^)]*\)|[^(\n]*)\n", re.MULTILINE)
 
 
@@ -46,10 +48,12 @@ def fold(text: str, constants: Mapping[str, bool]) -> str:
     """
     if _IMPORT.search(text) is None:
         return text
+    before = _names_in(text)
     while (edit := _first_edit(text, constants)) is not None:
         lines = lines_of(text)
         text = "".join([*lines[: edit.start], *edit.lines, *lines[edit.end :]])
-    return _fold_expressions(_IMPORT.sub("", text), constants)
+    folded = _fold_expressions(_IMPORT.sub("", text), constants)
+    return _without_imports(folded, before - _names_in(folded))
 
 
 def _first_edit(text: str, constants: Mapping[str, bool]) -> _Edit | None:
@@ -166,3 +170,35 @@ def _replace(text: str, node: ast.expr, kept: str | ast.expr) -> str:
     end = sum(map(len, lines[: (node.end_lineno or 1) - 1])) + (node.end_col_offset or 0)
     data = text.encode()
     return (data[:start] + new.encode() + data[end:]).decode()
+
+
+def _names_in(text: str) -> set[str]:
+    """Return the names that code uses, in annotations that are strings as well."""
+    nodes = list(ast.walk(ast.parse(text)))
+    texts = " ".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return {node.id for node in nodes if isinstance(node, ast.Name)} | set(re.findall(r"\w+", texts))
+
+
+def _without_imports(text: str, unused: AbstractSet[str]) -> str:
+    """Drop the imports of names that only folded code has used."""
+    for node in reversed(ast.parse(text).body):
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+            continue
+        kept = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) not in unused]
+        if len(kept) < len(node.names):
+            lines = lines_of(text)
+            new = [_import_text(node, kept)] if kept else []
+            text = "".join([*lines[: node.lineno - 1], *new, *lines[node.end_lineno or node.lineno :]])
+    return text
+
+
+def _import_text(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> str:
+    """Write an import of some of its names, as ruff formats it."""
+    words = [f"{alias.name} as {alias.asname}" if alias.asname else alias.name for alias in names]
+    if isinstance(node, ast.Import):
+        return f"import {', '.join(words)}\n"
+    start = f"from {'.' * node.level}{node.module or ''} import "
+    line = f"{start}{', '.join(words)}\n"
+    if len(line) <= LINE_LENGTH + 1:
+        return line
+    return f"{start}(\n" + "".join(f"    {word},\n" for word in words) + ")\n"

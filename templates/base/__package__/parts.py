@@ -14,6 +14,7 @@ PRIME: bool = True
 QLORA: bool = True
 RAY: bool = True
 ROLLOUT_CORRECTION: bool = True
+SANDBOX: bool = True
 SFT: bool = True
 SWEEP: bool = True
 VERL_CHECKPOINTS: bool = True

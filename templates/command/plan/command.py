@@ -12,7 +12,6 @@ from ..output import say
 from ..settings.flags import parse
 from ..settings.loading import load_config
 
-
 if TYPE_CHECKING:
     from .plan import MemoryPlan
 

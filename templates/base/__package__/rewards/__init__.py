@@ -3,7 +3,7 @@
 
 - text: rules: answers in a text, tags, lengths, repetition
 - verified_math: whether two mathematical answers are the same (math-verify)
-- verified_code: whether a program does what its tests ask (code_tests: their forms; sandbox: runs it, held and limited)
+- verified_code: whether a program does what its tests ask (`vextract add sandbox`)
 - components: several scores, weighted, as one
 - scoring: a function over many samples: in order, in processes or coroutines, with a time limit for each
 - manager: a reward manager of all that

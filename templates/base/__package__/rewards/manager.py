@@ -1,7 +1,6 @@
 # vextract:template
 """A reward manager for rewards that are read off the text of a response. `custom/reward_manager.py` derives from it."""
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,8 +53,6 @@ class TextRewardManager:
         log_every: of every so many batches.
         log_samples: so many samples each time.
         debug_log, debug_samples: a text file of so many samples of every training step; null: none. See `DebugLog`.
-        allow_unisolated: run programs that the model writes also where nothing holds them, see `sandbox`.
-        site_packages: let these programs, and their tests, import what is installed.
     """
 
     score: Callable[..., Any]
@@ -79,12 +76,7 @@ class TextRewardManager:
         log_samples: int = 4,
         debug_log: str | None = None,
         debug_samples: int = 2,
-        allow_unisolated: bool = False,
-        site_packages: bool = False,
     ) -> None:
-        code = sys.modules.get(f"{__package__}.sandbox")
-        if code is not None:  # the hook has imported it, and runs programs
-            code.announce(allow_unisolated, site_packages)
         self.tokenizer = tokenizer
         self.num_examine = num_examine
         self.reward_fn_key = reward_fn_key

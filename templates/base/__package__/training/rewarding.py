@@ -13,10 +13,10 @@ import torch
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
+from ..parts import SANDBOX
 from ..rewards.calls import CALLED, refusal, source_of
 from ..rewards.manager import TextRewardManager
 from ..rewards.reward_model import RewardModel
-from ..rewards.sandboxing.isolation import SandboxError
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..settings.suggestions import choose_defined, functions_in
@@ -49,6 +49,11 @@ class Rewards:
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
         manager = manager_class(config)
+        if SANDBOX and (code := sys.modules.get(f"{__package__.rpartition('.')[0]}.rewards.sandbox")) is not None:
+            try:  # the hook has imported it, and runs programs
+                code.announce(config.local.reward.allow_unisolated, config.local.reward.site_packages)
+            except code.SandboxError as error:
+                raise ConfigError(error.message, error.hint) from error
         given = {name: value for name, value in _select(config, "MANAGER_ARGUMENTS").items() if name not in CONFIGURED}
         try:
             arguments = {**offered(config, manager), **given}
@@ -57,8 +62,6 @@ class Rewards:
                 managers = [load_manager(config, tokenizer, n, arguments) for n in (0, 1)]
         except ConfigError:
             raise
-        except SandboxError as error:
-            raise ConfigError(error.message, error.hint) from error
         except (TypeError, ValueError) as error:
             names = sorted(arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key"})
             raise ConfigError(

@@ -77,7 +77,11 @@ def _table(*modules: ModuleType) -> dict[str, str]:
 LIBRARY = {name: place for name, place in _table(*WHOLE).items() if name not in ORDINARY}
 LIBRARY |= {name: place for place, names in NAMED.items() for name in names.split()}
 # What is a library's only where tests say what they test.
-VERBS = {**_table(operator, random, re, json), **{name: place for name, place in _table(*WHOLE).items()}, "copy": "copy"}
+VERBS = {
+    **_table(operator, random, re, json),
+    **{name: place for name, place in _table(*WHOLE).items()},
+    "copy": "copy",
+}
 BUILTINS = frozenset(vars(builtins))
 
 
@@ -141,7 +145,9 @@ def tested(sources: Iterable[str], entry_point: str | None) -> str:
     nodes = [node for source in given if (tree := _parsed(source)) for node in ast.walk(tree[1])]
     program = resolve(given, entry_point).program
     if entry_point is not None:
-        return next((node.attr for node in ast.walk(ast.parse(entry_point)) if isinstance(node, ast.Attribute)), entry_point)
+        return next(
+            (node.attr for node in ast.walk(ast.parse(entry_point)) if isinstance(node, ast.Attribute)), entry_point
+        )
     said = [name for module, name in _imports(nodes) if is_program(module) and name not in ("", "*")]
     aliases = {a.asname or a.name for n in nodes if isinstance(n, ast.Import) for a in n.names if is_program(a.name)}
     for node in nodes:
@@ -188,7 +194,7 @@ def _fits(place: str, name: str, is_called: bool) -> bool:
 
 
 def _of_objects(nodes: list[ast.AST], classes: set[str]) -> set[str]:
-    """Return the names that are called with an object of the program's: no library knows those, as `dist(Point(1, 2))`."""
+    """Return the names that are called with an object of the program's, as `dist(Point(1, 2))`: no library knows it."""
     calls = [n for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
     made = {id(n) for n in calls if isinstance(n.func, ast.Name) and n.func.id in classes and n.func.id[0].isupper()}
     return {n.func.id for n in calls if isinstance(n.func, ast.Name) and any(id(part) in made for part in n.args)}

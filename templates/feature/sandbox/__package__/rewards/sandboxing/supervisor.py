@@ -37,7 +37,8 @@ def run(descriptor: int) -> dict[str, Any]:
     """Do what the messages from a descriptor say.
 
     Returns:
-        {"isolation": what works}, {"missing": which modules are not there}, or {"runs": how each ended, "passed": which tests held}.
+        {"isolation": what works}, {"missing": which modules are not there}, or {"runs": how each ended, "passed":
+        which tests held}.
     """
     job = json.loads(channel.receive(descriptor, MESSAGE_LIMIT))
     if job.get("probe"):

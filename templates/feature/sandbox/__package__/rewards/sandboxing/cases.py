@@ -78,7 +78,9 @@ def check(setup: str, asserts: Sequence[str], module: str, entry_point: str | No
             raise TestsError(f"a test asserts nothing: {_short(text)}", "write: assert f(1) == 2")
     found = cases_of(module, entry_point)
     if any(kind == "check" for kind, _ in found) and entry_point is None:
-        raise TestsError("the tests have check(candidate), and no entry_point says what that is", "name it: entry_point")
+        raise TestsError(
+            "the tests have check(candidate), and no entry_point says what that is", "name it: entry_point"
+        )
     if found == [("module", "")] and not _may_fail(ast.parse(module).body):
         raise TestsError(f"nothing is tested by {_short(module)}", FORMS)
     needed = names.resolve((setup, *asserts, module), entry_point).modules

@@ -57,7 +57,9 @@ class _Server:
         self.objects: list[Any] = []
 
     def receive(self) -> Any:
-        return values.decode(channel.receive(self.requests, self.limit), self._resolve, exact=(*values.KINDS, "ndarray"))
+        return values.decode(
+            channel.receive(self.requests, self.limit), self._resolve, exact=(*values.KINDS, "ndarray")
+        )
 
     def answer(self, request: dict[str, Any]) -> None:
         number = request.pop("number")

@@ -198,7 +198,9 @@ class _Reader:
             with contextlib.suppress(ImportError):
                 numpy = importlib.import_module("numpy")
                 array = numpy.array(flat, dtype=letters)
-                if array.dtype.kind in "fc" and numpy.isfinite(array).tolist() != [cmath.isfinite(item) for item in flat]:
+                if array.dtype.kind in "fc" and numpy.isfinite(array).tolist() != [
+                    cmath.isfinite(item) for item in flat
+                ]:
                     raise NotPlain("other numbers")
                 return array.reshape(shape)
         return _nested(shape, iter(flat))
