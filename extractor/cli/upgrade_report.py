@@ -52,6 +52,13 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
         if found.new.options.methods:
             names = ", ".join(name.partition(":")[2] for name in found.new.options.methods)
             head.append(f"methods that are here because your code uses or changes them: {names}")
+        if found.parts.used:
+            told = ", ".join(f"{name} ({path})" for name, path in sorted(found.parts.used.items()))
+            head.append(f"features now, and here because you use them: {told}")
+        if found.parts.unused:
+            head.append(
+                f"features now, and left out (`vextract add NAME` brings one back): {', '.join(found.parts.unused)}"
+            )
         sections = [*_verdicts(found, _FIRST), *_settings(found), *_verdicts(found, _REST)]
         if about is not None:
             head.append(f"verl's code that you use: {changes.counted(about)}{'' if verbose else ' (-v shows it)'}")

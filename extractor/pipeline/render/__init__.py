@@ -76,7 +76,7 @@ def render(
     settings = _settings(texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options)
     absent = {
         "absent_modules": absent_modules(manifest, options, texts),
-        "absent_settings": absent_settings(manifest, options, _sections),
+        "absent_settings": absent_settings_of(manifest, options),
     }
     texts.update(_rendered(["settings"], manifest, {**context, **settings, **absent}))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
@@ -97,6 +97,11 @@ def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
     return dict(
         sorted(_rendered(layers_of(manifest, options), manifest, _choices(manifest, options), "config").items())
     )
+
+
+def absent_settings_of(manifest: Manifest, options: Options) -> dict[str, str]:
+    """Map settings that a project lacks to the feature that has them."""
+    return absent_settings(manifest, options, _sections)
 
 
 def _sections(manifest: Manifest, options: Options) -> dict[str, str]:

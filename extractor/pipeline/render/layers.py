@@ -83,6 +83,11 @@ def feature_layers(feature: str) -> tuple[str, ...]:
     return (*dict.fromkeys(layer for name in shared for layer in engine_layers(name)), f"feature/{feature}")
 
 
+def words_of_feature(feature: str) -> tuple[str, ...]:
+    """Return words by which code or a command line uses a feature, besides its modules and settings."""
+    return _listed(f"feature/{feature}/{_FEATURE_FILE}", "words")
+
+
 def layers_of_feature(manifest: Manifest, feature: str) -> tuple[str, ...]:
     """Return the directories below templates/ that a release has a feature from, in order."""
     until = _until(manifest.borrowed_from or manifest.release)

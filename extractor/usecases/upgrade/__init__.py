@@ -17,6 +17,7 @@ from extractor.project import lock as lock_module
 from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.lock import Lock
 from extractor.usecases.explain.ours import own_files
+from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
 from extractor.usecases.upgrade.own_config import with_new_names
 from extractor.usecases.upgrade.relocate import relocated
 from extractor.usecases.upgrade.settings import Settings, stale
@@ -55,6 +56,7 @@ class Upgrade:
             nothing reads any more.
         uncommitted: Managed files with changes that Git does not have yet.
         unanswered: Why Git does not say which these are; empty where it does.
+        parts: Features whose files every project had before.
     """
 
     old: Lock
@@ -71,6 +73,7 @@ class Upgrade:
     stale: tuple[OwnerKey, ...]
     uncommitted: tuple[str, ...]
     unanswered: str = ""
+    parts: FormerParts = NO_PARTS
 
     @property
     def changes_what_is_installed(self) -> bool:
@@ -98,6 +101,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
         CheckFailed: the base is not intact, the package is not there, or a file has unresolved conflicts.
         SourceError: verl is not available.
     """
+    from extractor.pipeline.generate import complete
     from extractor.pipeline.source import open_source
     from extractor.usecases.upgrade import owner_code, worktree
     from extractor.usecases.upgrade.choices import resolve
@@ -115,6 +119,9 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
             hint="give the directory that name again; or have its files anew, by `vextract sync --removed`",
         )
     options, manifest = resolve(old.options, request)
+    parts = find_former_parts(project, old, emitted, options, manifest)
+    used = set(parts.used) - set(request.dropped)
+    options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
     source = open_source(manifest.pin, origin, offline=offline)
     options, generated = generate_wanted(options, source, manifest, owner_code.wanted(project, old, emitted))
     tree = generated.tree
@@ -168,6 +175,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
         ),
         uncommitted=uncommitted,
         unanswered=unanswered,
+        parts=parts,
     )
 
 

@@ -1,0 +1,100 @@
+"""Find the features that a project used before they were features: when every project had their files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from extractor.pipeline.render import absent_settings_of
+from extractor.pipeline.render.layers import behind, layers_of, layers_of_feature, words_of_feature
+from extractor.project.lock import Lock
+from extractor.usecases.explain.ours import own_files
+from extractor.values.manifest import Manifest
+from extractor.values.modules import module_name
+from extractor.values.options import Options
+from extractor.values.tree import FileKind
+
+
+@dataclass(frozen=True)
+class FormerParts:
+    """Features whose files an older vextract gave to every project.
+
+    Attributes:
+        used: Feature -> the owner's file that uses it.
+        unused: The others.
+    """
+
+    used: Mapping[str, str]
+    unused: tuple[str, ...]
+
+
+NO_PARTS = FormerParts({}, ())
+
+
+def find_former_parts(
+    project: Path, old: Lock, base: Mapping[str, bytes], options: Options, manifest: Manifest
+) -> FormerParts:
+    """Look for uses in hooks, files of the owner's own and edited files.
+
+    Args:
+        project: Its directory.
+        old: Its lock.
+        base: What was emitted, by path, for all but hooks.
+        options: Those after the upgrade.
+        manifest: The release after it.
+    """
+    package = old.options.package
+    known = {file.path for file in old.files} - behind(layers_of(manifest, options), package).keys()
+    former: dict[str, tuple[str, ...]] = {}
+    for feature in manifest.features:
+        if feature.name not in (*options.features, *old.options.features):
+            files = tuple(path for path in behind(layers_of_feature(manifest, feature.name), package) if path in known)
+            if any(path.startswith(f"{package}/") for path in files):
+                former[feature.name] = files
+    if not former:
+        return NO_PARTS
+    settings = absent_settings_of(manifest, options)
+    texts = dict(_owner_texts(project, old, base))
+    used: dict[str, str] = {}
+    for name, files in former.items():
+        modules = [module_name(path.removeprefix(f"{package}/")) for path in files if path.startswith(f"{package}/")]
+        keys = [key.rpartition(".")[2] for key, feature in settings.items() if feature == name]
+        pattern = _pattern(modules, [*keys, *words_of_feature(name)], package)
+        using = next((path for path, text in texts.items() if path in files or pattern.search(text)), None)
+        if using is not None:
+            used[name] = using
+    return FormerParts(used, tuple(sorted(former.keys() - used.keys())))
+
+
+def _pattern(modules: list[str], words: list[str], package: str) -> re.Pattern[str]:
+    """Match a mention of a module (`rewards.sandbox`, `rewards import sandbox`) or a word."""
+    found = [rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words]
+    for module in modules:
+        above, _, leaf = f"{package}.{module}".rpartition(".")
+        found.append(rf"\b{above.rpartition('.')[2]}(?:\.| import (?:[^\n]*\b)?){leaf}\b")
+        found.append(rf"from \.+(?:{module}| import (?:[^\n]*\b)?{leaf})\b")
+    return re.compile("|".join(found))
+
+
+def _owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """Yield what the owner has written: whole hooks and own files, and the lines that other files have now."""
+    paths = {file.path: file.kind for file in old.files}
+    for path in sorted({*paths, *own_files(project, old), *_scripts(project)}):
+        try:
+            text = (project / path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if path not in paths or paths[path] is FileKind.HOOK:
+            yield path, text
+        elif text.encode() != base[path]:
+            before = set(base[path].decode("utf-8", "replace").splitlines())
+            yield path, "\n".join(line for line in text.splitlines() if line not in before)
+
+
+def _scripts(project: Path) -> Iterator[str]:
+    """Yield scripts and notebooks at the top of a project."""
+    for path in sorted(project.iterdir()):
+        if path.suffix in (".py", ".sh", ".ipynb") and path.is_file():
+            yield path.name
