@@ -57,12 +57,14 @@ def find_former_parts(
         return NO_PARTS
     settings = absent_settings_of(manifest, options)
     texts = dict(_owner_texts(project, old, base))
+    hooks = {file.path for file in old.files if file.kind is FileKind.HOOK}
     used: dict[str, str] = {}
     for name, files in former.items():
         modules = [module_name(path.removeprefix(f"{package}/")) for path in files if path.startswith(f"{package}/")]
         keys = [key.rpartition(".")[2] for key, feature in settings.items() if feature == name]
         pattern = _pattern(modules, [*keys, *words_of_feature(name)], package)
-        using = next((path for path, text in texts.items() if path in files or pattern.search(text)), None)
+        others = {path: text for path, text in texts.items() if path not in hooks.intersection(files)}
+        using = next((path for path, text in others.items() if path in files or pattern.search(text)), None)
         if using is not None:
             used[name] = using
     return FormerParts(used, tuple(sorted(former.keys() - used.keys())))
