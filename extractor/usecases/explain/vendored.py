@@ -9,7 +9,7 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.index.syntax import bound_names, first_line
 from extractor.pipeline.render import applied_fixes
 from extractor.pipeline.rewrite.apply_fixes import touches
-from extractor.pipeline.rewrite.header import methods_dropped
+from extractor.pipeline.rewrite.changes import methods_dropped
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
 from extractor.usecases.explain.explanation import TEMPLATE, VENDORED, Explanation
 from extractor.values import readers

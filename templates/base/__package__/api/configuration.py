@@ -45,8 +45,8 @@ def load_config(
             f"install the project as `make setup` does: {install_command('-e', '.')}",
         )
     words = [word for given in overrides for word in ([given] if isinstance(given, str) else _of_mapping(given))]
-    paths = [None if path is None else Path(path) for path in (config_path, config_dir)]
-    config = loading.load_config(config_files(CONFIG_DIRECTORY, str(config_name), *paths), words)
+    first, last = (None if path is None else Path(path) for path in (config_path, config_dir))
+    config = loading.load_config(config_files(CONFIG_DIRECTORY, str(config_name), first, last), words)
     check_paths(config)
     for note in loading.notes_on(config, words):
         warnings.warn(note, stacklevel=2)

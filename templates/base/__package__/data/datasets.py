@@ -67,7 +67,7 @@ def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[
     if val_files and not train_files:
         raise DataError("data.val_files is set and data.train_files is not", "set data.train_files as well")
     problems: list[Problem] = []
-    more = {"needs_truth": _compares(config), "problems": problems}
+    more: dict[str, Any] = {"needs_truth": _compares(config), "problems": problems}
     train = _build("train", train_files, data, tokenizer, processor, **more)
     val = _build("val", val_files, data, tokenizer, processor, **more)
     if problems:
@@ -108,6 +108,9 @@ class PromptDataset(RLHFDataset):
     Upstream counts with `apply_chat_template(tokenize=True)`, which returns a dict of two entries on transformers 5:
     every prompt then has "length" 2 and none is ever filtered out.
     """
+
+    filter_overlong_prompts: bool
+    dataframe: Any
 
     def _read_files_and_tokenize(self) -> None:
         limit = getattr(self, "max_samples", -1)
@@ -378,7 +381,9 @@ def load_class(path: str, name: str | None) -> Any:
         spec.loader.exec_module(module)
     cls = getattr(module, name or "", None)
     if not (inspect.isclass(cls) and issubclass(cls, Dataset)):
-        classes = [each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__]
+        classes = [
+            each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__
+        ]
         there = choose_defined(name, [each.__name__ for each in classes if issubclass(each, Dataset)])
         raise DataError(
             f"{path} has no class {name!r} that derives from torch.utils.data.Dataset",

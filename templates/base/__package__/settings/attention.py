@@ -73,6 +73,7 @@ def _problem(config: DictConfig, key: str, name: str) -> tuple[str, str] | None:
     if find_spec(MODULES[name]) is None and find_spec("kernels") is None:
         return (
             f"{key} is {name}, and {MODULES[name]} is not installed",
-            f"{install_command('flash-attn', '--no-build-isolation')}; or {key}=sdpa, which torch brings a flash attention for",
+            f"{install_command('flash-attn', '--no-build-isolation')}; or {key}=sdpa, for which torch has a flash "
+            "attention",
         )
     return None

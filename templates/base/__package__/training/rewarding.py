@@ -128,7 +128,9 @@ def _note_untaken(config: Any, manager: Any) -> None:
     for name in names:
         if name not in taken:
             kind = _select(config, "MANAGER")
-            print(f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it", file=sys.stderr)
+            print(
+                f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it", file=sys.stderr
+            )
 
 
 def _check_overlong(config: Any, overlong: Any) -> None:

@@ -83,7 +83,9 @@ def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) 
     if any(value is None for values in counted.values() for value in values):
         results = {source: _measured(list(of_source.values()), counted) for source, of_source in prompts.items()}
     else:
-        results = process_validation_metrics([row["data_source"] for row in rows], [row["uid"] for row in rows], counted)
+        results = process_validation_metrics(
+            [row["data_source"] for row in rows], [row["uid"] for row in rows], counted
+        )
     metrics = {}
     for source, variables in results.items():
         core = "acc" if "acc" in variables else "reward"

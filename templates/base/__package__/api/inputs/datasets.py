@@ -63,7 +63,7 @@ def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dat
     elif sources["val"] is None:
         sources["val"] = config.data.val_files
     problems: list[Problem] = []
-    more = {"needs_truth": needs_truth, "problems": problems}
+    more: dict[str, Any] = {"needs_truth": needs_truth, "problems": problems}
     given_ones = {split: source for split, source in sources.items() if source is not None}
     datasets = {split: dataset_of(source, split, config, tokenizer, **more) for split, source in given_ones.items()}
     if problems:

@@ -42,7 +42,8 @@ class CodeTests:
                   import it or have parameters) or a unittest.TestCase, each of which is a test, or with statements.
 
                 Besides: setup (MBPP: test_setup_code, test_imports) is run before asserts and test; entry_point is the
-                name of what they test, or as "Solution().f". A list of {"input", "output", "testtype"} is from LiveCodeBench.
+                name of what they test, or as "Solution().f". A list of {"input", "output", "testtype"} is one of
+                LiveCodeBench.
 
         Raises:
             ValueError: it is none of these.

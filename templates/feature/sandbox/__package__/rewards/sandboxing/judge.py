@@ -228,9 +228,9 @@ def _give_names(namespace: dict[str, Any], meant: names.Names, connection: Conne
     for name in meant.program - set(defined):
         if name not in meant.either or not defined:
             namespace["__builtins__"].pop(name, None)  # not Python's own, if the program has none
-        elif place := names.LIBRARY.get(name):
+        elif library := names.LIBRARY.get(name):
             with contextlib.suppress(ImportError, AttributeError):
-                namespace[name] = getattr(importlib.import_module(place), name)
+                namespace[name] = getattr(importlib.import_module(library), name)
     namespace.update(defined)
     for name in names.PROGRAM_MODULES:
         sys.modules[name] = _program_module(name, connection)

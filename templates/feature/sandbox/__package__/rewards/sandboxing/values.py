@@ -170,7 +170,8 @@ class _Reader:
         if kind == "o":
             return self._object(content[0], [read(part) for part in content[1:]])
         if kind == "a":
-            return self._array(*content[:2], read(content[2]))
+            letters, shape, flat = content
+            return self._array(letters, shape, read(flat))
         if kind in ("r", "k") and type(content) is int and self.resolve is not None:
             return self.resolve(kind, content)
         return _scalar(kind, content, self.special)
