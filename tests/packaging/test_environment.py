@@ -170,16 +170,11 @@ def test_digests(tiny: Tiny) -> None:
     done = tiny.make("setup")
     assert done.returncode != 0
     assert "DO NOT MATCH THE HASHES" in done.stderr
-    for version, said in (
-        ("2.0.99+cpu", "the lock does not list\nhint: "),
-        ("2.0.99", "the lock does not list\nhint: "),
-    ):
-        subprocess.run([*pip, "torch"], check=True)
-        tiny.torch(version)
-        tiny.lock("alpha", "torch", torch="0" * 64)
-        done = tiny.make("setup")
-        assert done.returncode != 0
-        assert said in done.stderr
+    subprocess.run([*pip, "torch"], check=True)
+    tiny.lock("alpha", "torch", torch="0" * 64)
+    done = tiny.make("setup")
+    assert done.returncode != 0
+    assert "which the lock does not list\nhint: " in done.stderr
     tiny.torch("2.0.99+cu999")
     tiny.lock("alpha", "torch", torch="0" * 64)
     done = tiny.make("setup")
