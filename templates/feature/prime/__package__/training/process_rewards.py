@@ -144,9 +144,7 @@ def _judged(scored: Scored, section: Any, longest: int) -> Iterator[tuple[Any, b
         yield uid, bool(within and not is_cut and uid in varying)
 
 
-def _outcome_values(
-    section: Any, batch: DataProto, rewards: torch.Tensor, components: Mapping[str, Any]
-) -> np.ndarray:
+def _outcome_values(section: Any, batch: DataProto, rewards: torch.Tensor, components: Mapping[str, Any]) -> np.ndarray:
     """Return the outcome of each response by `metric`, (bs,): its reward where it has no such component."""
     if section.metric and section.metric not in (*SCORES, *components):
         raise unreported(section.metric, f"{KEY}.metric", batch, components)
