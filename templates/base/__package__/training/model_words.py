@@ -77,7 +77,7 @@ class ModelWords:
         text: str = self.tokenizer.decode(near, skip_special_tokens=False)
         if self._begins is None:
             self._begins = self._beginning()
-        before, found, opening = text.rpartition(self._begins) if self._begins else ("", "", "")
+        _, found, opening = text.rpartition(self._begins) if self._begins else ("", "", "")
         if not found:
             match = _OPENING.search(text)
             opening = match[0] if match else ""
@@ -152,8 +152,10 @@ class ModelWords:
         separator = self.tokenizer(SEPARATOR, add_special_tokens=False)["input_ids"]
         if SEPARATOR not in self.tokenizer.decode(separator, skip_special_tokens=True):
             separator = []  # there is no such token
+        ends = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id)
+        silent = next((end for end in ends if not self.tokenizer.decode([end], skip_special_tokens=True)), ends[0])
         for row, turns in enumerate(_turns(batch)):
-            given, own = responses[row].tolist(), [self.tokenizer.pad_token_id] * responses.shape[1]
+            given, own = responses[row].tolist(), [silent] * responses.shape[1]
             prompt = _prompt_tokens(batch, row)
             last = 0
             for start, stop in turns:
