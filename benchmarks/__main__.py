@@ -14,6 +14,7 @@ from benchmarks import (
     gpu,
     memory,
     multiturn,
+    mutants,
     plan,
     qlora,
     rollouts,
@@ -45,12 +46,15 @@ BENCHMARKS = {
     "rollouts": ("Responses by transformers, as ratios within this run", rollouts.run),
     "sandbox": ("Programs judged by the sandbox", sandbox.run),
     "drafts": ("Manifests as they are drafted, against those that were written", drafts.run),
+    "mutants": ("Changes of vendored code that `vextract verify` sees", mutants.run),
     "algorithms": ("Every preset on the toy task", algorithms.run),
 }
 
 
 def main(names: list[str]) -> int:
     """Run these, or all; the exit code is 1 where a limit does not hold."""
+    if names[:1] == ["mutants"]:
+        return mutants.main(names[1:])
     unknown = sorted(set(names) - set(BENCHMARKS))
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)

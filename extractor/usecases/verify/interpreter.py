@@ -104,7 +104,7 @@ def start(python: str, script: str, job: Mapping[str, Any], folder: Path) -> Run
         process = subprocess.Popen(
             [python, str(DRIVER), script, str(folder / "job.json"), str(folder / "result.json")],
             cwd=folder,
-            env=_environment(folder),
+            env=environment(folder),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -148,7 +148,8 @@ def _passed_on() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_PASSED_ON)}
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
+    """Return what the driver is started with: one thread, no GPU, no network, caches of its own."""
     caches = {name: str(folder / "cache") for name in ("HF_HOME", "HF_DATASETS_CACHE", "XDG_CACHE_HOME")}
     return {
         **_passed_on(),

@@ -13,6 +13,7 @@ from extractor.pipeline.source import Source
 from extractor.usecases.verify import interpreter
 from extractor.usecases.verify.compare import difference
 from extractor.usecases.verify.coverage import check_coverage, measure, traced_files
+from extractor.usecases.verify.declared import declared_by_both
 from extractor.usecases.verify.hashes import edited_paths
 from extractor.usecases.verify.report import Check, Status, counted
 from extractor.usecases.verify.subject import Subject
@@ -59,7 +60,7 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
     """Run both sides and compare; the second check says what the cases have covered."""
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
-            upstream, vendored = _run(subject, source, python, Path(folder))
+            upstream, vendored = run_both(subject, source, python, Path(folder))
         except CheckFailed as error:
             return (Check("parity", Status.FAILED, error.message, tuple(error.hint.splitlines())),)
     parity = {fix.id: fix.parity for fix in manifest.fixes}
@@ -71,27 +72,15 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
     ), coverage
 
 
-def _run(subject: Subject, source: Source, python: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def run_both(subject: Subject, source: Source, python: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the results of every case on upstream's side and on the project's."""
     upstream_root = folder / "upstream"
     source.materialise(upstream_root)
-    modules = {file.upstream: file.module for file in subject.vendored if file.upstream}
-    sides = {
-        "upstream": {"root": str(upstream_root), "trace": []},
-        "vendored": {"root": str(subject.root.resolve()), "trace": traced_files(subject)},
-    }
     running = {}
-    for side, settings in sides.items():
+    for side, root in (("upstream", upstream_root), ("vendored", subject.root)):
         scratch = folder / f"run-{side}"
         scratch.mkdir()
-        job = {
-            **settings,
-            "side": side,
-            "modules": modules,
-            "fixes": list(subject.fixes),
-            "dropped": [name for file in subject.vendored for name in file.dropped],
-            "scratch": str(scratch.resolve()),
-        }
-        running[side] = interpreter.start(python, "parity", job, scratch)
+        running[side] = interpreter.start(python, "parity", job_of(subject, source, side, root, scratch), scratch)
     results = {}
     try:
         for side, started in running.items():
@@ -104,6 +93,20 @@ def _run(subject: Subject, source: Source, python: str, folder: Path) -> tuple[d
         for started in running.values():
             interpreter.stop(started)
     return results["upstream"], results["vendored"]
+
+
+def job_of(subject: Subject, source: Source, side: str, root: Path, scratch: Path) -> dict[str, Any]:
+    """Return what the driver is told: which side it runs, where that is, and what the project has of upstream."""
+    return {
+        "side": side,
+        "root": str(root.resolve()),
+        "trace": traced_files(subject) if side == "vendored" else [],
+        "modules": {file.upstream: file.module for file in subject.vendored if file.upstream},
+        "fixes": list(subject.fixes),
+        "declared": declared_by_both(subject, source),
+        "dropped": [name for file in subject.vendored for name in file.dropped],
+        "scratch": str(scratch.resolve()),
+    }
 
 
 def compare(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +44,7 @@ def family(name: str, needs: str, *, fixes: tuple[str, ...] = ()) -> Callable[[F
     return register
 
 
-def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def outcome(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Return what a call returns, or the exception that it raises, both being behaviour to compare."""
     try:
         return function(*args, **kwargs)
@@ -50,6 +52,14 @@ def outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if is_absent(error):
             raise
         return error
+
+
+def printed(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Return a call's outcome, and what it printed."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        result = outcome(function, *args, **kwargs)
+    return result, said.getvalue()
 
 
 def with_gradient(result: Any, leaf: Any) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from . import inputs
@@ -14,6 +15,30 @@ from .sides import Side
 
 CORE = "verl.trainer.ppo.core_algos"
 AGG_MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm", "no-such-mode")
+VARIANTS = (
+    "outcome",
+    "dense",
+    "singletons",
+    "pairs",
+    "equal",
+    "nothing earned",
+    "not normalised",
+    "holes",
+    "empty row",
+    "float64",
+    "weights",
+    "components",
+    "weighted components",
+    "by default",
+)
+# What a pass knows of its batch: sizes of all, of none but the number of processes, and a scale of the loss's own.
+KNOWN: tuple[dict[str, Any], ...] = (
+    {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17},
+    {"dp_size": 2},
+    {"dp_size": 1, "loss_scale_factor": 11},
+)
+# What of the batch an estimator may be told, and a configuration may name.
+COMPONENTS = {"gdpo_reward_keys": ["a", "b"]}
 PENALTIES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3", "k1+", "kl+", "k3+", "low_var_kl+", "full", "none")
 
 
@@ -32,31 +57,40 @@ def advantages(side: Side) -> Iterator[tuple[str, Thunk]]:
     registry = estimators(side)
     for name in sorted(registry, key=str):
         label = str(getattr(name, "value", name))
-        for variant in ("outcome", "dense", "singletons", "equal", "not normalised", "holes", "float64"):
+        for variant in VARIANTS:
             yield f"{label}/{variant}", lambda name=name, variant=variant: _advantage(side, name, variant)
 
 
 def _advantage(side: Side, name: Any, variant: str) -> Any:
-    mask = inputs.response_mask(holes=variant == "holes")
-    rewards = inputs.rewards(dense=variant in ("dense", "holes"), mask=mask)
+    mask = inputs.response_mask(holes=variant == "holes", empty=variant == "empty row")
+    rewards = inputs.rewards(dense=variant in ("dense", "holes", "weights"), mask=mask)
     if variant == "equal":
         rewards = torch.ones_like(rewards) * mask
     normalised = variant != "not normalised"
+    settings: dict[str, Any] = {"gamma": 0.97, "lam": 0.9, "norm_adv_by_std_in_grpo": normalised}
     available = {
-        "token_level_rewards": rewards.double() if variant == "float64" else rewards,
+        "token_level_rewards": rewards.double() if variant == "float64" else rewards * (variant != "nothing earned"),
         "response_mask": mask,
-        "index": inputs.groups(singletons=variant == "singletons"),
+        "index": inputs.groups(variant if variant in ("singletons", "pairs") else "fours"),
         "values": inputs.normal(inputs.BATCH, inputs.LENGTH, seed=12),
         "reward_baselines": inputs.normal(inputs.BATCH, seed=13),
         "old_log_probs": inputs.log_probs(14),
         "sum_pi_squared": inputs.log_probs(15).exp(),
-        "gamma": 0.97,
-        "lam": 0.9,
-        "norm_adv_by_std_in_grpo": normalised,
-        "config": inputs.config(gamma=0.97, lam=0.9, norm_adv_by_std_in_grpo=normalised),
+        **settings,
     }
+    if variant == "weights":
+        available |= {"rollout_is_weights": inputs.log_probs(16).exp(), "handle_zero_tail": False, "epsilon": 0.1}
+    if "components" in variant:
+        settings |= {**COMPONENTS, **({"gdpo_reward_weights": [0.25, 2.0]} if variant[0] == "w" else {})}
+        prompts = torch.ones(inputs.BATCH, inputs.PROMPT, dtype=torch.long)
+        available["batch"] = {"prompts": prompts, "attention_mask": torch.cat([prompts, mask], dim=1)}
+        scores = {name: inputs.normal(inputs.BATCH, seed=seed).numpy() for name, seed in (("a", 17), ("b", 18))}
+        available["non_tensor_batch"] = scores
+    available["config"] = inputs.config(**settings)
     function = estimators(side)[name]
-    return outcome(inputs.call, function, available)
+    before = available["token_level_rewards"].clone()
+    result = outcome(inputs.call, function, available, by_default=variant == "by default")
+    return result, torch.equal(before, available["token_level_rewards"])
 
 
 @family("core_algos.registries", CORE)
@@ -100,6 +134,13 @@ def aggregation(side: Side) -> Iterator[tuple[str, Thunk]]:
         yield mode, lambda mode=mode: outcome(function, loss, inputs.response_mask(), mode)
         yield f"{mode}/empty row", lambda mode=mode: outcome(function, loss, inputs.response_mask(empty=True), mode)
         yield f"{mode}/bf16", lambda mode=mode: outcome(function, loss.bfloat16(), inputs.response_mask(), mode)
+        yield f"{mode}/bool", lambda mode=mode: outcome(function, loss, inputs.response_mask(holes=True).bool(), mode)
+        yield f"{mode}/nothing", lambda mode=mode: outcome(function, loss, torch.zeros_like(loss), mode)
+        for known in KNOWN:
+            yield (
+                f"{mode}/{'+'.join(known)}",
+                lambda mode=mode, known=known: outcome(function, loss, inputs.response_mask(empty=True), mode, **known),
+            )
 
 
 @family("core_algos.kl_penalty", CORE)
@@ -107,7 +148,7 @@ def penalties(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Yield cases of every estimator of the KL divergence, with its gradient."""
     function = side.get(f"{CORE}:kl_penalty")
     for name in PENALTIES:
-        for scale in (0.3, 30.0):
+        for scale in (0.0, 0.3, 30.0):
 
             def run(name: str = name, scale: float = scale) -> Any:
                 new = inputs.log_probs(51).requires_grad_()
@@ -170,23 +211,38 @@ def other_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
 
         yield f"compute_value_loss/{mode}", value_loss
         yield f"compute_entropy_loss/{mode}", entropy_loss
+
+    def value_on_edges() -> Any:
+        # Sums of powers of two: what is predicted lies exactly on the borders of the range, and beside them.
+        step = torch.arange(inputs.BATCH * inputs.LENGTH).reshape(inputs.BATCH, inputs.LENGTH) % 5 - 2
+        predicted = (step * 0.25).requires_grad_()
+        available = {
+            "vpreds": predicted,
+            "returns": step.roll(1, dims=1) * 0.25,
+            "values": torch.zeros(inputs.BATCH, inputs.LENGTH),
+            "response_mask": inputs.response_mask(empty=True, holes=True),
+            "cliprange_value": 0.25,
+        }
+        return with_gradient(outcome(inputs.call, side.get(f"{CORE}:compute_value_loss"), available), predicted)
+
+    yield "compute_value_loss/edges", value_on_edges
     yield (
         "compute_rewards",
         lambda: side.get(f"{CORE}:compute_rewards")(values, inputs.log_probs(65), inputs.log_probs(66), 0.3),
     )
+    yield "compute_pf_ppo_reweight_data/by default", lambda: _reweight(side)
     for method in ("pow", "max_min", "max_random", "none"):
         yield f"compute_pf_ppo_reweight_data/{method}", lambda method=method: _reweight(side, method)
 
 
-def _reweight(side: Side, method: str) -> Any:
-    import numpy as np
-
+def _reweight(side: Side, method: str = "") -> Any:
     data = side.get("verl.protocol:DataProto").from_dict(
         tensors={"token_level_scores": inputs.normal(inputs.BATCH, inputs.LENGTH, seed=67)},
         non_tensors={"uid": np.array(list("abcdefgh"), dtype=object)},
         meta_info={"rows": list(range(inputs.BATCH)), "other": 3},
     )
-    return outcome(side.get(f"{CORE}:compute_pf_ppo_reweight_data"), data, method, 2.0)
+    chosen = (method, 2.0) if method else ()
+    return outcome(side.get(f"{CORE}:compute_pf_ppo_reweight_data"), data, *chosen)
 
 
 @family("groupwise", "verl.utils.groupwise")
@@ -199,12 +255,24 @@ def grouped(side: Side) -> Iterator[tuple[str, Thunk]]:
         "ints": torch.tensor([3, 1, 1, 3, 5, 5, 1, 3]),
         "list": [3, 1, 1, 3, 5, 5, 1, 3],
         "floats": torch.tensor([1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 2.0, 1.0]),
+        "fractions": torch.tensor([0.5, 2.0, 2.0, 0.5]),
+        "flags": torch.tensor([True, False, True]),
+        "array of floats": np.array([2.0, 7.0, 2.0]),
+        "array of fractions": np.array([0.25, 7.0, 0.25]),
+        "digits": ["3", "1", "3"],
+        "mixed": ["a", 1, None, "a"],
+        "two dimensions": np.array([[3, 1], [1, 3]]),
     }
     for label, index in names.items():
         yield f"index/{label}", lambda index=index: outcome(side.get(f"{module}:as_torch_index"), index)
-    group = torch.tensor([0, 1, 1, 0, 2, 1, 0, 0])
-    for device in ("cpu", None):
-        yield (
-            f"mean and std/{device}",
-            lambda device=device: outcome(side.get(f"{module}:group_mean_std"), scores, group, device=device),
-        )
+    for label, members in (("fours", [0, 1, 1, 0, 2, 1, 0, 0]), ("pairs", [0, 1, 2, 1, 3, 0, 2, 3]), ("gap", [3] * 8)):
+        for device in ("cpu", None):
+
+            def run(members: list[int] = members, device: str | None = device) -> Any:
+                function, before = side.get(f"{module}:group_mean_std"), scores.clone()
+                return outcome(function, scores, torch.tensor(members), device=device), torch.equal(before, scores)
+
+            yield f"mean and std/{label}/{device}", run
+    flat = torch.tensor([0, 0, 1])
+    yield "mean and std/eps", lambda: outcome(side.get(f"{module}:group_mean_std"), scores[:3], flat, eps=0.5)
+    yield "mean and std/nobody", lambda: outcome(side.get(f"{module}:group_mean_std"), scores[:0], flat[:0])

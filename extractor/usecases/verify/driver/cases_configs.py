@@ -29,17 +29,34 @@ def actor(side: Side) -> Iterator[tuple[str, Thunk]]:
         "bad aggregation": {"loss_agg_mode": "none"},
         "bad strategy": {"strategy": "none"},
         "sequence parallel": {"ulysses_sequence_parallel_size": 2},
+        "both": {"ppo_micro_batch_size": 2},
+        "both, dynamic": {"ppo_micro_batch_size": 2, "use_dynamic_bsz": True},
+        "uneven": {"ppo_micro_batch_size": 3, "ppo_micro_batch_size_per_gpu": None},
+        "old key, sequence parallel": {
+            "ppo_micro_batch_size": 4,
+            "ppo_micro_batch_size_per_gpu": None,
+            "ulysses_sequence_parallel_size": 2,
+        },
+        "nothing else": dict.fromkeys(inputs.actor_settings(), "left out"),
         "old key": {"ppo_micro_batch_size": 8, "ppo_micro_batch_size_per_gpu": None},
     }
     for label, changes in variants.items():
         settings = {**inputs.actor_settings(**changes), "policy_loss": side.get(f"{WORKERS}.actor:PolicyLossConfig")()}
+        if label == "nothing else":
+            settings |= {
+                "policy_loss": "left out",
+                "strategy": "fsdp",
+                "rollout_n": 2,
+                "ppo_micro_batch_size_per_gpu": 1,
+            }
 
         def run(settings: dict[str, Any] = settings) -> Any:
-            made = outcome(cls, **settings)
+            made = outcome(cls, **{name: value for name, value in settings.items() if value != "left out"})
             if isinstance(made, Exception):
                 return made
             checks = [
-                outcome(made.validate, gpus, size, {"use_remove_padding": True}) for gpus, size in ((1, 8), (8, 2))
+                outcome(made.validate, gpus, size, {"use_remove_padding": removed})
+                for gpus, size, removed in ((1, 8, True), (8, 2, True), (8, 4, True), (9, 4, True), (1, 4, False))
             ]
             return _fields(made), checks, made.get("clip_ratio"), made.get("none", 3), made["clip_ratio"], len(made)
 
@@ -99,6 +116,10 @@ def optimizers(side: Side) -> Iterator[tuple[str, Thunk]]:
         ("old name", {"warmup_style": "cosine"}),
         ("unknown", {"optimizer": "None"}),
         ("unknown schedule", {"lr_scheduler_type": "none"}),
+        ("old name of clipping", {"grad_clip": 0.25}),
+        ("betas", {"betas": (0.5, 0.75), "weight_decay": 0.25}),
+        ("another module", {"optimizer_impl": "torch.optim.none"}),
+        ("bad old name", {"warmup_style": "none"}),
     ):
 
         def run(changes: dict[str, Any] = changes) -> Any:
@@ -111,11 +132,24 @@ def optimizers(side: Side) -> Iterator[tuple[str, Thunk]]:
             optimizer = outcome(side.get(f"{WORKERS}.optimizer:build_optimizer"), [weight], made)
             if isinstance(optimizer, Exception):
                 return type(optimizer).__name__
-            (weight**2).sum().backward()
-            optimizer.step()
+            for _ in range(2):
+                optimizer.zero_grad()
+                (weight**2).sum().backward()
+                optimizer.step()
             return _fields(made), type(optimizer).__name__, weight
 
         yield label, run
+
+
+@family("config.engine", f"{WORKERS}.engine")
+def engines(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Try each strategy, and what may be changed later."""
+    cls = side.get(f"{WORKERS}.engine:FSDPEngineConfig")
+    for strategy in ("fsdp", "fsdp2", "none"):
+        yield strategy, lambda strategy=strategy: outcome(lambda: _fields(cls(strategy=strategy)))
+    for mode in ("disabled", "R2", "R3", "none"):
+        replay = f"{WORKERS}.engine:EngineRouterReplayConfig"
+        yield f"replay/{mode}", lambda mode=mode, replay=replay: outcome(lambda: _fields(side.get(replay)(mode=mode)))
 
 
 @family("config.profiler", "verl.utils.profiler.config")

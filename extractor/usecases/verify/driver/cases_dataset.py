@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,25 +14,33 @@ from .cases import Thunk, family, outcome
 from .sides import Side
 
 MODULE = "verl.utils.dataset.rl_dataset"
+# Of episodes with tools; in a file of its own one row has none of it.
+EXTRA: tuple[dict[str, Any], ...] = (
+    {"need_tools_kwargs": True, "tools_kwargs": {"a": 1}, "interaction_kwargs": {"b": 2}},
+    {"need_tools_kwargs": False, "tools_kwargs": None, "interaction_kwargs": None},
+)
 TEXTS = ("1 + 2 = ?", "say abc", "a long question: " + "abcdefghij" * 4, "", "x?y?z\nnext line")
 
 
-def prompts_file(folder: Path) -> str:
+def prompts_file(folder: Path, suffix: str = "parquet") -> str:
     """Write the prompts, and return the file's path."""
     import datasets
 
-    path = folder / "prompts.parquet"
+    path = folder / f"prompts.{suffix}"
     rows = [
         {
             "data_source": "vextract/tiny",
             "prompt": [{"role": "u", "content": text}],
             "reward_model": {"style": "rule", "ground_truth": str(index)},
-            "extra_info": {"index": index, "split": "train"},
+            "extra_info": None
+            if index == 3 and suffix == "bare.parquet"
+            else EXTRA[index % 2] | {"index": index, "split": "train"},
         }
         for index, text in enumerate(TEXTS)
     ]
     if not path.exists():
-        datasets.Dataset.from_list(rows).to_parquet(str(path))
+        made = datasets.Dataset.from_list(rows)
+        made.to_parquet(str(path)) if suffix.endswith("parquet") else made.to_json(str(path))
     return str(path)
 
 
@@ -47,21 +56,22 @@ def dataset(side: Side) -> Iterator[tuple[str, Thunk]]:
         "middle": {"max_prompt_length": 20, "truncation": "middle"},
         "error": {"max_prompt_length": 20, "truncation": "error"},
     }
-    for label, changes in variants.items():
+    for label, changes in {**variants, **_borders()}.items():
 
         def items(changes: dict[str, Any] = changes) -> Any:
-            made = make(side, **changes)
+            made = outcome(make, side, **changes)
+            if isinstance(made, Exception):
+                return type(made).__name__
             return len(made), [outcome(made.__getitem__, index) for index in range(len(made))]
 
         yield label, items
     yield "several files", lambda: len(make(side, files=2))
-    for samples in (2, 100):
-
-        def some(samples: int = samples) -> Any:
-            made = outcome(make, side, max_samples=samples, shuffle=True, seed=3)
-            return made if isinstance(made, Exception) else [made[index] for index in range(len(made))]
-
-        yield f"max samples/{samples}", some
+    yield "no such format", lambda: type(outcome(make, side, suffix="csv")).__name__
+    for samples, changes in SAMPLES:
+        label = "/".join(str(value) for value in (samples, *changes.values()))
+        yield f"max samples/{label}", functools.partial(_sampled, side, samples, changes)
+    for parts in (2, 3, 6, 0, "2") if hasattr(side.get(f"{MODULE}:RLHFDataset"), "split") else ():
+        yield f"split/{parts}", functools.partial(_divided, side, parts)
 
     def resumed() -> Any:
         made = pickle.loads(pickle.dumps(make(side)))
@@ -93,9 +103,59 @@ def dataset(side: Side) -> Iterator[tuple[str, Thunk]]:
     yield "loader", looped
 
 
-def make(side: Side, *, files: int = 1, max_samples: int | None = None, **changes: Any) -> Any:
-    """Return the dataset; `max_samples` only where the release has it."""
-    path = prompts_file(side.scratch)
+def _borders() -> dict[str, dict[str, Any]]:
+    """Return settings by which the first prompt is as long as one may be, or longer by one; and what is left unsaid."""
+    length = len(tiny.tokenizer()(f"<u>{TEXTS[0]}\n<a>")["input_ids"])
+    found: dict[str, dict[str, Any]] = {
+        f"{truncation}/{most - length}": {"max_prompt_length": most, "truncation": truncation}
+        for most in (length - 1, length)
+        for truncation in ("left", "right", "middle", "error")
+    }
+    for most in (length - 1, length):
+        found[f"filtered/{most - length}"] = {"max_prompt_length": most, "filter_overlong_prompts": True}
+    bare = {"chat_template": "{{ messages[0]['content'] }}"}
+    return found | {
+        "by default": {"max_prompt_length": None, "filter_overlong_prompts": None},
+        "lines": {"suffix": "jsonl", "need_tools_kwargs": True},
+        "no extra": {"suffix": "bare.parquet", "need_tools_kwargs": True},
+        "another key": {"prompt_key": "question"},
+        "template": {"apply_chat_template_kwargs": bare},
+        "template, filtered": {
+            "apply_chat_template_kwargs": bare,
+            "max_prompt_length": len(TEXTS[0]),
+            "filter_overlong_prompts": True,
+        },
+    }
+
+
+# Without a seed a shuffled choice is anybody's: only its size is compared.
+SAMPLES: tuple[tuple[int, dict[str, Any]], ...] = (
+    (1, {}),
+    (4, {}),
+    (5, {}),
+    (100, {"shuffle": True, "seed": 3}),
+    (2, {"shuffle": True, "seed": 3}),
+    (3, {"shuffle": True}),
+)
+
+
+def _sampled(side: Side, samples: int, changes: dict[str, Any]) -> Any:
+    made = outcome(make, side, max_samples=samples, **changes)
+    if isinstance(made, Exception):
+        return made
+    return [made[index] for index in range(len(made))] if "seed" in changes or not changes else len(made)
+
+
+def _divided(side: Side, parts: Any) -> Any:
+    found = outcome(make(side, filter_overlong_prompts=True).split, parts)
+    if isinstance(found, Exception):
+        return found
+    return [([part[index]["index"] for index in range(len(part))], part.serialize_dataset) for part in found]
+
+
+def make(side: Side, *, files: int = 1, max_samples: int | None = None, suffix: str = "parquet", **changes: Any) -> Any:
+    """Return the dataset; `max_samples` only where the release has it, and without a setting that is None."""
+    path = prompts_file(side.scratch, suffix)
     settings = {
         "cache_dir": str(side.scratch / "cache"),
         "max_prompt_length": 70,
@@ -108,6 +168,6 @@ def make(side: Side, *, files: int = 1, max_samples: int | None = None, **change
         data_files=[path] * files if files > 1 else path,
         # Fix overlong-prompt-filter: the project asks for a list of tokens where transformers 5 returns a dictionary.
         tokenizer=tiny.tokenizer(lists=side.upstream and "overlong-prompt-filter" in side.fixes),
-        config=inputs.config(**settings),
+        config=inputs.config(**{name: value for name, value in settings.items() if value is not None}),
         **more,
     )

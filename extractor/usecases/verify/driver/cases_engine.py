@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import random
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 
 from . import inputs, tiny
-from .cases import Thunk, family, outcome
+from .cases import Thunk, family, outcome, printed
 from .cases_losses import actor_dataclass, mean_over_the_batch
-from .cases_models import RESPONSE, SIZE, process_group, tokens
+from .cases_models import PROMPT, RESPONSE, SIZE, process_group, tokens
 from .sides import Side
 
 ENGINE = "verl.workers.engine.fsdp.transformer_impl"
@@ -42,11 +45,11 @@ def meet_attention(side: Side) -> None:
     module.unpad_input, module.index_first_axis = unpad_input, index_first_axis
 
 
-def unpadded(side: Side, **settings: Any) -> Any:
-    """Return the shared batch as the engine takes it."""
+def unpadded(side: Side, *, temperature: Any = 0.9, **settings: Any) -> Any:
+    """Return the shared batch as the engine takes it, without the settings that are None."""
     meet_attention(side)
     data = tokens(side)
-    data.meta_info = {"temperature": 0.9}
+    data.meta_info = {"temperature": temperature}
     batch = side.get(f"{PADDING}:left_right_2_no_padding")(data.to_tensordict())
     settings = {
         "use_dynamic_bsz": False,
@@ -56,21 +59,31 @@ def unpadded(side: Side, **settings: Any) -> Any:
         "global_batch_size": SIZE,
         **settings,
     }
-    side.get(f"{TENSORS}:assign_non_tensor")(batch, **settings)
+    known = {key: value for key, value in settings.items() if value is not None}
+    side.get(f"{TENSORS}:assign_non_tensor")(batch, **known)
     return batch
 
 
-def made_engine(side: Side, name: str, *, remove_padding: bool = False, dtype: str = "float32", **changes: Any) -> Any:
+def made_engine(
+    side: Side,
+    name: str = "FSDPEngineWithLMHead",
+    *,
+    remove_padding: bool = False,
+    dtype: str = "float32",
+    dropout: float = 0.0,
+    clip: float | None = 1.0,
+    **changes: Any,
+) -> Any:
     """Return an engine around a model that is there: what upstream builds itself is left out on both sides."""
     process_group()
-    value_head = name == "FSDPEngineWithValueHead"
-    module = tiny.model("Qwen2ForTokenClassification") if value_head else tiny.model()
+    kind = "Qwen2ForTokenClassification" if name == "FSDPEngineWithValueHead" else "Qwen2ForCausalLM"
+    module = tiny.model(kind, attention_dropout=dropout)
     config = side.get("verl.workers.config.engine:FSDPEngineConfig")
     optimizer = side.get("verl.workers.config.optimizer:FSDPOptimizerConfig")
     made = side.get(f"{ENGINE}:{name}")(
         SimpleNamespace(use_remove_padding=remove_padding, lora_rank=0, get=lambda key, default=None: default),
         config(strategy="fsdp2", use_torch_compile=False, **changes),
-        optimizer(lr=1e-2, clip_grad=1.0),
+        optimizer(lr=1e-2, clip_grad=clip),
         None,
     )
     made.module, made.lr_scheduler = module, None
@@ -112,17 +125,179 @@ def language_model(side: Side) -> Iterator[tuple[str, Thunk]]:
         ("not finite", {"broken": True}),
         ("checkpointed entropy", {"engine": {"entropy_checkpointing": True}}),
         ("chunked entropy", {"engine": {"entropy_from_logits_with_chunking": True}}),
+        ("chunked entropy, packed", {"packed": True, "engine": CHUNKED}),
+        ("checkpointed entropy, packed", {"packed": True, "engine": {"entropy_checkpointing": True}}),
+        ("loss scale", {"loss_agg_mode": "seq-mean-token-sum-norm", "loss_scale_factor": 3}),
+        ("kl", {"kl_loss_type": "kl", "kl_loss_coef": 0.5}),
+        ("dropout", {"engine": {"dropout": 0.5}}),
+        ("outputs kept", {"settings": {"return_model_output": True}}),
+        ("float16", {"dtype": "float16", "engine": {"clip": 1e-3}}),
+        ("sharded", {"sharded": True}),
+        ("sharded, synchronised", {"sharded": True, "engine": {"use_no_sync_for_gradient_accumulation": False}}),
     ):
-        yield f"train_batch/{label}", functools.partial(_train, side, **changes)
+        yield f"train_batch/{label}", functools.partial(outcome, _train, side, **changes)
+    for packed in (False, True):
+        for label, settings in {
+            "unit temperature": {"temperature": 1.0},
+            "temperatures": {"temperature": torch.linspace(0.5, 1.5, SIZE)},
+            "no temperature": {"temperature": torch.full((SIZE,), 0.0)},
+            "by default": {"use_dynamic_bsz": None, "calculate_entropy": None},
+            "packed by default": {"use_remove_padding": None},
+            "squares": {"calculate_sum_pi_squared": True},
+            "fused": {"use_fused_kernels": True},
+            "fused squares": {"use_fused_kernels": True, "calculate_sum_pi_squared": True},
+            "groups": {"force_group_size": 2, "micro_batch_size_per_gpu": 2},
+            "uneven": {"micro_batch_size_per_gpu": 3},
+            "another padding": {"pad_token_id": 2},
+            "distilled only": {"distillation_only": True, "calculate_entropy": None},
+            "not without padding": {"pad_mode": "left_right"},
+        }.items():
+            changes = {"settings": settings, "packed": packed}
+            yield f"infer_batch/{label}/packed {packed}", functools.partial(outcome, _infer, side, **changes)
+    yield "infer_batch/to a length", functools.partial(outcome, _infer, side, packed=True, engine=LENGTHENED)
+    for label, engine in (("chunked", CHUNKED), ("dropout", {"dropout": 0.5})):
+        yield f"infer_batch/{label}", functools.partial(outcome, _infer, side, packed=True, engine=engine)
+    yield "infer_batch/with a loss", functools.partial(_inferred_loss, side)
+    yield "sequence parallel", lambda: outcome(made_engine, side, ulysses_sequence_parallel_size=2)
+    yield "groups", lambda: _groups(made_engine(side))
+    yield "registering", lambda: _registered(side)
 
 
-def _infer(side: Side, name: str, dtype: str, dynamic: bool, packed: bool) -> Any:
-    engine = made_engine(side, name, remove_padding=packed, dtype=dtype)
-    batch = unpadded(side, use_dynamic_bsz=dynamic, use_remove_padding=packed, calculate_entropy=True)
-    with engine.eval_mode(disable_auto_offload=True):
-        outputs = engine.infer_batch(batch)["model_output"]
+CHUNKED = {"entropy_from_logits_with_chunking": True, "entropy_from_logits_chunk_size": 3}
+LENGTHENED = {"pad_to_length": True, "pad_to_length_bucket": 16}
+
+
+def _infer(
+    side: Side,
+    name: str = "FSDPEngineWithLMHead",
+    dtype: str = "float32",
+    dynamic: bool = False,
+    packed: bool = False,
+    *,
+    settings: dict[str, Any] | None = None,
+    engine: dict[str, Any] | None = None,
+) -> Any:
+    known = side.get("verl.workers.config.engine:FSDPEngineConfig").__dataclass_fields__
+    further = {key: value for key, value in (engine or {}).items() if key in known or key == "dropout"}
+    made = made_engine(side, name, remove_padding=packed, dtype=dtype, **further)
+    asked = {"use_dynamic_bsz": dynamic, "use_remove_padding": packed, "calculate_entropy": True, **(settings or {})}
+    batch = unpadded(side, **asked)
+    with made.eval_mode(disable_auto_offload=True):
+        outputs = made.infer_batch(batch)["model_output"]
     back = side.get(f"{PADDING}:no_padding_2_padding")
-    return {key: back(value, batch) for key, value in outputs.items()}
+    return {key: back(value, batch) for key, value in outputs.items()}, made.module.training
+
+
+def _inferred_loss(side: Side) -> Any:
+    """Return a loss without a step, and whether it would have had a gradient."""
+    made, config = made_engine(side), losses_config(side)
+    loss = functools.partial(_policy_loss, side, config)
+    with made.eval_mode(disable_auto_offload=True):
+        output = made.infer_batch(unpadded(side), loss_function=loss)
+    return _plain(output), sorted(output["model_output"]), _gradients(made.module)
+
+
+def _gradients(module: Any) -> list[bool]:
+    return [parameter.grad is not None for parameter in module.parameters()]
+
+
+def _groups(engine: Any) -> Any:
+    """Return how an engine divides processes, and what it says of itself."""
+    size, mesh = engine.get_data_parallel_size(), engine.device_mesh
+    told = [engine.is_param_offload_enabled, engine.is_optimizer_offload_enabled, engine.is_mp_src_rank_with_outputs()]
+    return size, engine.get_data_parallel_group() is torch.distributed.group.WORLD, tuple(mesh.shape), told
+
+
+def _registered(side: Side) -> Any:
+    """Register engines under one name and under lists of them, and one twice."""
+    registry = side.get("verl.workers.engine.base:EngineRegistry")
+    base = side.get("verl.workers.engine.base:BaseEngine")
+    kinds = [type(f"Mine{index}", (base,), {}) for index in range(3)]
+    registry.register("vextract", "b")(kinds[0])
+    registry.register(model_type="vextract", backend=["b", "c"], device=["cpu", "npu"])(kinds[1])
+    found = [
+        outcome(registry.register("vextract", "b"), kinds[2]),
+        outcome(registry.register(model_type="vextract", backend="d", device="cpu"), int),
+        outcome(inputs.call, registry.register, {"vendor": "v"}, model_type="vextract", backend="c", device="cpu"),
+    ]
+    if callable(found[-1]):
+        found[-1] = found[-1](kinds[2]).__name__
+    made = registry._engines.pop("vextract")
+    return [type(item).__name__ for item in found], {
+        backend: {str(device): engine.__name__ for device, engine in engines.items()}
+        for backend, engines in made.items()
+    }
+
+
+@family("engine.modes", "verl.workers.engine.base")
+def modes(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Enter and leave the modes: what is moved, trained and zeroed, also where there was an error."""
+    for mode in ("train", "eval"):
+        for offloaded in ((), ("param_offload",), ("optimizer_offload",), ("param_offload", "optimizer_offload")):
+            changes: dict[str, Any] = dict.fromkeys(offloaded, True)
+            for label, options in (("", {}), ("/stays", {"disable_auto_offload": True})):
+                yield (
+                    f"{mode}/{'+'.join(offloaded)}{label}",
+                    functools.partial(_entered, side, mode, changes, options, fails=False),
+                )
+        yield f"{mode}/gradients kept", functools.partial(_entered, side, mode, {}, {"zero_grad_on_exit": False})
+        yield f"{mode}/fails", functools.partial(_entered, side, mode, {}, {"zero_grad_on_exit": False}, fails=True)
+    for label, gradient in (
+        ("finite", 0.5),
+        ("infinite", float("inf")),
+        ("not a number", float("nan")),
+        ("small", 1e-9),
+    ):
+        for scaled in (False, True):
+            yield f"step/{label}/scaled {scaled}", functools.partial(_stepped, side, gradient, scaled)
+    yield "step/no clipping", lambda: outcome(made_engine(side, clip=None).optimizer_step)
+    yield "step/loose", functools.partial(_stepped, side, 0.5, False, clip=1e6)
+    yield "deterministic", functools.partial(_deterministic, side)
+
+
+def _entered(side: Side, mode: str, changes: dict[str, Any], options: dict[str, Any], *, fails: bool = False) -> Any:
+    made = made_engine(side, **changes)
+    moved: list[Any] = []
+    made.to = lambda device, model=True, optimizer=True, grad=True: moved.append((device, model, optimizer, grad))
+    made.module.train(mode == "eval")
+    for parameter in made.module.parameters():
+        parameter.grad = torch.ones_like(parameter)
+
+    def inside() -> Any:
+        with getattr(made, f"{mode}_mode")(**options):
+            found = made.mode, made.module.training
+            if fails:
+                raise ValueError("inside")
+        return found
+
+    return outcome(inside), made.mode, moved, _gradients(made.module), made.module.training
+
+
+def _stepped(side: Side, gradient: float, scaled: bool, *, clip: float = 1.0) -> Any:
+    made = made_engine(side, clip=clip)
+    for index, parameter in enumerate(made.module.parameters()):
+        parameter.grad = torch.full_like(parameter, gradient if index == 1 else 0.01 * index)
+    if scaled:
+        made.scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=1)
+        made.scaler.scale(torch.ones(()))
+    said = printed(made.optimizer_step)
+    scale = made.scaler.get_scale() if scaled and hasattr(made, "scaler") else None
+    weights = list(made.module.parameters())
+    return said, scale, weights[:3], [parameter.grad for parameter in weights[:3]]
+
+
+def _deterministic(side: Side) -> Any:
+    """Return what is set for runs to be alike, and set it back."""
+    backends = torch.backends.cudnn
+    before = backends.deterministic, backends.benchmark, backends.enabled
+    with mock.patch.dict(os.environ):
+        side.get("verl.workers.engine.utils:enable_full_determinism")(seed=11)
+        found = {
+            name: value for name, value in os.environ.items() if name.startswith(("PYTHON", "CUBLAS", "FLASH", "NCCL"))
+        }
+    drawn = [random.random(), float(np.random.rand()), torch.rand(2), backends.deterministic, backends.benchmark]
+    backends.deterministic, backends.benchmark, backends.enabled = before
+    return found, drawn, torch.are_deterministic_algorithms_enabled()
 
 
 def _train(
@@ -134,23 +309,48 @@ def _train(
     loss_mode: str = "vanilla",
     weights: bool = False,
     broken: bool = False,
+    sharded: bool = False,
     engine: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Any:
-    made = made_engine(side, "FSDPEngineWithLMHead", remove_padding=packed, dtype=dtype, **(engine or {}))
+    made = made_engine(side, remove_padding=packed, dtype=dtype, **(engine or {}))
+    synchronised = _shard(side, made) if sharded else []
     config = losses_config(side, policy_loss={"loss_mode": loss_mode}, **changes)
     loss = functools.partial(_policy_loss, side, config)
+    entropy = changes.get("entropy_coeff", 0.01) != 0
+    asked = {"use_dynamic_bsz": dynamic, "use_remove_padding": packed, "calculate_entropy": entropy, **(settings or {})}
     seen = []
     with made.train_mode(disable_auto_offload=True):
         for _ in range(2):
-            entropy = changes.get("entropy_coeff", 0.01) != 0
-            batch = unpadded(side, use_dynamic_bsz=dynamic, use_remove_padding=packed, calculate_entropy=entropy)
+            batch = unpadded(side, **asked)
             if weights:
                 batch["rollout_is_weights"] = inputs.normal(SIZE, RESPONSE, seed=707).exp()
             if broken:
                 batch["advantages"][0, 0] = float("inf")
             seen.append(_plain(outcome(made.train_batch, batch, loss_function=loss)))
-    return seen, dict(made.module.named_parameters())
+    whole = {
+        name: getattr(value, "full_tensor", lambda value=value: value)()
+        for name, value in made.module.named_parameters()
+    }
+    return seen, whole, _gradients(made.module), made.module.training, synchronised
+
+
+def _shard(side: Side, engine: Any) -> list[bool]:
+    """Share a model out in one process; returns the list of when its gradients are synchronised, which grows."""
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+    wrap = inputs.config(wrap_policy={"transformer_layer_cls_to_wrap": ["Qwen2DecoderLayer"]})
+    side.get("verl.utils.fsdp_utils:apply_fsdp2")(engine.module, {"mesh": mesh}, wrap)
+    engine.optimizer = torch.optim.AdamW(engine.module.parameters(), lr=1e-2, weight_decay=0.01)
+    asked: list[bool] = []
+    synchronise = engine.module.set_requires_gradient_sync
+
+    def noted(value: bool) -> None:
+        asked.append(value)
+        synchronise(value)
+
+    engine.module.set_requires_gradient_sync = noted
+    return asked
 
 
 def _policy_loss(side: Side, config: Any, **inputs: Any) -> Any:
@@ -162,11 +362,41 @@ def _plain(output: Any) -> Any:
     """Losses and metrics as numbers: a metric of verl's is an object with its values."""
     if isinstance(output, Exception):
         return output
-    metrics = {
-        name: getattr(value, "values", value) if not isinstance(value, (list, float)) else value
-        for name, value in output["metrics"].items()
-    }
-    return output["loss"], metrics
+    kept = output.get("model_output", {})
+    return output["loss"], {name: _metric(value) for name, value in output["metrics"].items()}, sorted(kept)
+
+
+def _metric(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_metric(item) for item in value]
+    return (value.aggregation.name, value.values) if hasattr(value, "aggregation") else value
+
+
+@family("losses", LOSSES)
+def losses(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Call the actor's loss itself, for what a pass may know of its batch."""
+    nothing: dict[str, Any] = {"dp_size": 1, "batch_num_tokens": None, "global_batch_size": None}
+    for label, known, changes in (
+        ("nothing known", {}, {}),
+        ("processes", {"dp_size": 2}, {}),
+        ("tokens", {"batch_num_tokens": 61}, {}),
+        ("rows", {"global_batch_size": 17}, {"loss_agg_mode": "seq-mean-token-mean"}),
+        ("scale", {}, {"loss_scale_factor": 5, "loss_agg_mode": "seq-mean-token-sum-norm"}),
+        ("all", {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}, {"use_kl_loss": False}),
+    ):
+        yield label, functools.partial(outcome, _called, side, {**nothing, **known}, changes)
+
+
+def _called(side: Side, known: dict[str, Any], changes: dict[str, Any]) -> Any:
+    config, batch = losses_config(side, **changes), unpadded(side)
+    side.get(f"{TENSORS}:assign_non_tensor")(batch, **known)
+    offsets = batch["input_ids"].offsets()
+    leaves = [-inputs.normal(int(offsets[-1]), seed=seed).abs().requires_grad_() for seed in (711, 712)]
+    nested = [torch.nested.nested_tensor_from_jagged(leaf, offsets) for leaf in leaves]
+    output = dict(zip(("log_probs", "entropy"), nested, strict=True))
+    loss, metrics = side.get(f"{LOSSES}:ppo_loss")(config, model_output=output, data=batch)
+    loss.backward()
+    return loss, {name: _metric(value) for name, value in metrics.items()}, [leaf.grad for leaf in leaves]
 
 
 @family("engine.values", ENGINE)
@@ -215,10 +445,23 @@ def _value_loss(side: Side) -> Any:
 def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Take rows without their padding, and back."""
     yield "left_right_2_no_padding", lambda: _unnested(unpadded(side))
+    for label, change in (("flat", lambda values: values.values()), ("short", lambda values: values.values()[:-1])):
+        yield (
+            f"no_padding_2_padding/{label}",
+            lambda change=change: outcome(_padded_again, side, change),
+        )
+    yield "no_padding_2_padding/no prompt", lambda: outcome(_padded_again, side, lambda values: values, prompts=False)
     module = side.module(PADDING)
     for name in ("response_from_nested", "response_to_nested", "build_attention_mask_from_nested"):
         with contextlib.suppress(AttributeError):
             yield name, functools.partial(_nested_call, side, getattr(module, name), name)
+
+
+def _padded_again(side: Side, change: Any, *, prompts: bool = True) -> Any:
+    batch = unpadded(side)
+    if not prompts:
+        batch["attention_mask"][0, :PROMPT] = 0
+    return side.get(f"{PADDING}:no_padding_2_padding")(change(batch["input_ids"]), batch)
 
 
 def _nested_call(side: Side, function: Any, name: str) -> Any:

@@ -19,6 +19,9 @@ HELPER = "verl.trainer.ppo.rollout_corr_helper"
 # What a process knows of the batch that its rows are a part of, in releases that ask for it.
 SHARE = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17, "loss_scale_factor": 11}
 
+# How far the policies are apart, and what is at a border: advantages and differences of zero, tokens that are masked.
+SITUATIONS = ("far", "weights", "edges", "nothing set", "first tokens", "by default")
+
 
 @family("core_algos.policy_loss", CORE)
 def policy_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
@@ -26,49 +29,60 @@ def policy_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
     registry = getattr(side.module(CORE), "POLICY_LOSS_REGISTRY", {})
     for name in sorted(registry):
         for mode in AGG_MODES[:-1]:
-            yield f"{name}/{mode}", lambda name=name, mode=mode: _policy_loss(side, name, mode, "mapping", far=False)
+            yield f"{name}/{mode}", lambda name=name, mode=mode: _policy_loss(side, name, mode, "mapping")
             yield (
                 f"{name}/{mode}/share of a batch",
-                lambda name=name, mode=mode: _policy_loss(side, name, mode, "dataclass", far=False, shared=True),
+                lambda name=name, mode=mode: _policy_loss(side, name, mode, "dataclass", shared=True),
             )
         for kind in ("mapping", "dataclass"):
-            for label, far, weights in (("far", True, False), ("weights", False, True)):
+            for situation in SITUATIONS:
                 yield (
-                    f"{name}/{label}/{kind}",
-                    lambda name=name, kind=kind, far=far, weights=weights: _policy_loss(
-                        side, name, AGG_MODES[0], kind, far=far, weights=weights
+                    f"{name}/{situation}/{kind}",
+                    lambda name=name, kind=kind, situation=situation: _policy_loss(
+                        side, name, AGG_MODES[0], kind, situation
                     ),
                 )
 
 
-def _policy_loss(
-    side: Side, name: str, mode: str, kind: str, *, far: bool, weights: bool = False, shared: bool = False
-) -> Any:
+def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "near", *, shared: bool = False) -> Any:
     old = inputs.log_probs(21)
-    new = (old + inputs.normal(inputs.BATCH, inputs.LENGTH, seed=22, scale=30.0 if far else 0.3)).requires_grad_()
+    apart = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=22, scale=30.0 if situation == "far" else 0.3)
+    if situation == "edges":
+        apart[:, ::2] = 0
+    new = (old + apart).requires_grad_()
     settings = inputs.actor_settings()
     settings["policy_loss"]["loss_mode"] = name
+    if situation == "nothing set":
+        unset = ("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl_coef")
+        settings |= {"clip_ratio_low": None, "clip_ratio_high": None, "clip_ratio_c": 1.0}
+        settings["policy_loss"] = {**settings["policy_loss"], **dict.fromkeys(unset)}
     if kind == "mapping":
         settings["policy_loss"]["rollout_correction"] = inputs.ROLLOUT_CORRECTION
         settings["global_batch_info"] = {}
     config = actor_dataclass(side, settings) if kind == "dataclass" else inputs.config(**settings)
     if shared and hasattr(config, "global_batch_info"):
         config.global_batch_info.update(SHARE)
+    weighted = situation == "weights"
+    mask = inputs.response_mask(empty=True, holes=situation == "edges")
     available = {
         "old_log_prob": old,
         "log_prob": new,
-        "advantages": inputs.normal(inputs.BATCH, inputs.LENGTH, seed=23),
-        "response_mask": inputs.response_mask(empty=True),
+        "advantages": (inputs.edges if situation == "edges" else _normal)(23),
+        "response_mask": mask * (torch.arange(inputs.LENGTH) < 1) if situation == "first tokens" else mask,
         "loss_agg_mode": mode,
         "config": config,
-        "rollout_is_weights": inputs.normal(inputs.BATCH, inputs.LENGTH, seed=24).exp() if weights else None,
-        "rollout_log_probs": inputs.log_probs(25) if weights else None,
+        "rollout_is_weights": _normal(24).exp() if weighted else None,
+        "rollout_log_probs": inputs.log_probs(25) if weighted else None,
         "cliprange": 0.2,
     }
     loss = side.get(f"{CORE}:get_policy_loss_fn")(name)
     with mean_over_the_batch(side, name, config):
-        result = outcome(inputs.call, loss, available)
+        result = outcome(inputs.call, loss, available, by_default=situation == "by default")
     return with_gradient(result, new)
+
+
+def _normal(seed: int) -> torch.Tensor:
+    return inputs.normal(inputs.BATCH, inputs.LENGTH, seed=seed)
 
 
 def mean_over_the_batch(side: Side, name: str, config: Any) -> contextlib.AbstractContextManager[object]:
@@ -86,8 +100,10 @@ def mean_over_the_batch(side: Side, name: str, config: Any) -> contextlib.Abstra
 def actor_dataclass(side: Side, settings: dict[str, Any]) -> Any:
     """Return the same settings as upstream's dataclass, where the release has one."""
     cls = side.get("verl.workers.config.actor:FSDPActorConfig")
-    policy = side.get("verl.workers.config.actor:PolicyLossConfig")(**settings["policy_loss"])
-    return cls(**{**settings, "policy_loss": policy})
+    kind = side.get("verl.workers.config.actor:PolicyLossConfig")
+    more = {"dro_beta": 0.3} if "dro_beta" in kind.__dataclass_fields__ else {}
+    taus = {"tau_pos": 0.9, "tau_neg": 1.2} if "tau_pos" in cls.__dataclass_fields__ else {}
+    return cls(**{**taus, **settings, "policy_loss": kind(**{**more, **settings["policy_loss"]})})
 
 
 @family("core_algos.compute_policy_loss", CORE)
@@ -96,11 +112,20 @@ def clipped_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
     function = side.get(f"{CORE}:compute_policy_loss")
     old, mask = inputs.log_probs(31), inputs.response_mask()
     advantage = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=33)
+
+    def on_edges() -> Any:
+        apart = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=32, scale=0.5)
+        apart[:, ::2] = 0
+        new = (old + apart).requires_grad_()
+        return with_gradient(outcome(function, old, new, inputs.edges(33), mask, cliprange=0.2), new)
+
+    yield "edges", on_edges
     for mode in AGG_MODES:
         for label, clip in (
             ("one range", {"cliprange": 0.2}),
             ("two ranges", {"cliprange": 0.2, "cliprange_low": 0.1, "cliprange_high": 0.3, "clip_ratio_c": 1.5}),
             ("bad ratio", {"cliprange": 0.2, "clip_ratio_c": 0.5}),
+            ("ratio of one", {"cliprange": 0.2, "clip_ratio_c": 1.0}),
         ):
 
             def run(mode: str = mode, clip: dict[str, float] = clip) -> Any:

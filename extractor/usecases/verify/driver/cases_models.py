@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from . import inputs, tiny
-from .cases import Thunk, family, outcome
+from .cases import Thunk, family, outcome, printed
 from .cases_losses import actor_dataclass
 from .sides import NotVendored, Side
 
@@ -116,17 +116,59 @@ def actor(side: Side) -> Iterator[tuple[str, Thunk]]:
         "not finite": {"broken": True},
         "rollout weights": {"weights": True},
         "rollout log-probs": {"rollout": True},
+        "dropout": {"dropout": 0.5},
+        "loose clipping": {"grad_clip": 1e6},
+        "loss scale": {"loss_agg_mode": "seq-mean-token-sum-norm", "loss_scale_factor": 3},
+        "kl": {"kl_loss_type": "kl", "kl_loss_coef": 0.5},
+        "uneven": {"ppo_mini_batch_size": 3},
+        "epochs on policy": {"ppo_mini_batch_size": SIZE, "ppo_epochs": 2},
+        "rollout's as old ones": {"use_rollout_log_probs": True, "ppo_mini_batch_size": SIZE},
     }
     for label, changes in variants.items():
         yield (
             f"update_policy/{label}",
-            lambda changes=changes: _update(side, **changes),
+            lambda changes=changes: outcome(_update, side, **changes),
+        )
+    for gradient in (0.5, float("inf"), float("nan"), 1e-9):
+        yield (
+            f"step/{gradient}",
+            lambda gradient=gradient: _stepped(_actor(side, "float32"), "actor", gradient),
+        )
+    yield "step/no clipping", lambda: _stepped(_actor(side, "float32", grad_clip=None), "actor", 0.5)
+    yield "compute_log_prob/dropout", lambda: _without_dropout(side)
+    for temperature in (1.0, 0.25):
+        yield (
+            f"compute_log_prob/{temperature}",
+            lambda temperature=temperature: _reference(side, temperature=temperature),
         )
 
 
-def _actor(side: Side, dtype: str, *, kind: str = "dataclass", optimizer: bool = True, **changes: Any) -> Any:
+def _stepped(trainer: Any, role: str, gradient: float) -> Any:
+    """Return what a step says, and weights and gradients after it."""
+    weights = list(getattr(trainer, f"{role}_module").parameters())
+    for index, parameter in enumerate(weights):
+        parameter.grad = torch.full_like(parameter, gradient if index == 1 else 0.01 * index)
+    said = printed(trainer._optimizer_step)
+    return said, weights[:3], [parameter.grad for parameter in weights[:3]]
+
+
+def _without_dropout(side: Side) -> Any:
+    with autocast_counterpart(side, "actor-autocast-dtype", "float32"):
+        made = _actor(side, "float32", dropout=0.5)
+        return made.compute_log_prob(tokens(side)), made.actor_module.training
+
+
+def _actor(
+    side: Side,
+    dtype: str,
+    *,
+    kind: str = "dataclass",
+    optimizer: bool = True,
+    dropout: float = 0.0,
+    **changes: Any,
+) -> Any:
     process_group()
-    module = tiny.model()
+    module = tiny.model(attention_dropout=dropout)
     settings = inputs.actor_settings(**changes)
     config: Any = None
     if kind == "dataclass":
@@ -140,9 +182,9 @@ def _actor(side: Side, dtype: str, *, kind: str = "dataclass", optimizer: bool =
     return side.get(f"{ACTOR}:DataParallelPPOActor")(config, module, update)
 
 
-def _reference(side: Side) -> Any:
+def _reference(side: Side, **meta: Any) -> Any:
     with autocast_counterpart(side, "actor-autocast-dtype", "float32"):
-        return _actor(side, "float32", optimizer=False).compute_log_prob(tokens(side))
+        return _actor(side, "float32", optimizer=False).compute_log_prob(tokens(side, **meta))
 
 
 def _log_probs(side: Side, dtype: str, dynamic: bool) -> Any:
@@ -176,7 +218,13 @@ def _update(
         data.batch["rollout_log_probs"] = data.batch["old_log_probs"] + 0.1
     with autocast_counterpart(side, "actor-autocast-dtype", dtype):
         metrics = [made.update_policy(data) for _ in range(2)]
-    return metrics, dict(made.actor_module.named_parameters())
+    return metrics, dict(made.actor_module.named_parameters()), _state(made.actor_module)
+
+
+def _state(module: Any) -> Any:
+    """Return which gradients are left, and whether the model is being trained."""
+    left = [parameter.grad is not None and bool(parameter.grad.any()) for parameter in module.parameters()]
+    return left, module.training
 
 
 @family(
@@ -200,6 +248,11 @@ def _unpadded(side: Side) -> Any:
 @family("dp_critic", CRITIC)
 def critic(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Compute values and updates, in both precisions."""
+    for gradient in (0.5, float("inf"), float("nan"), 1e-9):
+        yield (
+            f"step/{gradient}",
+            lambda gradient=gradient: _stepped(_critic(side, "float32"), "critic", gradient),
+        )
     for dtype in ("float32", "bfloat16"):
         for dynamic in (False, True):
             for masked in (False, True):
@@ -212,6 +265,9 @@ def critic(side: Side) -> Iterator[tuple[str, Thunk]]:
             ("epochs", {"ppo_epochs": 2}),
             ("dynamic", {"use_dynamic_bsz": True}),
             ("not finite", {"broken": True}),
+            ("dropout", {"dropout": 0.5}),
+            ("loose clipping", {"grad_clip": 1e6}),
+            ("sequence mean", {"loss_agg_mode": "seq-mean-token-sum"}),
         ):
             yield (
                 f"update_critic/{dtype}/{label}",
@@ -219,9 +275,9 @@ def critic(side: Side) -> Iterator[tuple[str, Thunk]]:
             )
 
 
-def _critic(side: Side, dtype: str, **changes: Any) -> Any:
+def _critic(side: Side, dtype: str, *, dropout: float = 0.0, **changes: Any) -> Any:
     process_group()
-    module = tiny.model("Qwen2ForTokenClassification")
+    module = tiny.model("Qwen2ForTokenClassification", attention_dropout=dropout)
     settings = {
         "ppo_mini_batch_size": 4,
         "ppo_micro_batch_size_per_gpu": 2,
@@ -244,7 +300,8 @@ def _values(side: Side, dtype: str, dynamic: bool, masked: bool) -> Any:
     if not masked:
         data.pop(batch_keys=["response_mask"])
     with autocast_counterpart(side, "critic-autocast-dtype", dtype):
-        return outcome(_critic(side, dtype).compute_values, data)
+        made = _critic(side, dtype, dropout=0.5)
+        return outcome(made.compute_values, data), made.critic_module.training
 
 
 def _update_critic(side: Side, dtype: str, *, broken: bool = False, **changes: Any) -> Any:
@@ -254,7 +311,7 @@ def _update_critic(side: Side, dtype: str, *, broken: bool = False, **changes: A
         data.batch["returns"][0, 0] = float("inf")
     with autocast_counterpart(side, "critic-autocast-dtype", dtype):
         metrics = [made.update_critic(data) for _ in range(2)]
-    return metrics, dict(made.critic_module.named_parameters())
+    return metrics, dict(made.critic_module.named_parameters()), _state(made.critic_module)
 
 
 # Rollout
@@ -271,12 +328,23 @@ def rollout(side: Side) -> Iterator[tuple[str, Thunk]]:
             ("validation", {"validate": True}),
             ("short", {"do_sample": False, "response_length": 3}),
             ("early end", {"do_sample": False, "eos_token_id": list(range(3, 20))}),
+            ("all end", {"do_sample": False, "eos_token_id": list(range(40))}),
+            ("all tokens", {"top_k": 0, "top_p": 1.0}),
+            ("few tokens", {"top_k": 2}),
+            ("validation, greedy", {"validate": True, "do_sample": False}),
         ):
             yield f"{dtype}/{label}", lambda dtype=dtype, meta=meta: _generate(side, dtype, meta)
         yield (
             f"{dtype}/micro batches",
             lambda dtype=dtype: _generate(side, dtype, {"do_sample": False}, micro_batch_size=2),
         )
+    for size in (3, 5, 9):
+        yield (
+            f"micro batches of {size}",
+            lambda size=size: _generate(side, "float32", {"do_sample": False}, micro_batch_size=size),
+        )
+    yield "by default", lambda: _generate(side, "float32", {}, top_p=None, top_k=None, temperature=0.7)
+    yield "greedy by config", lambda: _generate(side, "float32", {}, do_sample=False)
 
 
 def _generate(side: Side, dtype: str, meta: dict[str, Any], **changes: Any) -> Any:
@@ -285,18 +353,19 @@ def _generate(side: Side, dtype: str, meta: dict[str, Any], **changes: Any) -> A
     complete = type("Complete", (cls,), {})
     complete.__abstractmethods__ = frozenset()
     made: Any = object.__new__(complete)
-    made.config = inputs.config(
-        dtype=dtype,
-        do_sample=True,
-        temperature=1.0,
-        top_p=0.95,
-        top_k=-1,
-        response_length=RESPONSE,
-        val_kwargs={"top_k": 10, "top_p": 0.9, "temperature": 0.7},
+    settings: dict[str, Any] = {
+        "dtype": dtype,
+        "do_sample": True,
+        "temperature": 1.0,
+        "top_p": 0.95,
+        "top_k": -1,
+        "response_length": RESPONSE,
+        "val_kwargs": {"top_k": 10, "top_p": 0.9, "temperature": 0.7},
         **changes,
-    )
+    }
+    made.config = inputs.config(**{name: value for name, value in settings.items() if value is not None})
     made.module = _GeneratingModel(
-        tiny.model(), drops_positions=side.upstream and "hf-rollout-position-ids" in side.fixes
+        tiny.model(attention_dropout=0.5), drops_positions=side.upstream and "hf-rollout-position-ids" in side.fixes
     )
     whole = tokens(side)
     prompts = side.get("verl.protocol:DataProto").from_dict(
@@ -305,7 +374,7 @@ def _generate(side: Side, dtype: str, meta: dict[str, Any], **changes: Any) -> A
     )
     torch.manual_seed(708)
     with autocast_counterpart(side, "hf-rollout-autocast-dtype", dtype):
-        return outcome(made.generate_sequences, prompts)
+        return outcome(made.generate_sequences, prompts), made.module.training
 
 
 class _GeneratingModel:
@@ -333,18 +402,54 @@ def sharding(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Wrap, load and clip by FSDP2 in one process. Without a wrap policy it raises on some transformers."""
     yield "apply, load, clip", lambda: outcome(_sharded, side)
     yield "wrap policy", lambda: _sharded(side, wrap_policy={"transformer_layer_cls_to_wrap": "Qwen2MLP"})
+    yield (
+        "prefetch",
+        lambda: _sharded(side, wrap_policy={"transformer_layer_cls_to_wrap": ["Qwen2MLP"]}, forward_prefetch=True),
+    )
+    yield (
+        "tied",
+        lambda: _sharded(side, tied=True, wrap_policy={"transformer_layer_cls_to_wrap": ["Qwen2MLP"]}),
+    )
+    yield "nothing to wrap", lambda: outcome(_sharded, side, wrap_policy={"transformer_layer_cls_to_wrap": []})
+    for label, norm in (("loose", {"max_norm": 1e6}), ("other norm", {"max_norm": 0.1, "norm_type": 1.0})):
+        yield f"clip/{label}", lambda norm=norm: _clipped(side, 0.5, **norm)
+    yield "clip/infinite", lambda: outcome(_clipped, side, float("inf"), max_norm=1.0, error_if_nonfinite=True)
+    yield "optimizer's state moves", lambda: _moved(side)
+    yield "version", lambda: side.get(f"{FSDP}:fsdp_version")(tiny.model())
 
 
-def _sharded(side: Side, **config: Any) -> Any:
+def _clipped(side: Side, gradient: float, **options: Any) -> Any:
+    weights = [torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(1))]
+    weights[0].grad, weights[1].grad = torch.full((3,), gradient), torch.tensor([0.25, -2.0])
+    clip = side.get(f"{FSDP}:fsdp2_clip_grad_norm_")
+    found = clip(iter(weights), **options), [weight.grad for weight in weights]
+    return found, clip(weights[0], max_norm=1.0), weights[0].grad
+
+
+def _moved(side: Side) -> Any:
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.AdamW([weight])
+    load, offload = (side.get(f"{FSDP}:{name}") for name in ("load_fsdp_optimizer", "offload_fsdp_optimizer"))
+    before = [outcome(load, optimizer, "meta"), outcome(offload, optimizer)]
+    weight.grad = torch.ones(3)
+    optimizer.step()
+    offload(optimizer)
+    devices = [str(value.device) for value in optimizer.state[weight].values()]
+    load(optimizer, "meta")
+    return before, devices, [str(value.device) for value in optimizer.state[weight].values()]
+
+
+def _sharded(side: Side, *, tied: bool = False, **config: Any) -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
     process_group()
     mesh = init_device_mesh("cpu", (1,))
-    module = tiny.model()
+    module = tiny.model(tie_word_embeddings=tied)
     state = {name: value.clone() for name, value in module.state_dict().items()}
     side.get(f"{FSDP}:apply_fsdp2")(module, {"mesh": mesh, "reshard_after_forward": True}, inputs.config(**config))
     side.get(f"{FSDP}:fsdp2_load_full_state_dict")(module, state, mesh, None)
-    sharded = sorted(name for name, part in module.named_modules() if "FSDP" in type(part).__name__)
+    parts = {name: part for name, part in module.named_modules() if "FSDP" in type(part).__name__}
+    sharded = [(name, len(part._get_fsdp_state()._states_to_forward_prefetch)) for name, part in sorted(parts.items())]
     ids = tokens(side).batch["input_ids"]
     module(input_ids=ids).logits.square().mean().backward()
     norm = side.get(f"{FSDP}:fsdp2_clip_grad_norm_")(module.parameters(), max_norm=0.1)

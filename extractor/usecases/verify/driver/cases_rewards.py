@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
 from . import inputs, tiny
-from .cases import Thunk, family, outcome
+from .cases import Thunk, family, outcome, printed
 from .sides import NotVendored, Side
 
 PACKAGE = "verl.workers.reward_manager"
@@ -41,8 +42,16 @@ def score_with_details(*args: Any, **kwargs: Any) -> Any:
     return {"score": value, "acc": value > 1, "kind": "tiny"}
 
 
-def answers(side: Side, *, scored: bool = False) -> Any:
-    """Return a batch of responses."""
+def score_what_is_told(
+    data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **kwargs: Any
+) -> Any:
+    """Return every argument, as text."""
+    told = {key: str(value) for key, value in {"extra_info": extra_info, **kwargs}.items()}
+    return {"score": 0.5, "source": data_source, "solution": solution_str, "truth": ground_truth, **told}
+
+
+def answers(side: Side, *, scored: bool = False, told: bool = False) -> Any:
+    """Return a batch of responses; `told`: with what episodes add to a row, and without what a dataset adds."""
     generator = torch.Generator().manual_seed(601)
     mask = inputs.response_mask()
     prompt_mask = (torch.arange(inputs.PROMPT)[None, :] >= torch.tensor([0, 3, 1, 2, 0, 5, 4, 6])[:, None]).long()
@@ -60,6 +69,11 @@ def answers(side: Side, *, scored: bool = False) -> Any:
         "extra_info": np.array([{"index": row} for row in rows], dtype=object),
         "bonus": np.arange(inputs.BATCH) / 4,
     }
+    if told:
+        del arrays["extra_info"]
+        arrays["__num_turns__"] = np.arange(inputs.BATCH)
+        arrays["tool_extra_fields"] = np.array([{"tool": row} for row in rows], dtype=object)
+        arrays["reward_scores"] = np.array([{"step": [row]} for row in rows], dtype=object)
     meta = {"reward_extra_keys": ["bonus"]}
     return side.get("verl.protocol:DataProto").from_dict(tensors=tensors, non_tensors=arrays, meta_info=meta)
 
@@ -77,6 +91,25 @@ def managers(side: Side) -> Iterator[tuple[str, Thunk]]:
                     f"{name}/{label}/{as_dict}",
                     lambda name=name, module=module, function=function, as_dict=as_dict: _rewards(
                         side, name, module, function, as_dict
+                    ),
+                )
+        for label, settings in (
+            ("told", {"told": True}),
+            ("no printing", {"num_examine": 0}),
+            ("many printed", {"num_examine": 3}),
+            ("its own scorer", {"compute_score": None}),
+            ("another key", {"reward_fn_key": "source"}),
+            ("exact length", {"buffer": {"len": inputs.LENGTH}}),
+            ("no buffer", {"buffer": {"enable": False}}),
+            ("no log", {"buffer": {"log": False}}),
+            ("no length", {"max_resp_len": None}),
+            ("short", {"max_resp_len": 3}),
+        ):
+            if _has(name, settings):
+                yield (
+                    f"{name}/{label}",
+                    lambda name=name, module=module, settings=settings: printed(
+                        _rewards, side, name, module, score_what_is_told, True, **settings
                     ),
                 )
         for as_dict in (False, True):
@@ -103,25 +136,44 @@ def managers(side: Side) -> Iterator[tuple[str, Thunk]]:
     yield "registering", register
 
 
-def _made(side: Side, name: str, function: Callable[..., Any]) -> Any:
-    more: dict[str, Any] = {}
+def _has(name: str, settings: Mapping[str, Any]) -> bool:
+    """Tell whether a manager has settings; those that catch every error say otherwise why they have no scorer."""
+    catches = name in ("prime", "rate_limited") and None in settings.values()
+    return not catches and (name == "dapo" or not {"buffer", "max_resp_len"} & settings.keys())
+
+
+def _made(
+    side: Side, name: str, function: Callable[..., Any], *, buffer: dict[str, Any] | None = None, **changes: Any
+) -> Any:
+    more: dict[str, Any] = {"num_examine": 1, "compute_score": function, "reward_fn_key": "data_source"}
     if name == "dapo":
-        buffer = inputs.config(enable=True, len=4, penalty_factor=1.5, log=True)
-        more = {"max_resp_len": inputs.LENGTH, "overlong_buffer_cfg": buffer}
+        settings = {"enable": True, "len": 4, "penalty_factor": 1.5, "log": True, **(buffer or {})}
+        more |= {"max_resp_len": inputs.LENGTH, "overlong_buffer_cfg": inputs.config(**settings)}
     if name == "batch":
-        scored = function
 
-        def function(data_sources: Any, solution_strs: Any, ground_truths: Any, extra_infos: Any, **kwargs: Any) -> Any:
+        def scored(data_sources: Any, solution_strs: Any, ground_truths: Any, extra_infos: Any, **kwargs: Any) -> Any:
             rows = zip(data_sources, solution_strs, ground_truths, extra_infos, strict=True)
-            return [scored(*row, **kwargs) for row in rows]
+            return [function(*row, **kwargs) for row in rows]
 
+        more["compute_score"] = scored
     cls = side.get(f"{PACKAGE}.registry:get_reward_manager_cls")(name)
-    return cls(tokenizer=tiny.tokenizer(), num_examine=1, compute_score=function, reward_fn_key="data_source", **more)
+    return cls(tokenizer=tiny.tokenizer(), **{**more, **changes})
 
 
-def _rewards(side: Side, name: str, module: str, function: Callable[..., Any], as_dict: bool) -> Any:
-    manager = _made(side, name, function)
-    data = answers(side)
+def _rewards(
+    side: Side,
+    name: str,
+    module: str,
+    function: Callable[..., Any],
+    as_dict: bool,
+    *,
+    told: bool = False,
+    **changes: Any,
+) -> Any:
+    manager = _made(side, name, function, **changes)
+    data = answers(side, told=told)
+    if changes.get("reward_fn_key"):
+        data.non_tensor_batch["source"] = data.non_tensor_batch["data_source"]
     home = sys.modules[type(manager).__module__]
     scoring = getattr(home, "run_reward_scoring", None)
     if scoring is None:
@@ -167,6 +219,33 @@ def loading(side: Side) -> Iterator[tuple[str, Thunk]]:
     yield "no function", lambda: type(outcome(_custom(side), settings(None, "none"))).__name__
     yield "no custom function", lambda: outcome(_custom(side), inputs.config(custom_reward_function=None, reward={}))
     yield "custom function", lambda: _custom(side)(settings(None))("source", "abc", "g")
+    # What the configuration gives a scorer, and what its caller does.
+    for function in ("score", "score_later"):
+
+        def both(function: str = function) -> Any:
+            result = outcome(_custom(side)(settings(None, function)), "source", "abc", "g", bonus=3.0, other=1)
+            return asyncio.run(result) if inspect.isawaitable(result) else result
+
+        yield f"custom {function}/both give", both
+    for label, named in (
+        ("pkg", "pkg://none.scorer"),
+        ("file", "file://"),
+        ("directory", "{folder}"),
+        ("broken", "{broken}"),
+    ):
+
+        def unusual(named: str = named) -> Any:
+            plain = settings(None)["custom_reward_function"]["path"]
+            (side.scratch / "broken.py").write_text("raise ValueError('broken')\n", encoding="utf-8")
+            places = {
+                "{folder}": str(side.scratch),
+                "{broken}": str(side.scratch / "broken.py"),
+                "file://": f"file://{plain}",
+            }
+            found = outcome(_custom(side), settings(places.get(named, named)))
+            return type(found).__name__, found("source", "abc", "g") if not isinstance(found, Exception) else ""
+
+        yield f"custom function/{label}", unusual
     yield "custom coroutine", lambda: asyncio.run(_custom(side)(settings(None, "score_later"))("source", "abc", "g"))
 
     def failing() -> Any:
@@ -194,10 +273,31 @@ def loop_managers(side: Side) -> Iterator[tuple[str, Thunk]]:
     for name in ("dapo", "gdpo", "naive", "rate_limited"):
         for label, function in (("number", score), ("details", score_with_details), ("later", score_later)):
             yield f"{name}/{label}", lambda name=name, function=function: _one_by_one(side, name, function)
+        for label, settings in (
+            ("told", {"told": True}),
+            ("router", {"router": "tiny:80"}),
+            ("several rows", {"rows": 3}),
+            ("its own scorer", {"function": None}),
+            ("exact length", {"buffer": {"len": inputs.LENGTH}}),
+            ("no buffer", {"buffer": {"enable": False}}),
+            ("no log", {"buffer": {"log": False}}),
+        ):
+            if _has(name, settings):
+                yield (
+                    f"{name}/{label}",
+                    lambda name=name, settings=settings: outcome(
+                        _one_by_one, side, name, **{"function": score_what_is_told, **settings}
+                    ),
+                )
     yield "unknown", lambda: type(outcome(side.get(f"{LOOP}.registry:get_reward_manager_cls"), "none")).__name__
 
-    def extracted() -> Any:
-        return side.get(f"{REWARD}:extract_reward")(answers(side, scored=True))
+    def extracted(*, keys: bool = True) -> Any:
+        data = answers(side, scored=True)
+        if not keys:
+            data.pop(meta_info_keys=["reward_extra_keys"])
+        return side.get(f"{REWARD}:extract_reward")(data)
+
+    yield "extract_reward/no keys", lambda: extracted(keys=False)
 
     yield "extract_reward", extracted
 
@@ -207,20 +307,31 @@ async def score_later(*args: Any, **kwargs: Any) -> Any:
     return score(*args, **kwargs)
 
 
-def _one_by_one(side: Side, name: str, function: Callable[..., Any]) -> Any:
+def _one_by_one(
+    side: Side,
+    name: str,
+    function: Callable[..., Any] | None,
+    *,
+    told: bool = False,
+    router: str = "",
+    rows: int = 1,
+    buffer: dict[str, Any] | None = None,
+) -> Any:
     side.module(f"{LOOP}.{'limited' if name == 'rate_limited' else name}")
-    buffer = {"enable": True, "len": 4, "penalty_factor": 1.5, "log": True}
+    overlong = {"enable": True, "len": 4, "penalty_factor": 1.5, "log": True, **(buffer or {})}
     config = inputs.config(
-        reward={"reward_kwargs": {"overlong_buffer_cfg": buffer, "max_resp_len": inputs.LENGTH}},
-        reward_model={"reward_kwargs": {"overlong_buffer_cfg": buffer, "max_resp_len": inputs.LENGTH}},
+        reward={"reward_kwargs": {"overlong_buffer_cfg": overlong, "max_resp_len": inputs.LENGTH}},
+        reward_model={"reward_kwargs": {"overlong_buffer_cfg": overlong, "max_resp_len": inputs.LENGTH}},
         trainer={"experiment_name": "tiny"},
     )
     cls = side.get(f"{LOOP}.registry:get_reward_manager_cls")(name)
-    data = answers(side)
+    data = answers(side, told=told)
+    more = {"reward_router_address": router, "reward_model_tokenizer": None} if router else {}
 
     async def scores() -> Any:
-        manager = cls(config=config, tokenizer=tiny.tokenizer(), compute_score=function)
-        return [await manager.run_single(data[row : row + 1]) for row in range(len(data))]
+        manager = cls(config=config, tokenizer=tiny.tokenizer(), compute_score=function, **more)
+        found = [await manager.run_single(data[row : row + rows]) for row in range(0, len(data), rows)]
+        return found, manager.config is config
 
     return asyncio.run(scores())
 

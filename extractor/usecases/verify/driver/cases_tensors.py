@@ -46,6 +46,16 @@ def masked(side: Side) -> Iterator[tuple[str, Thunk]]:
             f"masked_whiten/{kind}/mean kept",
             lambda values=values: side.get(f"{MODULE}:masked_whiten")(values, mask, shift_mean=False),
         )
+    for label, shape in (("first axis", 0), ("both axes", (0, 1))):
+        for name in ("masked_sum", "masked_mean"):
+            yield (
+                f"{name}/{label}",
+                lambda name=name, shape=shape: outcome(side.get(f"{MODULE}:{name}"), values, mask, axis=shape),
+            )
+    for count in (2, 3):
+        few = torch.nn.functional.pad(torch.ones(1, count), (0, inputs.LENGTH - count, 0, inputs.BATCH - 1))
+        for name in ("masked_var", "masked_whiten"):
+            yield f"{name}/{count} tokens", lambda name=name, few=few: side.get(f"{MODULE}:{name}")(values, few)
     not_a_number = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=102).masked_fill(mask == 0, float("nan"))
     for name in ("masked_sum", "masked_mean"):
         yield f"{name}/nan", lambda name=name: side.get(f"{MODULE}:{name}")(not_a_number, mask)
@@ -81,6 +91,27 @@ def log_probabilities(side: Side) -> Iterator[tuple[str, Thunk]]:
 
             yield f"{name}/{kind}", run
     yield (
+        "calculate_sum_pi_squared_from_logits",
+        lambda: side.get(f"{MODULE}:calculate_sum_pi_squared_from_logits")(inputs.normal(4, 9, 17, seed=113)),
+    )
+    for name in ("logprobs_from_logits", "logprobs_from_logits_v2", "entropy_from_logits"):
+
+        def kept(name: str = name) -> Any:
+            logits = inputs.normal(4, 9, 17, seed=114)
+            before = logits.clone()
+            side.get(f"{MODULE}:{name}")(logits, *([labels] if name.startswith("log") else []))
+            return torch.equal(before, logits)
+
+        yield f"{name}/what it is given stays", kept
+
+    def expanded(tensor: torch.Tensor, lengths: tuple[int, ...] = (2, 0, 3)) -> Any:
+        rows = [torch.arange(length, dtype=torch.float32) for length in lengths]
+        nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+        return outcome(side.get(f"{MODULE}:expand_as_nested"), tensor, nested)
+
+    yield "expand_as_nested", lambda: [expanded(torch.rand(3)), expanded(torch.rand(2)), expanded(torch.rand(3, 1))]
+    yield "expand_as_nested/padded", lambda: outcome(side.get(f"{MODULE}:expand_as_nested"), labels[:, 0], labels)
+    yield (
         "entropy_from_logits_with_chunking/small chunks",
         lambda: side.get(f"{MODULE}:entropy_from_logits_with_chunking")(inputs.normal(9, 17, seed=113), chunk_size=2),
     )
@@ -96,7 +127,16 @@ def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
                 f"get_response_mask/{eos}/{dtype}",
                 lambda eos=eos, dtype=dtype: side.get(f"{MODULE}:get_response_mask")(tokens, eos, dtype=dtype),
             )
-    for length in (3, 5, 8):
+    yield (
+        "postprocess_data/by default",
+        lambda: [
+            outcome(side.get(f"{MODULE}:postprocess_data"), tokens, torch.ones_like(tokens), length, 0)
+            for length in (4, 5, 7)
+        ],
+    )
+    yield "pad_sequence_to_length/by default", lambda: side.get(f"{MODULE}:pad_sequence_to_length")(tokens, 8, 9)
+    yield "get_response_mask/by default", lambda: side.get(f"{MODULE}:get_response_mask")(tokens)
+    for length in (1, 2, 3, 4, 5, 6, 8):
         for left in (False, True):
             yield (
                 f"pad_sequence_to_length/{length}/{left}",
@@ -125,6 +165,17 @@ def schedules(side: Side) -> Iterator[tuple[str, Thunk]]:
     for name, arguments in (
         ("get_constant_schedule_with_warmup", {"num_warmup_steps": 3}),
         ("get_constant_schedule_with_warmup", {"num_warmup_steps": 0}),
+        ("get_constant_schedule_with_warmup", {"num_warmup_steps": 1}),
+        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 3, "num_training_steps": 3}),
+        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 3, "num_training_steps": 4}),
+        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 1, "num_training_steps": 9, "min_lr_ratio": 1.0}),
+        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 1, "num_training_steps": 9, "min_lr_ratio": 1.5}),
+        (
+            "get_cosine_schedule_with_warmup",
+            {"num_warmup_steps": 4, "num_training_steps": 9, "init_lr_ratio": 0.25, "zero_indexed_step": False},
+        ),
+        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 4, "num_training_steps": 9, "init_lr_ratio": -1.0}),
+        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 4, "num_training_steps": 9, "init_lr_ratio": 1.0}),
         ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 3, "num_training_steps": 17}),
         (
             "get_cosine_schedule_with_warmup",
@@ -134,8 +185,10 @@ def schedules(side: Side) -> Iterator[tuple[str, Thunk]]:
 
         def run(name: str = name, arguments: dict[str, Any] = arguments) -> Any:
             optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
-            schedule = side.get(f"{MODULE}:{name}")(optimizer, **arguments)
-            rates = []
+            schedule = outcome(side.get(f"{MODULE}:{name}"), optimizer, **arguments)
+            if isinstance(schedule, Exception):
+                return schedule
+            rates = [schedule.get_last_lr()]
             for _ in range(20):
                 optimizer.step()
                 schedule.step()
@@ -212,3 +265,15 @@ def dictionaries(side: Side) -> Iterator[tuple[str, Thunk]]:
         return outcome(side.get(f"{module}:append_to_dict"), data, {"a": 2}, prefix="p/"), data
 
     yield "append_to_dict/prefix", prefixed
+
+    def appended(*values: Any) -> Any:
+        data: dict[str, Any] = {}
+        return [outcome(side.get(f"{module}:append_to_dict"), data, {"a": value}) for value in values], data
+
+    yield "append_to_dict/lists", lambda: appended([1, 2], [3], 4)
+    yield "union_two_dict/state", lambda: _united(side.get(f"{module}:union_two_dict"))
+
+
+def _united(function: Any) -> Any:
+    ours: dict[str, Any] = {"a": [1], "b": float("nan")}
+    return outcome(function, ours, {"a": [1], "c": 3}), ours, type(outcome(function, ours, {"b": 2})).__name__

@@ -54,10 +54,18 @@ def rewards(*, dense: bool, mask: torch.Tensor) -> torch.Tensor:
     return found
 
 
-def groups(*, singletons: bool = False) -> np.ndarray[Any, Any]:
-    """Return the prompt that each row answers: groups of 4, or also groups of 1 and 3."""
-    names = ["a", "b", "b", "b", "a", "c", "a", "a"] if singletons else ["a", "b", "b", "b", "a", "b", "a", "a"]
-    return np.array(names, dtype=object)
+def groups(kind: str = "fours") -> np.ndarray[Any, Any]:
+    """Return the prompt that each row answers: groups of 4, of 2 ("pairs"), or of 4, 3 and 1 ("singletons")."""
+    names = {"fours": "abbbabaa", "pairs": "abcbdacd", "singletons": "abbbacaa"}[kind]
+    return np.array(list(names), dtype=object)
+
+
+def edges(seed: int) -> torch.Tensor:
+    """Return numbers of shape (BATCH, LENGTH) of which each third one is zero, with rows of one sign only."""
+    values = normal(BATCH, LENGTH, seed=seed)
+    values[1], values[2] = values[1].abs(), -values[2].abs()
+    values[:, ::3] = 0
+    return values
 
 
 def config(**changes: Any) -> Any:
@@ -110,8 +118,8 @@ ROLLOUT_CORRECTION = {
 }
 
 
-def call(function: Callable[..., Any], available: Mapping[str, Any], **fixed: Any) -> Any:
-    """Call a function with those of the available inputs that it takes.
+def call(function: Callable[..., Any], available: Mapping[str, Any], *, by_default: bool = False, **fixed: Any) -> Any:
+    """Call a function with those of the available inputs that it takes; `by_default` leaves out what has a default.
 
     Raises:
         TypeError: it needs something that is not available.
@@ -120,6 +128,8 @@ def call(function: Callable[..., Any], available: Mapping[str, Any], **fixed: An
     for name, parameter in inspect.signature(function).parameters.items():
         if name in fixed:
             arguments[name] = fixed[name]
+        elif by_default and parameter.default is not inspect.Parameter.empty:
+            continue
         elif name in available:
             arguments[name] = available[name]
         elif parameter.default is inspect.Parameter.empty and parameter.kind not in (

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from . import cases_declared
 from .cases import FAMILIES, Registered, Thunk
 from .sides import NotVendored, Side, Upstream, Vendored, is_absent
 
@@ -48,7 +49,7 @@ HEAVY = (
 
 
 def main(job_path: Path, result_path: Path) -> None:
-    """Run the job: {side, root, modules, fixes, dropped, trace, scratch}."""
+    """Run the job: {side, root, modules, fixes, declared, dropped, trace, scratch}."""
     job = json.loads(job_path.read_text(encoding="utf-8"))
     import torch
 
@@ -62,6 +63,7 @@ def main(job_path: Path, result_path: Path) -> None:
     side = _side(job, scratch)
     for name in CASES:
         importlib.import_module(f"{__package__}.cases_{name}")
+    cases_declared.register(job["declared"])
     trace = LineTrace(job["trace"])
     trace.start()
     results: dict[str, dict[str, Any]] = {}

@@ -1,0 +1,87 @@
+"""Defaults of parameters and fields, and constants, of everything that both sides declare."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from .cases import FAMILIES, Registered, Thunk
+from .sides import Side
+
+# What computes a value only once there is an object.
+_NOT_A_VALUE = (property, functools.cached_property)
+
+
+def register(declared: Mapping[str, Sequence[str]]) -> None:
+    """Register a family for each module: its names as "function", "Class", "Class.method", "CONSTANT"."""
+    for module, names in sorted(declared.items()):
+        expand = functools.partial(_cases, module, names)
+        FAMILIES.append(Registered(f"declared.{module}", module, expand))
+
+
+def _cases(module: str, names: Sequence[str], side: Side) -> Iterator[tuple[str, Thunk]]:
+    yield "", lambda: {name: _told(side.module(module), name) for name in names}
+
+
+def _told(found: Any, name: str) -> Any:
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if isinstance(found, _NOT_A_VALUE):
+        return None
+    if dataclasses.is_dataclass(found) and isinstance(found, type):
+        fields = {field.name: _of_field(field) for field in dataclasses.fields(found)}
+        # A class without fields of its own shares this set with others, which add theirs.
+        return fields, sorted(fields.keys() & getattr(found, "_mutable_fields", ()))
+    if callable(found) and not isinstance(found, type):
+        return _parameters(_decorated(found, name.rpartition(".")[2]))
+    return _plain(found)
+
+
+def _decorated(function: Any, name: str) -> Any:
+    """Return the function of this name that a decorator, which says nothing of it, holds."""
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # an empty cell
+            if inspect.isfunction(cell.cell_contents) and cell.cell_contents.__name__ == name:
+                return _decorated(cell.cell_contents, name)
+    return function
+
+
+def _parameters(function: Any) -> Any:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    return [(item.name, _plain(item.default)) for item in parameters if item.default is not inspect.Parameter.empty]
+
+
+def _of_field(field: Any) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        try:
+            return _plain(field.default_factory())
+        except Exception as error:
+            return type(error).__name__
+    return _plain(field.default)
+
+
+def _plain(value: Any) -> Any:
+    """Return values that can be compared; of registries and everything else only what it is."""
+    if isinstance(value, Enum):
+        return [value.name, _plain(value.value)]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if (
+        isinstance(value, Mapping)
+        and value
+        and all(isinstance(item, (bool, int, float, str)) for item in value.values())
+    ):
+        return {repr(_plain(key)): item for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return type(value).__name__
