@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,15 @@ from extractor.usecases.verify import interpreter, parity
 from extractor.usecases.verify import subject as subjects
 from extractor.values import readers, releases
 
-LIMIT = 0.93
+LIMIT, LIMIT_BY_HAND = 0.93, 0.8
 COUNT = 60
+BY_HAND = Path(__file__).with_name("by_hand.toml")
 EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 # Beside what every project has: whatever else computes something.
 FEATURES = ("distillation", "dynamic_bsz", "reward_managers", "rollout_correction")
+
+
+Ask = Callable[["Mutant"], str]
 
 
 @dataclass(frozen=True)
@@ -67,14 +71,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--all-features", action="store_true", help="mutate a critic's and optional features' code, too"
     )
+    parser.add_argument("--by-hand", action="store_true", help="those of by_hand.toml instead, which nobody drew")
     parser.add_argument("--only", default="", help="of functions whose module or name contains this")
     asked = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="vextract-") as folder, _measuring(asked, Path(folder)) as (mutants, ask):
-        drawn = _draw(mutants, asked.seed, asked.count, asked.only)
-        return _report(drawn, ask)
+    with measuring(asked.release, all_features=asked.all_features) as (mutants, ask):
+        if asked.by_hand:
+            described = readers.toml(BY_HAND.read_text(encoding="utf-8")).get(asked.release, [])
+            return _report(chosen(mutants, described), ask, LIMIT_BY_HAND)
+        return _report(_draw(mutants, asked.seed, asked.count, asked.only), ask, LIMIT)
 
 
-def _report(drawn: Sequence[Mutant], ask: Any) -> int:
+def _report(drawn: Sequence[Mutant], ask: Ask, limit: float) -> int:
     equivalents = readers.toml(EQUIVALENTS.read_text(encoding="utf-8"))
     killed = alike = 0
     for number, mutant in enumerate(drawn, 1):
@@ -93,7 +100,7 @@ def _report(drawn: Sequence[Mutant], ask: Any) -> int:
     total = len(drawn) - alike
     share = killed / max(total, 1)
     print(f"\n{killed} of {total} killed ({share:.0%}); {alike} more change nothing that is computed")
-    return int(share < LIMIT)
+    return int(share < limit)
 
 
 def _draw(mutants: Sequence[Mutant], seed: int, count: int, only: str) -> list[Mutant]:
@@ -111,13 +118,40 @@ def _draw(mutants: Sequence[Mutant], seed: int, count: int, only: str) -> list[M
     return drawn
 
 
+def chosen(mutants: Sequence[Mutant], described: Sequence[tuple[str, str, str, int]]) -> list[Mutant]:
+    """Return mutants by function, kind, new text, and which of these it is in the order of the text.
+
+    Raises:
+        LookupError: no line that a case runs fits a description.
+    """
+    found = []
+    for function, kind, new, number in described:
+        fitting = [
+            mutant
+            for mutant in mutants
+            if f"{mutant.upstream}:{mutant.mutation.function}" == function
+            and (mutant.mutation.kind, mutant.mutation.new) == (kind, new)
+        ]
+        if len(fitting) < number:
+            raise LookupError(f"{function} has {len(fitting)} times {kind} {new!r}, not {number}")
+        found.append(fitting[number - 1])
+    return found
+
+
 @contextlib.contextmanager
-def _measuring(asked: argparse.Namespace, folder: Path) -> Iterator[tuple[list[Mutant], Any]]:
+def measuring(release: str, *, all_features: bool = False) -> Iterator[tuple[list[Mutant], Ask]]:
+    """Yield a release's mutants, and what says which case kills one ("" where none does)."""
+    with tempfile.TemporaryDirectory(prefix="vextract-") as folder, _started(release, all_features, folder) as started:
+        yield started
+
+
+@contextlib.contextmanager
+def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[list[Mutant], Ask]]:
     """Make a project, run upstream's side, and start the process that runs the project's; it ends with the context."""
-    manifest = releases.load(asked.release)
+    folder, manifest = Path(place), releases.load(release)
     features = tuple(feature.name for feature in manifest.features if feature.name in FEATURES)
-    more = {"algorithm": "ppo", "features": features} if asked.all_features else {}
-    root = make_project(folder / "project", release=asked.release, **more)
+    more = {"algorithm": "ppo", "features": features} if all_features else {}
+    root = make_project(folder / "project", release=release, **more)
     subject = subjects.read(root)
     source = open_source(manifest.pin)
     upstream, _ = parity.run_both(subject, source, sys.executable, folder)

@@ -113,12 +113,8 @@ class Mutation:
         """Name it by function, line of text and change, as long as these stay as they are."""
         first = text.rfind(b"\n", 0, self.start) + 1
         last = text.find(b"\n", self.end)
-        parts = (
-            self.function.encode(),
-            text[first : self.start].strip(),
-            self.new.encode(),
-            text[self.end : last].strip(),
-        )
+        changed = [text[first : self.start].strip(), text[self.start : self.end], text[self.end : last].strip()]
+        parts = (self.function.encode(), *changed, self.new.encode())
         return hashlib.sha256(b"\0".join(parts)).hexdigest()[:10]
 
 
@@ -191,6 +187,8 @@ class _Finder:
 
     def _parts(self, node: ast.stmt) -> None:
         """Look at the expressions that a statement is made of."""
+        if isinstance(node, ast.AugAssign) and type(node.op) in OPERATORS:
+            self.between(node.target, node.value, f"{OPERATORS[type(node.op)]}=")
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "target", "targets", "msg"):
                 continue
@@ -240,7 +238,7 @@ class _Finder:
         if isinstance(node, ast.Lambda):
             self.expression(node.body)
             return
-        if isinstance(node, ast.Call) and _is_said(node):
+        if isinstance(node, ast.JoinedStr) or _is_said(node):
             return
         self.mutate(node)
         for child in ast.iter_child_nodes(node):
@@ -255,23 +253,39 @@ class _Finder:
                     self.expression(test)
 
     def mutate(self, node: ast.expr) -> None:
-        if isinstance(node, ast.Constant):
-            for new in _other_constants(node):
-                self.add("constant", self.span(node), new)
-        elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+        """Do what the kind of expression has a method for."""
+        known = getattr(self, f"_{type(node).__name__}", None)
+        if known is not None:
+            known(node)
+
+    def _Constant(self, node: ast.Constant) -> None:
+        for new in _other_constants(node):
+            self.add("constant", self.span(node), new)
+
+    def _BinOp(self, node: ast.BinOp) -> None:
+        if type(node.op) in OPERATORS:
             self.between(node.left, node.right, OPERATORS[type(node.op)])
-        elif isinstance(node, ast.Compare):
-            for left, operator, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
-                self.between(left, right, OPERATORS[type(operator)])
-        elif isinstance(node, ast.BoolOp):
-            for left, right in zip(node.values, node.values[1:], strict=False):
-                self.between(left, right, "or" if isinstance(node.op, ast.And) else "and")
-        elif isinstance(node, ast.UnaryOp):
+
+    def _Compare(self, node: ast.Compare) -> None:
+        for left, operator, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):
+            self.between(left, right, OPERATORS[type(operator)])
+
+    def _BoolOp(self, node: ast.BoolOp) -> None:
+        for left, right in zip(node.values, node.values[1:], strict=False):
+            self.between(left, right, "or" if isinstance(node.op, ast.And) else "and")
+
+    def _UnaryOp(self, node: ast.UnaryOp) -> None:
+        if not _is_last(node):
             self.add("operator", self.span(node), f"({self.source(node.operand)})")
-        elif isinstance(node, ast.IfExp):
-            self.condition(node.test)
-        elif isinstance(node, ast.Call):
-            self.call(node)
+
+    def _IfExp(self, node: ast.IfExp) -> None:
+        self.condition(node.test)
+
+    def _Dict(self, node: ast.Dict) -> None:
+        merged = [value for key, value in zip(node.keys, node.values, strict=True) if key is None]
+        if len(merged) == len(node.values) == 2:
+            span = self.span(merged[0])[0], self.span(merged[1])[1]
+            self.add("operator", span, f"{self.source(merged[1])}, **{self.source(merged[0])}")
 
     def between(self, left: ast.expr, right: ast.expr, new: str) -> None:
         """Replace the operator between two operands; brackets around them stay."""
@@ -283,7 +297,7 @@ class _Finder:
         place = middle.index(bare)
         self.add("operator", (end + place, end + place + len(bare)), new)
 
-    def call(self, node: ast.Call) -> None:
+    def _Call(self, node: ast.Call) -> None:
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         end = self.span(function)[1]
@@ -311,7 +325,7 @@ class _Finder:
 
 def _other_constants(node: ast.expr) -> Iterator[str]:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-        yield ast.unparse(node.operand)
+        yield ast.unparse(node.operand)  # a default of -1 means something
     if not isinstance(node, ast.Constant):
         return
     value = node.value
@@ -330,6 +344,11 @@ def _is_said(node: ast.expr) -> bool:
         return False
     function = node.func
     return (function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")) in _SAID
+
+
+def _is_last(node: ast.UnaryOp) -> bool:
+    """Tell whether this is -1: mostly the last of two axes, where 1 is the same; its number is mutated anyhow."""
+    return isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and node.operand.value == 1
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -54,6 +54,7 @@ def dataset(side: Side) -> Iterator[tuple[str, Thunk]]:
         "left": {"max_prompt_length": 20, "truncation": "left"},
         "right": {"max_prompt_length": 20, "truncation": "right"},
         "middle": {"max_prompt_length": 20, "truncation": "middle"},
+        "middle, odd": {"max_prompt_length": 19, "truncation": "middle"},
         "error": {"max_prompt_length": 20, "truncation": "error"},
     }
     for label, changes in {**variants, **_borders()}.items():

@@ -260,17 +260,22 @@ def _entered(side: Side, mode: str, changes: dict[str, Any], options: dict[str, 
     moved: list[Any] = []
     made.to = lambda device, model=True, optimizer=True, grad=True: moved.append((device, model, optimizer, grad))
     made.module.train(mode == "eval")
+    group, share = (side.get(f"verl.utils.ulysses:{name}_ulysses_sequence_parallel_group") for name in ("get", "set"))
+    share("outside")
+    made.ulysses_parallel_group = "inside"
     for parameter in made.module.parameters():
         parameter.grad = torch.ones_like(parameter)
 
     def inside() -> Any:
         with getattr(made, f"{mode}_mode")(**options):
-            found = made.mode, made.module.training
+            found = made.mode, made.module.training, group()
             if fails:
                 raise ValueError("inside")
         return found
 
-    return outcome(inside), made.mode, moved, _gradients(made.module), made.module.training
+    found = outcome(inside), made.mode, moved, _gradients(made.module), made.module.training, group()
+    share(None)
+    return found
 
 
 def _stepped(side: Side, gradient: float, scaled: bool, *, clip: float = 1.0) -> Any:
