@@ -189,7 +189,7 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
     try:
         traced = tell({"trace": True})
         if "ran" not in traced or traced["wrong"]:
-            raise RuntimeError(f"the project itself is not as upstream: {traced}")
+            raise RuntimeError(f"the project itself is not as upstream: {traced.get('wrong', traced)}")
         seconds = traced["seconds"]
 
         def ask(mutant: Mutant) -> str:

@@ -19,7 +19,7 @@ from extractor.usecases.verify.driver import cases_declared, run_parity
 from extractor.usecases.verify.driver.cases import FAMILIES
 from extractor.usecases.verify.driver.sides import NotVendored, Vendored
 from extractor.usecases.verify.driver.tracing import LineTrace
-from extractor.usecases.verify.parity import BAD, compare
+from extractor.usecases.verify.parity import BAD, Case, compare
 
 Results = dict[str, dict[str, Any]]
 
@@ -80,16 +80,16 @@ def _traced(job: dict[str, Any]) -> dict[str, Any]:
         for lines in trace.lines.values():
             lines.clear()
         seconds[name] = time.perf_counter() - start
-        wrong += _wrong(job, results)
+        wrong += [f"{case.name}: {case.note}" for case in _wrong(job, results)]
         start = time.perf_counter()
     trace.stop()
     return {"ran": ran, "seconds": seconds, "wrong": wrong}
 
 
-def _wrong(job: dict[str, Any], results: Results) -> list[str]:
+def _wrong(job: dict[str, Any], results: Results) -> list[Case]:
     unmet = {name: tuple(fixes) for name, fixes in job["unmet"].items()}
     upstream = {name: job["upstream"][name] for name in results if name in job["upstream"]}
-    return [case.name for case in compare(upstream, results, unmet, set(job["known"])) if case.verdict in BAD]
+    return [case for case in compare(upstream, results, unmet, set(job["known"])) if case.verdict in BAD]
 
 
 def _mutant(job: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
@@ -99,8 +99,9 @@ def _mutant(job: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     def run() -> dict[str, Any]:
         side = _side(job)
         for _, results in _cases(side, chosen):
-            if _wrong(job, results):
-                return {"killed": _wrong(job, results)[0]}
+            wrong = _wrong(job, results)
+            if wrong:
+                return {"killed": wrong[0].name}
         return {"killed": ""}
 
     path.write_text(asked["text"], encoding="utf-8")

@@ -295,11 +295,10 @@ def _deterministic(side: Side) -> Any:
     """Return what is set for runs to be alike, and set it back."""
     backends = torch.backends.cudnn
     before = backends.deterministic, backends.benchmark, backends.enabled
+    environment = dict(os.environ)
     with mock.patch.dict(os.environ):
         side.get("verl.workers.engine.utils:enable_full_determinism")(seed=11)
-        found = {
-            name: value for name, value in os.environ.items() if name.startswith(("PYTHON", "CUBLAS", "FLASH", "NCCL"))
-        }
+        found = {name: value for name, value in os.environ.items() if environment.get(name) != value}
     drawn = [random.random(), float(np.random.rand()), torch.rand(2), backends.deterministic, backends.benchmark]
     backends.deterministic, backends.benchmark, backends.enabled = before
     return found, drawn, torch.are_deterministic_algorithms_enabled()
