@@ -209,27 +209,32 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
 
 def _mutants(subject: subjects.Subject, ran: dict[str, dict[str, list[int]]]) -> list[Mutant]:
     """Return every mutation of a line that a case runs, and of defaults that it has been given."""
+    files = {str((subject.root / file.path).resolve()): file for file in subject.vendored}
+    inside = {path: _inside(file.text) for path, file in files.items()}
+    using: dict[str, set[str]] = {path: set() for path in files}
+    importing: dict[str, set[str]] = {}
+    by_line: dict[tuple[str, int], set[str]] = {}
+    for case, executed in ran.items():
+        for path, lines in executed.items():
+            for line in lines:
+                by_line.setdefault((path, line), set()).add(case)
+                if line in inside[path]:
+                    using[path].add(case)
+                else:
+                    importing.setdefault(case, set()).add(path)
     found = []
-    for file in subject.vendored:
-        path = str((subject.root / file.path).resolve())
+    for path, file in files.items():
         text = Path(path).read_bytes()
-        inside = _inside(file.text)
-        by_line: dict[int, set[str]] = {}
-        by_function: dict[str, set[str]] = {}
-        for case, lines in ran.items():
-            for line in lines.get(path, ()):
-                if line in inside:
-                    by_line.setdefault(line, set()).add(case)
-                    by_function.setdefault(inside[line], set()).add(case)
         for mutation in mutations(text):
-            if not mutation.whole:
-                cases = by_line.get(mutation.line, set())
-            elif mutation.kind == "default":
-                cases = by_function.get(mutation.function, set())
-            else:
-                cases = set().union(*by_function.values())
-            if mutation.whole and cases:
-                cases = {*cases, f"declared.{file.upstream}"}
+            cases = by_line.get((path, mutation.line), set()) if mutation.line in inside[path] else set()
+            if mutation.whole:
+                body = [line for line, name in inside[path].items() if name == mutation.function]
+                given = set().union(*(by_line.get((path, line), ()) for line in body))
+                cases = given if mutation.kind == "default" else using[path]
+                cases = {*cases, f"declared.{file.upstream}"} if cases else set()
+            elif cases <= importing.keys():
+                # An import has run it: whatever needs what was imported is concerned.
+                cases = cases.union(*(using[other] for case in cases for other in importing[case]))
             if cases:
                 found.append(Mutant(file.path, file.upstream, text, mutation, tuple(sorted(cases))))
     return found

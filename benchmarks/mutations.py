@@ -80,6 +80,8 @@ UNWRAPPED = (
 )
 # Where something lies, and along which of few axes, which by default or counted from the other end is the same here.
 _SAME = ("device", "dim", "axis", "non_blocking", "desc", "stacklevel")
+# No one swaps those of the former by mistake; what the latter return is the same.
+_NOT_SWAPPED = ("isinstance", "getattr", "hasattr", "get", "max", "min", "maximum", "minimum", "allclose")
 # What they are given is read by people only.
 _SAID = ("print", "info", "debug", "warning", "warning_once", "error", "warn", "log_gpu_memory_usage", "format_exc")
 
@@ -308,7 +310,7 @@ class _Finder:
             self.add("call", (self.span(function.value)[1], self.span(node)[1]), "")
         if name in UNWRAPPED and len(node.args) == 1 and not isinstance(node.args[0], (ast.Starred, ast.GeneratorExp)):
             self.add("call", self.span(node), f"({self.source(node.args[0])})")
-        swapped = name not in ("isinstance", "getattr", "hasattr", "get")
+        swapped = name not in _NOT_SWAPPED
         if swapped and len(node.args) >= 2 and not any(isinstance(item, ast.Starred) for item in node.args[:2]):
             first, second = node.args[:2]
             whole = (self.span(first)[0], self.span(second)[1])

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -245,6 +247,11 @@ def _reweight(side: Side, method: str = "") -> Any:
     return outcome(side.get(f"{CORE}:compute_pf_ppo_reweight_data"), data, *chosen)
 
 
+def _resolved(resolve: Any, forced: str) -> Any:
+    with mock.patch.dict(os.environ, {"VERL_FORCE_DEVICE": forced}):
+        return [outcome(resolve, explicit) for explicit in (None, "cpu", "meta")]
+
+
 @family("groupwise", "verl.utils.groupwise")
 def grouped(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Compute mean and deviation per group, for every way to name a group."""
@@ -256,6 +263,9 @@ def grouped(side: Side) -> Iterator[tuple[str, Thunk]]:
         "list": [3, 1, 1, 3, 5, 5, 1, 3],
         "floats": torch.tensor([1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 2.0, 1.0]),
         "fractions": torch.tensor([0.5, 2.0, 2.0, 0.5]),
+        "large fractions": np.array([1e5 + 0.5, 2e5]),
+        "large fractions, tensor": torch.tensor([1e5 + 0.5, 2e5]),
+        "nearly whole": torch.tensor([1.0 + 5e-7, 2.0], dtype=torch.float64),
         "flags": torch.tensor([True, False, True]),
         "array of floats": np.array([2.0, 7.0, 2.0]),
         "array of fractions": np.array([0.25, 7.0, 0.25]),
@@ -265,6 +275,15 @@ def grouped(side: Side) -> Iterator[tuple[str, Thunk]]:
     }
     for label, index in names.items():
         yield f"index/{label}", lambda index=index: outcome(side.get(f"{module}:as_torch_index"), index)
+
+    def elsewhere() -> Any:
+        found = [outcome(side.get(f"{module}:as_torch_index"), index, device="meta") for index in names.values()]
+        statistics = outcome(side.get(f"{module}:group_mean_std"), scores, names["ints"].clamp(max=1), device="meta")
+        return [str(getattr(index, "device", index)) for index in found], type(statistics).__name__
+
+    yield "index/elsewhere", elsewhere
+    for forced in ("cpu", "meta", ""):
+        yield f"device/{forced}", lambda forced=forced: _resolved(side.get(f"{module}:_resolve_device"), forced)
     for label, members in (("fours", [0, 1, 1, 0, 2, 1, 0, 0]), ("pairs", [0, 1, 2, 1, 3, 0, 2, 3]), ("gap", [3] * 8)):
         for device in ("cpu", None):
 

@@ -7,6 +7,7 @@ import os
 import pickle
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -255,6 +256,13 @@ def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
         return found
 
     yield "enabled", enabled
+    for value in ("TRUE", "true", "1", "FALSE", "0", "yes"):
+
+        def by_environment(value: str = value) -> Any:
+            with mock.patch.dict(os.environ, {"VERL_AUTO_PADDING": value}):
+                return side.get(f"{MODULE}:DataProtoConfig").auto_padding, outcome(batch(side, 7).chunk, 3)
+
+        yield f"enabled/{value}", by_environment
 
 
 @family("protocol.store", MODULE)
@@ -389,4 +397,30 @@ def tensor_dictionaries(side: Side) -> Iterator[tuple[str, Thunk]]:
 
         return outcome(side.get(f"{module}:index_select_tensor_dict"), TensorDict({"a": rows}, batch_size=[4]), indices)
 
+    if hasattr(side.module(module), "assign_non_tensor"):
+        for label, values in (
+            ("texts", {"a": "x", "b": 3}),
+            ("lists", {"a": [[1], []], "b": [{"c": 1}, {}]}),
+            ("nothing", {}),
+        ):
+            yield f"assign_non_tensor/{label}", lambda values=values: _assigned(side.module(module), values)
+        for label, value in (
+            ("lengths", {"a": rows, "b": ["x"]}),
+            ("tensors in a list", {"a": [rows]}),
+            ("array", {"a": np.arange(4), "b": rows}),
+            ("text", {"a": "wxyz"}),
+            ("strided", {"a": torch.nested.nested_tensor([rows[0], rows[0]])}),
+            ("nothing", {}),
+        ):
+            yield f"get_tensordict/{label}", lambda value=value: outcome(side.get(f"{module}:get_tensordict"), value)
+        yield "get_tensordict/clash", lambda: outcome(side.get(f"{module}:get_tensordict"), {"a": rows}, {"a": 1})
     yield "index_select_tensor_dict", lambda: [selected([2, 0]), selected(torch.tensor([1, 1]))]
+
+
+def _assigned(module: Any, values: dict[str, Any]) -> Any:
+    from tensordict import TensorDict
+
+    data = TensorDict({"rows": torch.arange(2)}, batch_size=[2])
+    returned = module.assign_non_tensor(data, **values)
+    found = [module.get_non_tensor_data(data, key, 7) for key in ("a", "b", "none")]
+    return returned is data, found, outcome(module.assign_non_tensor, {}, a=1)

@@ -72,7 +72,7 @@ def dataset(side: Side) -> Iterator[tuple[str, Thunk]]:
         label = "/".join(str(value) for value in (samples, *changes.values()))
         yield f"max samples/{label}", functools.partial(_sampled, side, samples, changes)
     for parts in (2, 3, 6, 0, "2") if hasattr(side.get(f"{MODULE}:RLHFDataset"), "split") else ():
-        yield f"split/{parts}", functools.partial(_divided, side, parts)
+        yield f"split/{parts!r}", functools.partial(_divided, side, parts)
 
     def resumed() -> Any:
         made = pickle.loads(pickle.dumps(make(side)))
@@ -81,10 +81,23 @@ def dataset(side: Side) -> Iterator[tuple[str, Thunk]]:
 
     yield "resumed", resumed
 
+    for label, changes in (("said", {}), ("by default", {"max_prompt_length": None, "filter_overlong_prompts": None})):
+
+        def attributes(changes: dict[str, Any] = changes) -> Any:
+            made = make(side, **changes)
+            return {
+                name: value
+                for name, value in vars(made).items()
+                if isinstance(value, (bool, int, str, type(None))) and name not in ("cache_dir", "num_workers")
+            }
+
+        yield f"attributes/{label}", attributes
+
     def state() -> Any:
         made = make(side)
         made.serialize_dataset = True
-        return sorted(made.__getstate__()), sorted(make(side).__getstate__())
+        whole = made.__getstate__()
+        return sorted(whole), sorted(make(side).__getstate__()), whole is made.__dict__
 
     yield "state", state
 

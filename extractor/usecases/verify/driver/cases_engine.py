@@ -157,6 +157,8 @@ def language_model(side: Side) -> Iterator[tuple[str, Thunk]]:
     yield "infer_batch/to a length", functools.partial(outcome, _infer, side, packed=True, engine=LENGTHENED)
     for label, engine in (("chunked", CHUNKED), ("dropout", {"dropout": 0.5})):
         yield f"infer_batch/{label}", functools.partial(outcome, _infer, side, packed=True, engine=engine)
+    for packed in (False, True):
+        yield f"given to the model/packed {packed}", functools.partial(_given, side, packed)
     yield "infer_batch/with a loss", functools.partial(_inferred_loss, side)
     yield "sequence parallel", lambda: outcome(made_engine, side, ulysses_sequence_parallel_size=2)
     yield "groups", lambda: _groups(made_engine(side))
@@ -188,6 +190,12 @@ def _infer(
     return {key: back(value, batch) for key, value in outputs.items()}, made.module.training
 
 
+def _given(side: Side, packed: bool) -> Any:
+    """Return what a model is given of a batch, and what is kept to read its answer by."""
+    made = made_engine(side, remove_padding=packed)
+    return made.prepare_model_inputs(micro_batch=unpadded(side, use_remove_padding=packed))
+
+
 def _inferred_loss(side: Side) -> Any:
     """Return a loss without a step, and whether it would have had a gradient."""
     made, config = made_engine(side), losses_config(side)
@@ -204,7 +212,12 @@ def _gradients(module: Any) -> list[bool]:
 def _groups(engine: Any) -> Any:
     """Return how an engine divides processes, and what it says of itself."""
     size, mesh = engine.get_data_parallel_size(), engine.device_mesh
-    told = [engine.is_param_offload_enabled, engine.is_optimizer_offload_enabled, engine.is_mp_src_rank_with_outputs()]
+    told = [
+        engine.use_ulysses_sp,
+        engine.is_param_offload_enabled,
+        engine.is_optimizer_offload_enabled,
+        engine.is_mp_src_rank_with_outputs(),
+    ]
     return size, engine.get_data_parallel_group() is torch.distributed.group.WORLD, tuple(mesh.shape), told
 
 
@@ -443,6 +456,24 @@ def _value_loss(side: Side) -> Any:
         return found, {**metrics, "critic/vf_loss": added}
 
     return met
+
+
+@family("attention_utils", "verl.utils.attention_utils")
+def attention(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Take padding away by the plain torch helpers, where upstream has them as well."""
+    module = side.module("verl.utils.attention_utils")
+    if not hasattr(module, "_fallback_unpad_input"):
+        return
+    states, mask = inputs.normal(3, 4, 2, seed=721), torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 0]])
+    unused = torch.tensor([[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0]])
+    for name in ("unpad_input", "_fallback_unpad_input"):
+        unpad = getattr(module, name)
+        yield name, lambda unpad=unpad: [unpad(states, mask), outcome(unpad, states, mask, unused)]
+    first = module.index_first_axis
+    yield (
+        "index_first_axis",
+        lambda: [first(states, torch.tensor([2, 0])), outcome(first, states[0, 0], torch.tensor([1]))],
+    )
 
 
 @family("padding", PADDING)

@@ -331,7 +331,7 @@ def _one_by_one(
     async def scores() -> Any:
         manager = cls(config=config, tokenizer=tiny.tokenizer(), compute_score=function, **more)
         found = [await manager.run_single(data[row : row + rows]) for row in range(0, len(data), rows)]
-        return found, manager.config is config
+        return found, manager.config is config, manager._class_initialized
 
     return asyncio.run(scores())
 

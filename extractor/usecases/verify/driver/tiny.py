@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import string
 from typing import Any
 
@@ -43,7 +45,14 @@ def tokenizer(*, lists: bool = False) -> Any:
 
 
 def model(kind: str = "Qwen2ForCausalLM", **changes: Any) -> Any:
-    """Return a Qwen2 of two layers with random weights, float32."""
+    """Return a Qwen2 of two layers with random weights, float32; the generator begins anew with it."""
+    found = copy.deepcopy(_built(kind, tuple(sorted(changes.items()))))
+    torch.manual_seed(7)
+    return found
+
+
+@functools.cache
+def _built(kind: str, changes: tuple[tuple[str, Any], ...]) -> Any:
     import transformers
 
     settings = {
@@ -61,7 +70,7 @@ def model(kind: str = "Qwen2ForCausalLM", **changes: Any) -> Any:
         "bos_token_id": None,
         "num_labels": 1,
         "attn_implementation": "sdpa",
-        **changes,
+        **dict(changes),
     }
     torch.manual_seed(7)
     config = transformers.Qwen2Config(**settings)
