@@ -9,12 +9,9 @@ Settings are key=value, with verl's names; config/ppo_trainer.yaml has them all,
 
     --cfg                 print the resulting config, and stop
     --info                print which files it is made of, and stop
-    --plan                print what it will hold in memory, phase by phase, and what to change if that does not fit
-                          (exit code 1), and stop; --processes 8 --memory 80: on eight devices of 80 GiB
+    --config FILE         the settings of any YAML file go over config/ppo_trainer.yaml; one with `defaults` replaces it
     --config-name NAME    start from another file of config/, whose defaults begin with ppo_trainer
     --config-path DIR     look for it and for presets in another directory first; --config-dir DIR: last
-    --multirun            a run for each combination of values: key=1,2 preset=grpo,rloo; and one report
-    --trials N            with --multirun: N runs, whose values Optuna chooses: key='interval(0.1,0.3)'
     --help                print this, and stop
 """
 
@@ -80,10 +77,6 @@ def read_config(arguments: list[str]) -> Any:
 
     try:
         asked = parse(arguments, CONFIG_DIRECTORY)
-        if asked.multirun:
-            from generated_example.run.sweep import run_many
-
-            return run_many(Path(__file__), asked, load_config)
         config = load_config(asked.files, asked.overrides)
         if asked.info:
             say("\n".join(f"{file:40} {section}" for file, section in merged_files(asked.files, asked.overrides)))
@@ -93,11 +86,9 @@ def read_config(arguments: list[str]) -> Any:
 
             say(OmegaConf.to_yaml(config))
             return 0
-        if asked.plan:
-            from generated_example.memory.command import say_plan
-
-            return say_plan(config, asked.processes, asked.memory)
-        check_paths(config)  # settle_device imports torch, which takes seconds
+        check_paths(config)
+        if os.environ.get("RANK", "0") == "0":
+            print("loading torch and transformers: some seconds", file=sys.stderr, flush=True)
         settle_device(config)
     except ConfigError as error:
         if os.environ.get("RANK", "0") == "0":

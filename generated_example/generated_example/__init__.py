@@ -4,10 +4,20 @@
 They are imported when they are first asked for: torch takes seconds.
 """
 
+import sys
+
+if sys.version_info < (3, 10):  # noqa: UP036 - it would stumble over what is imported below
+    version = sys.version.split()[0]
+    print(f"error: Python 3.10 or newer is needed; {sys.executable} is {version}", file=sys.stderr)
+    print("hint: `make setup` makes .venv, or says what it lacks; then use .venv/bin/python", file=sys.stderr)
+    sys.exit(2)
+
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .absent import MODULES
+from .errors import show_plainly
 from .former_modules import FormerModules
 from .run.quiet import quiet
 
@@ -17,10 +27,8 @@ if TYPE_CHECKING:
     from .api.names.trl_names import GRPOConfig
     from .api.parts import LocalPolicy, LocalReference, LocalRollouts
     from .api.simple import GRPOTrainer, PPOTrainer
-    from .api.under_ray.trainer import RayTrainer, create_trainer
     from .custom.env_dataset import EnvDataset
     from .errors import ConfigError, DataError, ProjectError
-    from .memory.plan import MemoryPlan, plan_memory
     from .training.hook_errors import HookError
     from .training.results import Step, TrainResult
     from .training.trainer import LocalPPOTrainer
@@ -36,16 +44,12 @@ __all__ = [
     "LocalPolicy",
     "LocalReference",
     "LocalRollouts",
-    "MemoryPlan",
     "PPOTrainer",
     "ProjectError",
-    "RayTrainer",
     "Step",
     "TrainResult",
     "TrainingConfig",
-    "create_trainer",
     "load_config",
-    "plan_memory",
 ]
 
 # Where each of them is.
@@ -56,11 +60,11 @@ _PLACES = {
     "GRPOConfig": "api.names.trl_names",
     "GRPOTrainer": "api.simple",
     "HookError": "training.hook_errors",
+    "LocalCritic": "api.value_part",
     "LocalPPOTrainer": "training.trainer",
     "LocalPolicy": "api.parts",
     "LocalReference": "api.parts",
     "LocalRollouts": "api.parts",
-    "MemoryPlan": "memory.plan",
     "PPOTrainer": "api.simple",
     "ProjectError": "errors",
     "RayTrainer": "api.under_ray.trainer",
@@ -69,7 +73,6 @@ _PLACES = {
     "TrainingConfig": "api.names.short_names",
     "create_trainer": "api.under_ray.trainer",
     "load_config": "api.configuration",
-    "plan_memory": "memory.plan",
 }
 
 FormerModules.answer_to(__name__)
@@ -87,7 +90,10 @@ def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     quiet()  # before transformers looks how much it may say
+    show_plainly()
     place = _PLACES[name]
+    if place in MODULES:
+        raise ImportError(f"this project was made without {name}\nhint: vextract add {MODULES[place]}")
     if not Path(__file__).parent.joinpath(*place.split(".")).with_suffix(".py").is_file():
         return type(name, (NotHere,), {})
     return getattr(import_module(f".{place}", __name__), name)

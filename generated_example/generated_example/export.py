@@ -3,7 +3,7 @@
 
     python -m PACKAGE.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint
     python -m PACKAGE.export checkpoints/PROJECT/RUN OUT                    the run's last one; --best: its best
-    python -m PACKAGE.export ... OUT --push-to-hub USER/MODEL               and upload it, with a card; --private
+    python -m PACKAGE.export ... OUT --push-to-hub USER/MODEL               and upload it; --private
 
 `global_step_N/actor` is in this format already, unless each process wrote its own share of it
 (`local.checkpoint.sharded`), or the run trained a LoRA adapter: then it holds the adapter, in peft's format. What this
@@ -22,8 +22,9 @@ from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
 
-from .errors import ConfigError
-from .output import say
+from .errors import ConfigError, report_error
+from .hub import card, push
+from .output import install_command, say
 from .run.base_models import POLICY, weights_digest
 from .run.checkpoint import all_checkpoints, best_of
 from .run.checkpoint_files import MANIFEST, OUTDATED, WRITING, read_state, sync_tree, what_is_wrong
@@ -61,12 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         export(checkpoint, chosen.out, dtype=chosen.dtype, shard_size=chosen.shard_size, base=chosen.base)
         say(f"{checkpoint} -> {chosen.out}")
         if chosen.push_to_hub is not None:
-            from .hub import push
-
             say(push(chosen.out, chosen.push_to_hub, checkpoint, private=chosen.private))
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except Exception as error:
+        return report_error(error)
     return 0
 
 
@@ -136,7 +134,7 @@ def _without_checkpoint(path: Path) -> ConfigError:
 def export(
     checkpoint: Path, out: Path, *, dtype: str | None = None, shard_size: str = "5GB", base: Path | None = None
 ) -> None:
-    """Write a complete checkpoint's policy as a model with its tokenizer.
+    """Write a complete checkpoint's policy as a model with its tokenizer, and a card that says how it was trained.
 
     Args:
         checkpoint: a global_step_N directory.
@@ -159,6 +157,7 @@ def export(
     try:
         model.save_pretrained(scratch, max_shard_size=shard_size)
         _tokenizer(actor).save_pretrained(scratch)
+        card(checkpoint).save(scratch / "README.md")
         scratch.chmod(0o755)
         sync_tree(scratch)
         scratch.rename(out)
@@ -194,7 +193,9 @@ def _merged(adapter: Path, base: Path | None) -> Any:
     try:
         from peft import PeftModel
     except ImportError as error:
-        raise ConfigError(f"{adapter} holds a LoRA adapter, and peft is not installed", "pip install peft") from error
+        raise ConfigError(
+            f"{adapter} holds a LoRA adapter, and peft is not installed", install_command("peft")
+        ) from error
     trained_from = json.loads((adapter / ADAPTER_CONFIG).read_text())["base_model_name_or_path"]
     source = base or Path(trained_from)
     if source.is_absolute() and not (source / "config.json").is_file():

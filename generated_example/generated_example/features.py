@@ -1,7 +1,7 @@
 # vextract:template base/__package__/features.py.jinja - edit freely
 """The optional parts of the project: what the rest uses of each, and what stands for those that it was made without.
 
-`vextract upgrade --with NAME` adds one.
+`vextract add NAME` adds one.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ def balance_batch(batch: DataProto, world_size: int) -> dict[str, float]:
     """Refuse: this project was made without it."""
     raise ConfigError(
         "trainer.balance_batch=true, and this project was created without it",
-        "leave trainer.balance_batch out, or: vextract upgrade --with dynamic_bsz",
+        "leave trainer.balance_batch out, or: vextract add dynamic_bsz",
     )
 
 
@@ -83,7 +83,7 @@ def check_adapter(model: Any) -> None:
     if wants_adapter(model):
         raise ConfigError(
             "actor_rollout_ref.model asks for a LoRA adapter, and this project was created without LoRA",
-            "vextract upgrade --with lora; or leave lora_rank and lora_adapter_path out to train all weights",
+            "vextract add lora; or leave lora_rank and lora_adapter_path out to train all weights",
         )
 
 

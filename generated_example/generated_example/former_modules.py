@@ -12,6 +12,8 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
+from .absent import MODULES
+
 # Former name of a module, or of a package with all that is in it -> its name now; both below this package.
 FORMER = {
     "api.datasets": "api.inputs.datasets",
@@ -115,7 +117,16 @@ class FormerModules(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return a spec for a former name, None for any other."""
+        """Return a spec for a former name, None for any other.
+
+        Raises:
+            ModuleNotFoundError: the module belongs to a feature that this project was made without.
+        """
+        package, _, below = fullname.partition(".")
+        if package == self._package and below in MODULES and not _is_there(below.split(".")):
+            raise ModuleNotFoundError(
+                f"this project was made without {fullname}\nhint: vextract add {MODULES[below]}", name=fullname
+            )
         return ModuleSpec(fullname, self) if self._today(fullname) is not None else None
 
     def create_module(self, spec: ModuleSpec) -> None:

@@ -1,5 +1,5 @@
 # vextract:template base/__package__/hub.py - edit freely
-"""Push an exported model to a model hub, with a card that says how it was trained."""
+"""The card of an exported model, which says how it was trained, and its way to a model hub."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ def push(model: Path, name: str, checkpoint: Path, *, private: bool) -> str:
     """Upload a model to a repository of the hub, which is made if it is not there.
 
     Args:
-        model: the exported model's directory; its README.md, the card, is written there.
+        model: the exported model's directory, with its card.
         name: of the repository: "user/model".
         checkpoint: that the model was exported from.
         private: of a repository that is made now: whether others cannot see it.
@@ -29,7 +29,6 @@ def push(model: Path, name: str, checkpoint: Path, *, private: bool) -> str:
     Raises:
         ConfigError: the hub cannot be reached, or refuses.
     """
-    card(checkpoint).save(model / "README.md")
     try:
         api = HfApi()
         api.create_repo(name, private=private, exist_ok=True)
@@ -49,8 +48,9 @@ def card(checkpoint: Path) -> ModelCard:
     base = _selected(config, "actor_rollout_ref.model.path")
     notes = notes_of(checkpoint) if (checkpoint / MANIFEST).is_file() else {}
     supervised = _selected(config, "local.supervised")
+    is_on_hub = base is not None and str(base).count("/") == 1 and not Path(str(base)).exists()
     rows = {
-        "trained from": base,
+        "trained from": base if base is None or is_on_hub else Path(str(base)).name,  # no path of this machine
         "trained by": "supervised training on demonstrations" if supervised else _algorithm(config),
         "steps": notes.get("step"),
         "validation score": notes.get("score"),
@@ -58,7 +58,6 @@ def card(checkpoint: Path) -> ModelCard:
         "code": f"verl {PROJECT['verl']}, in a project made by vextract {PROJECT['vextract']}",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value is not None)
-    is_on_hub = base is not None and str(base).count("/") == 1 and not Path(str(base)).exists()
     data = ModelCardData(
         library_name="transformers",
         pipeline_tag="text-generation",

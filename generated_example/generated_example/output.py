@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,8 @@ def settle_streams() -> None:
             setattr(sys, name, io.TextIOWrapper(raw if stream.write_through else io.BufferedWriter(raw), **kept))
 
 
-def module_command(module: str) -> str:
-    """Write the shell command that runs a module of this package with the interpreter that runs now."""
+def python_command() -> str:
+    """Write the interpreter that runs now as a shell starts it from here."""
     here = Path.cwd()
     python = Path(sys.executable)
     found = shutil.which("python")
@@ -85,9 +86,41 @@ def module_command(module: str) -> str:
         name = "python"
     else:
         name = str(python)
+    return shlex.quote(name)
+
+
+def main_command(*words: str) -> str:
+    """Write the shell command that trains with these words."""
+    script = "main.py" if Path.cwd() == PROJECT else str(PROJECT / "main.py")
+    return " ".join([python_command(), *map(shlex.quote, (script, *words))])
+
+
+def install_command(*requirements: str) -> str:
+    """Write the shell command that installs packages where this interpreter finds them."""
+    return " ".join([python_command(), "-m pip install", *map(shlex.quote, requirements)])
+
+
+def module_command(module: str) -> str:
+    """Write the shell command that runs a module of this package with the interpreter that runs now."""
+    here = Path.cwd()
     package = __name__.partition(".")[0]
     path = "" if here == PROJECT or _is_installed(package) else f"PYTHONPATH={shlex.quote(_path())} "
-    return f"{path}{shlex.quote(name)} -m {package}.{module}"
+    return f"{path}{python_command()} -m {package}.{module}"
+
+
+def command_with(settings: Mapping[str, Any]) -> str | None:
+    """Write the command of this run with other settings; None: main.py does not run, or on several machines."""
+    script, processes = Path(sys.argv[0]), os.environ.get("WORLD_SIZE", "1")
+    if script.resolve() != PROJECT / "main.py" or os.environ.get("LOCAL_WORLD_SIZE", processes) != processes:
+        return None
+    kept = [word for word in sys.argv[1:] if word.partition("=")[0].lstrip("+") not in settings]
+    words = [str(script), *kept, *(f"{name}={value}" for name, value in settings.items())]
+    start = python_command() if processes == "1" else f"torchrun --nproc-per-node {processes}"
+    return " ".join([start, *map(_quoted, words)])
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"' if "'" in word and not set('"$`\\!') & set(word) else shlex.quote(word)
 
 
 def _path() -> str:

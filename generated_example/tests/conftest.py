@@ -154,8 +154,6 @@ def train(tmp_path: Path, engine_settings: Any, monkeypatch: pytest.MonkeyPatch)
     from main import main
 
     runs = itertools.count()
-    # A plot takes longer than such a run; tests/test_tracking.py has it drawn.
-    monkeypatch.setattr(f"{PACKAGE}.tracking.plots.draw_curves", lambda *arguments: None)
 
     def run(*overrides: str, code: int = 0, directory: Path | None = None) -> Path:
         directory = directory or tmp_path / f"run_{next(runs)}"

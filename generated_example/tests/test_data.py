@@ -9,13 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import datasets
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from conftest import Alone
 from omegaconf import OmegaConf
+from transformers import AutoTokenizer
 
+from generated_example.api.inputs.datasets import dataset_of
 from generated_example.custom.env_dataset import environment_rows
 from generated_example.data import encoding
 from generated_example.data.dataloading import PlacedPrompts, build_dataloaders, build_loaders
@@ -23,6 +27,7 @@ from generated_example.data.datasets import DataError, build_datasets, data_sect
 from generated_example.data.files import with_all_columns
 from generated_example.data.prepare import write_splits
 from generated_example.data.small_table import SmallTable, read_small, table_of_rows
+from generated_example.data.toy import ensure_toy_model
 from generated_example.rewards.manager import TextRewardManager
 from generated_example.run.first_import import import_transformers
 from generated_example.settings.reward_keys import JUDGE, MANAGER
@@ -106,6 +111,46 @@ def test_messages_and_a_column_of_another_name_are_understood(data_config, token
     assert tokenizer.decode(train[0]["raw_prompt_ids"]) == "<system>+<user>1=<assistant>"
 
 
+def test_a_prompt_does_not_depend_on_the_form_of_its_row(data_config, tmp_path):
+    """Templates ask whether a message has a field: one that a row never had is no null in it."""
+    tokenizer = AutoTokenizer.from_pretrained(ensure_toy_model(tmp_path / "model", task="text"))
+    tokenizer.chat_template = "{% for m in messages %}{{ m | tojson }}{% endfor %}"
+    data_config.data.max_prompt_length, data_config.data.filter_overlong_prompts = 1000, True
+    call, asked = {"function": {"name": "f", "arguments": {"a": 1}}}, {"role": "user", "content": "1"}
+    chats = [
+        [asked, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": "2"}],
+        [{**asked, "name": "2"}],
+        [asked, {"role": "assistant", "content": "", "tool_calls": [call, {"id": "2"}]}, asked],
+    ]
+    rows = [{"prompt": chat, "ground_truth": "2", "extra_info": {str(n): n}} for n, chat in enumerate(chats)]
+    schema = [
+        {"prompt": chat, "data_source": "it", "reward_model": {"ground_truth": "2"}, "extra_info": {"index": 0}}
+        for chat in chats
+    ]
+    forms = [rows, datasets.Dataset.from_list(rows), pandas.DataFrame(rows), pa.Table.from_pylist(rows)]
+    files = [write(tmp_path / f"it.{ending}", rows) for ending in ("jsonl", "json", "parquet")]
+    forms += [*files, write(tmp_path / "schema.parquet", schema), pandas.read_parquet(files[2]).to_dict("records")]
+    forms += [[{**row, "prompt": tuple(row["prompt"])} for row in rows]]
+    wanted = [tokenizer(tokenizer.apply_chat_template(chat, tokenize=False))["input_ids"] for chat in chats]
+    for form in forms[:-2] + forms[-1:]:
+        found = dataset_of(form, "train", data_config, tokenizer)
+        assert [found[row]["raw_prompt_ids"] for row in range(3)] == wanted, form
+    assert len(dataset_of(forms[-2], "train", data_config, tokenizer)) == 3  # pandas makes 1.0 of a 1 beside a null
+    for form in (rows, forms[2], *files[:2]):  # what JSON says is known; of a table it is not
+        found = dataset_of(form, "train", data_config, tokenizer)
+        assert [found[row]["extra_info"] for row in range(3)] == [{"index": n, str(n): n} for n in range(3)]
+
+
+def test_content_in_parts_is_its_text(data_config, tokenizer, tmp_path):
+    parts = [{"type": "text", "text": "1"}, {"type": "text", "text": "+2="}]
+    chats = [[{"role": "user", "content": content}] for content in (parts, ["1", "+2="])]
+    rows = [{"prompt": chat, "ground_truth": "3"} for chat in chats]
+    for form in (rows, write(tmp_path / "it.jsonl", rows), write(tmp_path / "it.parquet", rows[:1])):
+        found = dataset_of(form, "train", data_config, tokenizer)
+        for row in range(len(found)):
+            assert tokenizer.decode(found[row]["raw_prompt_ids"]) == "<user>1+2=<assistant>"
+
+
 def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_path):
     file = write(tmp_path / "long.jsonl", [*PLAIN, {"prompt": "1" * 40, "ground_truth": "2"}])
     with pytest.raises(DataError, match="prompt 8 has 42 tokens, more than data.max_prompt_length=12") as caught:
@@ -161,18 +206,24 @@ def test_prompts_are_padded_also_where_the_tokenizer_has_no_token_for_it(data_co
         ("column.jsonl", '{"question": "1=", "ground_truth": 2}', "no column 'prompt'; it has ground_truth, question",
          "data.prompt_key"),
         ("truth.jsonl", '{"prompt": "1="}', "neither reward_model nor ground_truth", "ground_truth column"),
-        ("number.jsonl", '{"prompt": 3, "ground_truth": 2}', "row 0: the prompt is neither text nor a list of messages",
+        ("number.jsonl", '{"prompt": 3, "ground_truth": 2}', "row 0: neither text nor a list of messages",
          "write text"),
-        ("role.jsonl", '{"prompt": [{"content": "1="}], "ground_truth": 2}', "row 0: the prompt is neither text nor",
+        ("role.jsonl", '{"prompt": [{"content": "1="}], "ground_truth": 2}', "row 0, message 0: it has no role",
          '"role": "user"'),
         ("null.jsonl", '{"prompt": "", "ground_truth": 2}', "row 0: the prompt is empty", "data.prompt_key"),
-        ("said.jsonl", '{"prompt": [{"role": "user", "value": "1="}], "ground_truth": 2}', "the prompt is neither",
-         '"content": "..."'),
+        ("said.jsonl", '{"prompt": [{"role": "user", "value": "1="}], "ground_truth": 2}',
+         "its content is missing, or null", "write text"),
         ("chat.jsonl", '{"prompt": [{"role": "assistant", "content": "2"}], "ground_truth": 2}',
          "row 0: the prompt ends with a message of the assistant", "demonstrations"),
         ("info.jsonl", '{"prompt": "1=", "ground_truth": 2, "extra_info": "x"}', "row 0: extra_info is no object",
          "rename it"),
         ("model.jsonl", '{"prompt": "1=", "reward_model": "2"}', "row 0: reward_model is no object", "ground_truth"),
+        ("image.jsonl", '{"prompt": [{"role": "user", "content": [{"type": "image"}]}], "ground_truth": 2}',
+         "row 0, message 0: a part of its content is no text, but of type image", "leave such rows out"),
+        ("object.jsonl", '{"prompt": [{"role": "user", "content": {"a": 1}}], "ground_truth": 2}',
+         "row 0, message 0: its content is {'a': 1}, of type dict", "its JSON"),
+        ("half.jsonl", '{"prompt": "1=", "ground_truth": 2}\n{"prompt": "1=", "extra_info": {"a": ["\\ud83d"]}}',
+         r"half.jsonl, row 1: the text of extra_info.a has '\\ud83d' at place 0", "whole character"),
         ("style.jsonl", '{"prompt": "1=", "reward_model": {"style": "rule"}}', "row 0: reward_model is no object",
          "ground_truth"),
     ],
@@ -236,7 +287,7 @@ def test_lines_of_json_may_be_called_json(data_config, tokenizer, tmp_path):
 
 @pytest.mark.parametrize(
     ("column", "value", "message"),
-    [("prompt", [], "row 3: the prompt is empty"), ("reward_model", None, "train prompt 3 has no reward_model")],
+    [("prompt", [], "row 3: there is no message"), ("reward_model", None, "train prompt 3 has no reward_model")],
 )
 def test_an_empty_row_in_verls_schema_is_named(data_config, tokenizer, tmp_path, column, value, message):
     rows = [dict(row) for row in environment_rows("train", dict(data_config.data.env))[:5]]

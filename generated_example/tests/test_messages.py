@@ -2,6 +2,8 @@
 """What a run says at once: of missing paths, rewards that are not numbers, dead threads, another run; how to go on."""
 
 import asyncio
+import importlib
+import json
 import re
 import shlex
 import subprocess
@@ -17,9 +19,10 @@ import pytest
 import torch
 from conftest import CONFIG_DIRECTORY, Alone
 from omegaconf import OmegaConf
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from generated_example.data.datasets import write_cached
+from generated_example.data.toy import ensure_toy_model
 from generated_example.errors import ConfigError
 from generated_example.output import PROJECT, module_command, settle_streams
 from generated_example.rewards.components import WeightedComponents
@@ -27,7 +30,6 @@ from generated_example.rewards.scoring import Scorer, ScoringError
 from generated_example.run import run_lock
 from generated_example.run.failures import report
 from generated_example.run.stray_errors import FILE, stray_errors_in
-from generated_example.run.sweep import parsed
 from generated_example.settings import reward_keys
 from generated_example.settings.attention import attention_for
 from generated_example.settings.loading import load_config
@@ -136,8 +138,6 @@ def test_an_override_that_cannot_be_read_is_named(override):
     said = f"cannot read {re.escape(repr(override))}: [^\\n]*[^ ]\\nhint: quote a value"
     with pytest.raises(ConfigError, match=said):
         load_config(CONFIG_DIRECTORY, [override])
-    with pytest.raises(ConfigError, match=said):
-        parsed(override)
 
 
 @pytest.mark.parametrize("code", [None, 0, 3, "bye"])
@@ -299,11 +299,48 @@ def test_a_run_that_waits_for_another_one_says_so_at_once(tmp_path, capsys, monk
 
 def test_a_command_runs_as_it_is_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    command = module_command("report")
+    command = module_command("export")
     assert shlex.split(command)[-3] in (sys.executable, "python")
     done = subprocess.run(f"{command} --help", shell=True, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout.startswith("usage: ")
     monkeypatch.setenv("PYTHONPATH", "somewhere else")
-    assert "somewhere else" in module_command("report") or "PYTHONPATH" not in command
+    assert "somewhere else" in module_command("export") or "PYTHONPATH" not in command
     monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv" / "bin" / "python"))
-    assert ".venv/bin/python -m " in module_command("report")
+    assert ".venv/bin/python -m " in module_command("export")
+
+
+@pytest.mark.parametrize("form", ["chats", "texts"])
+def test_what_does_not_fit_small_data_is_said_at_once_with_the_command_that_works(
+    tmp_path, monkeypatch, capsys, engine_settings, form
+):
+    """A base model has no chat template: texts are encoded as they stand, conversations are not."""
+    model = ensure_toy_model(tmp_path / "model", task="text")
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokenizer.chat_template = None
+    (model / "chat_template.jinja").unlink(missing_ok=True)
+    tokenizer.save_pretrained(model)
+    main = importlib.import_module("main").main
+    prompts = ["1" * length + "=" for length in range(1, 8)]
+    chats = [[{"role": "system", "content": "+"}, {"role": "user", "content": prompt}] for prompt in prompts]
+    rows = [{"prompt": prompt, "ground_truth": "2"} for prompt in (chats if form == "chats" else prompts)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = [f"data.{split}_files={tmp_path / 'rows.jsonl'}" for split in ("train", "val")]
+    words += [f"actor_rollout_ref.model.path={model}", "data.max_prompt_length=6", "data.max_response_length=4"]
+    words += ["actor_rollout_ref.rollout.n=3", "trainer.total_training_steps=1", "trainer.test_freq=-1"]
+    words += ["trainer.val_before_train=false", "local.save_last=false", "trainer.logger=[]"]
+    words = [*words, *engine_settings(words), f"trainer.default_local_dir={tmp_path / 'run'}"]
+    monkeypatch.setattr(sys, "argv", [str(PROJECT / "main.py"), *words])
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert ("the tokenizer has no chat template" in said) and ("are encoded as they stand" in said) == (form == "texts")
+    longest = 9 if form == "chats" else 8
+    for text in (
+        f"train prompt 6 has {longest} tokens, more than data.max_prompt_length=6",
+        "data.train_batch_size is 1024, and there are 7 training prompts",
+        "data.train_batch_size is 7, less than actor_rollout_ref.actor.ppo_mini_batch_size, which is 256",
+        "21 responses per optimizer step cannot be cut into passes of 8",
+    ):
+        assert f"  {text}\n" in said
+    command = shlex.split(said.rpartition("hint: ")[2])
+    assert command[1] == str(PROJECT / "main.py")
+    assert main(command[2:]) == 0

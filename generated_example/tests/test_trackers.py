@@ -8,6 +8,7 @@ import sys
 import pytest
 from omegaconf import OmegaConf
 
+from generated_example.output import install_command
 from generated_example.tracking import trackers
 from generated_example.tracking.run_tracker import RunTracker, read_starts
 from generated_example.tracking.trackers import (
@@ -216,7 +217,7 @@ def test_loggers_are_known_and_installed(monkeypatch):
     assert "'wandbb'" in text and "wandb" in hint
     monkeypatch.setattr(trackers, "is_installed", lambda package: False)
     found = list(missing_loggers(configured(*LOGGERS)))
-    assert [hint for _, hint in found] == [f'pip install "{tracker.requirement}"' for tracker in TRACKERS.values()]
+    assert [hint for _, hint in found] == [install_command(tracker.requirement) for tracker in TRACKERS.values()]
 
 
 def test_secrets_are_hidden_and_nothing_else():

@@ -24,7 +24,6 @@ def test_metrics_and_generations_are_files_of_one_object_a_line(tmp_path, capsys
     assert read_rows(tmp_path / "generations.jsonl")[1] == {"step": 2, "prompt": "37=", "response": "48", "score": 1.0}
     out = capsys.readouterr().out
     assert "step 1/2  reward 0.250  entropy 1.500  tokens/s 12.3k  (gen 20 ms)" in out
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path):
@@ -95,12 +94,12 @@ def test_what_models_write_comes_back_as_it_was(tmp_path):
     assert rows == [{"step": 1, "response": odd, "score": None, "components": {"acc": None}}]
 
 
-def test_an_exception_still_closes_and_plots(tmp_path):
+def test_an_exception_still_closes(tmp_path):
     with pytest.raises(KeyboardInterrupt), RunTracker(CONFIG, tmp_path, 9) as tracker:
         tracker.log(METRICS, 1)
         tracker.log(METRICS, 2)
         raise KeyboardInterrupt
-    assert (tmp_path / "curves.png").exists()
+    assert [row["step"] for row in read_rows(tmp_path / "metrics.jsonl")] == [1, 2]
     tracker.log(METRICS, 3)  # closed: ignored
     assert len(read_rows(tmp_path / "metrics.jsonl")) == 2
 

@@ -12,17 +12,18 @@ from typing import Any
 from ..data.dataloading import SharedLoader, build_dataloaders
 from ..data.toy import ensure_toy_model
 from ..rewards.manager import TextRewardManager
-from ..run import from_verl
 from ..run.base_models import POLICY, REFERENCE, TEACHERS, base_models, check_base_models
 from ..run.checkpoint import Checkpoints, step_of
 from ..run.checkpoint_state import load_state, restoring
 from ..run.distributed import Ranks, seed_everything
 from ..run.run_lock import lock_run_directory
 from ..settings.ahead import check_dataset_ahead
+from ..settings.batch_sizes import fitting
 from ..settings.checks import check_config
 from ..settings.loading import settle_device
 from ..training.distillation_choice import check_teachers, distillation_of
 from ..training.hook_calls import import_hooks
+from ..training.model_words import ModelWords
 from ..training.process_choice import process_rewards_of, wants_process_rewards
 from ..training.rewarding import Rewards
 from ..training.rollout_watch import watched
@@ -31,6 +32,7 @@ from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
+from ..workers.sampling import say_ignored
 from ..workers.trained_model import TrainedModel
 from .inputs.datasets import build_given_datasets
 from .inputs.given import Given
@@ -60,6 +62,7 @@ class Parts:
         lock: keeps other runs out of the run's directory.
         process_rewards: rewards each token, by a model that is trained beside the policy (PRIME).
         distillation: says how likely what the policy writes is to a teacher, which it learns.
+        words: what rewards read of responses.
     """
 
     tokenizer: Any
@@ -79,6 +82,7 @@ class Parts:
     lock: Any
     process_rewards: Any = None
     distillation: Any = None
+    words: Any = None
 
 
 def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Parts:
@@ -97,7 +101,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     """
     fill_in_device(config)
     given = settled(config, given, ranks.world_size)
-    use_reference, use_critic = settle(config, ranks)
+    use_reference, use_critic = settle(config, ranks, sizes=False)  # they are checked with the data
     run_directory = Path(config.trainer.default_local_dir)
     lock = lock_run_directory(run_directory, ranks)
     around.enter_context(lock)
@@ -109,7 +113,8 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
 
     tokenizer = load_tokenizer(model, ranks) if given.tokenizer is None else usable_tokenizer(given.tokenizer, model)
     served = check_teachers(config, tokenizer, ranks)
-    train_loader, val_loader = build_dataloaders(config, ranks, partial(build_given_datasets, config, tokenizer, given))
+    datasets = partial(fitting, config, partial(build_given_datasets, config, tokenizer, given))
+    train_loader, val_loader = build_dataloaders(config, ranks, datasets)
     if config.local.rollout.ahead:
         ranks.on_driver(lambda: check_dataset_ahead(train_loader.dataset))
     total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
@@ -118,8 +123,6 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     checkpoints = Checkpoints(run_directory, ranks, keep, digests=local.check_digests, settings=local.checkpoint)
     mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
     resume = checkpoints.to_resume(mode, path, local.checkpoint.begin_from)
-    if (found := resume) is not None:
-        resume = ranks.on_driver(lambda: from_verl.own(found, config, run_directory, use_critic))
     names = ("actor", *["critic"] * use_critic, *["reward_model"] * wants_process_rewards(config))
     weights = {name: checkpoints.weights(resume, name) for name in names}
     policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps, module=given.model)
@@ -136,9 +139,12 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     distillation = distillation_of(config, tokenizer, ranks, policy, served)
     if distillation is not None:
         around.enter_context(closing(distillation))
-    rewards = Rewards(config, tokenizer, ranks)
+    words = ModelWords.of(config, tokenizer)
+    rewards = Rewards(config, words.decoder, ranks)
+    say_ignored(policy.module, config, ranks)
     engine = build_rollout_engine(watched(config), tokenizer, ranks, policy)
     around.enter_context(closing(engine))
+    words.ends.update(getattr(engine, "ends", ()))
     rollouts = Rollouts(config, tokenizer, ranks, engine, given.environment)
     for part in (closing(rollouts), closing(rewards), checkpoints):
         around.enter_context(part)
@@ -147,7 +153,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         with restoring(resume):
             models = trained_models(policy, None, process_rewards)
             state = load_optimizers(resume, models, ranks)
-    reward_fn, val_reward_fn = reward_functions(given, rewards, config, tokenizer)
+    reward_fn, val_reward_fn = reward_functions(given, rewards, config, words.decoder)
     for manager in (reward_fn, val_reward_fn):
         if isinstance(manager, TextRewardManager):  # it may have processes
             around.enter_context(closing(manager))
@@ -169,6 +175,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         lock=lock,
         process_rewards=process_rewards,
         distillation=distillation,
+        words=words,
     )
 
 
@@ -178,14 +185,14 @@ def fill_in_device(config: Any) -> None:
         settle_device(config)
 
 
-def settle(config: Any, ranks: Ranks) -> tuple[bool, bool]:
-    """Import the hooks, and check the config, whose device is filled in.
+def settle(config: Any, ranks: Ranks, *, sizes: bool = True) -> tuple[bool, bool]:
+    """Import the hooks, and check the config, whose device is filled in; `sizes`: those of batches too.
 
     Returns:
         Whether the reference model is needed, and whether the critic is.
     """
     prepare_process()
-    return check_config(config, ranks.world_size)
+    return check_config(config, ranks.world_size, sizes=sizes)
 
 
 def prepare_process() -> None:

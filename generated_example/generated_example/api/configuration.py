@@ -10,8 +10,9 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ..errors import ConfigError
+from ..output import install_command
 from ..settings import loading
-from ..settings.flags import MAIN, ConfigFiles
+from ..settings.flags import MAIN, config_files
 from ..settings.path_checks import check_paths
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parents[2] / "config"
@@ -28,7 +29,7 @@ def load_config(
     Args:
         overrides: settings, as on the command line ("algorithm.adv_estimator=grpo", "preset=rloo", "+new.key=1"); or
             mappings of them ({"trainer.total_epochs": 3}, nested or with dots).
-        config_name: a file of one's own to start from, whose defaults begin with ppo_trainer.
+        config_name: a file of config/ to start from, or the path of any YAML file.
         config_path: a directory that is looked in before the project's config/.
         config_dir: one that is looked in after it.
 
@@ -41,12 +42,11 @@ def load_config(
     if not CONFIG_DIRECTORY.is_dir():
         raise ConfigError(
             f"the project's config is not at {CONFIG_DIRECTORY}",
-            "install the project as `make setup` does: pip install -e .",
+            f"install the project as `make setup` does: {install_command('-e', '.')}",
         )
     words = [word for given in overrides for word in ([given] if isinstance(given, str) else _of_mapping(given))]
-    name = str(config_name).removesuffix(".yaml")
-    paths = [None if path is None else Path(path) for path in (config_path, config_dir)]
-    config = loading.load_config(ConfigFiles(CONFIG_DIRECTORY, name, *paths), words)
+    first, last = (None if path is None else Path(path) for path in (config_path, config_dir))
+    config = loading.load_config(config_files(CONFIG_DIRECTORY, str(config_name), first, last), words)
     check_paths(config)
     for note in loading.notes_on(config, words):
         warnings.warn(note, stacklevel=2)

@@ -23,6 +23,7 @@ from ..workers.metrics import reduced
 from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
+from ..workers.sampling import say_ignored
 from ..workers.trained_model import is_constant
 from .assembly import fill_in_device, settle, settle_model
 from .generation import answer, texts_of
@@ -191,6 +192,7 @@ class LocalRollouts(Part):
             self.policy = Policy(self.config, self.tokenizer, self.ranks, path, 1)
         else:
             self.policy = self._policy.policy
+        say_ignored(self.policy.module, self.config, self.ranks)
         engine = build_rollout_engine(self.config, self.tokenizer, self.ranks, self.policy)
         around.enter_context(contextlib.closing(engine))
         self.rollouts = Rollouts(self.config, self.tokenizer, self.ranks, engine)

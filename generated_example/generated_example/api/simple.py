@@ -125,7 +125,7 @@ class SimpleTrainer:
         if config.algorithm.adv_estimator == "gae" and "critic" not in config:
             raise ConfigError(
                 "PPO needs a critic, and this project was made without one",
-                "vextract upgrade --with critic; or GRPOTrainer, which needs none",
+                "vextract add critic; or GRPOTrainer, which needs none",
             )
         return config
 

@@ -12,6 +12,7 @@ import importlib.util
 import inspect
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,16 @@ import pyarrow.parquet
 from omegaconf import OmegaConf
 from torch.utils.data import Dataset, IterableDataset
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DataProblems, Problem
 from ..errors import DataError as DataError  # hooks take it from here
 from ..settings.reward_keys import JUDGE, MANAGER
+from ..settings.suggestions import choose_defined
 from ..training.hook_arguments import taken_by
 from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import TRUTHS, read_rows, truth_of, with_all_columns
+from .messages import as_it_stands, check_characters, messages_of
 from .small_table import exact_table, read_small, table_of_rows
 
 # The column that has the prompt of a row as it was given, as JSON: a text or messages.
@@ -63,11 +66,13 @@ def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[
         raise DataError("data.train_files is set and data.val_files is not", "set data.val_files to a file of its own")
     if val_files and not train_files:
         raise DataError("data.val_files is set and data.train_files is not", "set data.train_files as well")
-    needs_truth = _compares(config)
-    return (
-        _build("train", train_files, data, tokenizer, processor, needs_truth=needs_truth),
-        _build("val", val_files, data, tokenizer, processor, needs_truth=needs_truth),
-    )
+    problems: list[Problem] = []
+    more: dict[str, Any] = {"needs_truth": _compares(config), "problems": problems}
+    train = _build("train", train_files, data, tokenizer, processor, **more)
+    val = _build("val", val_files, data, tokenizer, processor, **more)
+    if problems:
+        raise DataProblems(problems, len(train))  # type: ignore[arg-type]
+    return train, val
 
 
 def _compares(config: Any) -> bool:
@@ -90,6 +95,8 @@ def _compares(config: Any) -> bool:
 def data_section(config: Any) -> Any:
     """Return the config's `data` section as verl's datasets read it."""
     data = OmegaConf.create(OmegaConf.to_container(config.data, resolve=True))
+    if OmegaConf.select(config, "actor_rollout_ref.rollout.multi_turn.enable"):
+        data.return_raw_chat = True  # a reward gets the whole conversation
     if data.get("cache_dir") is None:  # verl's key has a default where it is absent, but none where it is null
         data.cache_dir = "~/.cache/verl/rlhf"
     return data
@@ -102,14 +109,49 @@ class PromptDataset(RLHFDataset):
     every prompt then has "length" 2 and none is ever filtered out.
     """
 
+    filter_overlong_prompts: bool
+    dataframe: Any
+
     def _read_files_and_tokenize(self) -> None:
         limit = getattr(self, "max_samples", -1)
-        rows = read_small(self.data_files) if self.processor is None else None
+        rows: Any = read_small(self.data_files) if self.processor is None else None
         if rows is None or 0 < limit < len(rows):  # upstream's own way to choose some
             _hide_progress_bars()
+            wanted = self.filter_overlong_prompts
+            self.filter_overlong_prompts = wanted and self.processor is not None  # else prompts are looked at first
             super()._read_files_and_tokenize()
-        else:
-            self.dataframe = self.maybe_filter_out_long_prompts(rows)
+            self.filter_overlong_prompts, rows = wanted, self.dataframe
+        if self.processor is None:
+            self.dataframe = self._short_enough(rows) if self.filter_overlong_prompts else self._checked(rows)
+
+    def _checked(self, dataframe: Any) -> Any:
+        """Return prompts, each of which can be used."""
+        for number, given in enumerate(dataframe[self.prompt_key]):
+            self._messages(given, number)
+        return dataframe
+
+    def _place(self, number: int) -> str:
+        """Return file and row of a prompt, for messages."""
+        if getattr(self, "max_samples", -1) <= 0:
+            for file in self.data_files:
+                count = pyarrow.parquet.read_metadata(file).num_rows
+                if number < count:
+                    return f"{file}, row {number}"
+                number -= count
+        return f"prompt {number} of those chosen from {', '.join(map(str, self.data_files))}"
+
+    def _messages(self, given: Any, number: int | None = None) -> Any:
+        """Return the messages of a prompt as templates take them; `number`: its place, where it is not checked yet."""
+        if self.processor is not None:  # it knows images
+            return given
+        try:
+            return messages_of(given, "")
+        except DataError as error:
+            raise DataError(f"{'' if number is None else self._place(number)}{error.message}", error.hint) from error
+
+    def _build_messages(self, example: dict[str, Any], *others: Any, **named: Any) -> Any:
+        example[self.prompt_key] = self._messages(example[self.prompt_key])
+        return super()._build_messages(example, *others, **named)
 
     def maybe_filter_out_long_prompts(self, dataframe: Any) -> Any:
         if not self.filter_overlong_prompts:
@@ -122,11 +164,11 @@ class PromptDataset(RLHFDataset):
         lengths = _prompt_lengths(self, dataframe)
         kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
         if not kept and lengths:
-            raise DataError(
-                f"none of the {len(lengths)} prompts has at most {self.max_prompt_length} tokens; "
-                f"the shortest has {min(lengths)}",
-                f"raise data.max_prompt_length to {min(lengths)} or more",
-            )
+            text = f"none of the {len(lengths)} prompts has at most {self.max_prompt_length} tokens"
+            hint = f"raise data.max_prompt_length to {min(lengths)} or more"
+            settings = {"data.max_prompt_length": max(lengths)}
+            problem = Problem(f"{text}; the shortest has {min(lengths)}", hint, settings, is_of_data=True)
+            raise DataProblems([problem], len(lengths))
         if len(kept) < len(lengths):
             print(f"{len(lengths) - len(kept)} of {len(lengths)} prompts are longer than {self.max_prompt_length}")
         return dataframe.select(kept)
@@ -145,17 +187,31 @@ class RowPrompts(PromptDataset):
 
     def _read_files_and_tokenize(self) -> None:
         rows, limit = self.rows(), getattr(self, "max_samples", -1)
-        dataframe = table_of_rows(rows[:limit] if limit > 0 else rows)
-        self.dataframe = self._short_enough(dataframe) if self.filter_overlong_prompts else dataframe
+        rows = rows[:limit] if limit > 0 else rows
+        for number, row in enumerate(rows):
+            check_characters(row, self._place(number))
+        dataframe = table_of_rows(rows)
+        self.dataframe = self._short_enough(dataframe) if self.filter_overlong_prompts else self._checked(dataframe)
+
+    def _place(self, number: int) -> str:
+        return f"row {number}"
 
 
-def dataset_of_files(files: list[str], split: str, data: Any, tokenizer: Any) -> Dataset:
+def dataset_of_files(
+    files: list[str], split: str, data: Any, tokenizer: Any, problems: list[Problem] | None = None
+) -> Dataset:
     """Return a dataset of files, as `build_datasets` does; `data` is what `data_section` returns."""
-    return _build(split, files, data, tokenizer, None)
+    return _build(split, files, data, tokenizer, None, problems=problems)
 
 
 def dataset_of_rows(
-    rows: Sequence[Mapping[str, Any]], split: str, data: Any, tokenizer: Any, *, needs_truth: bool = True
+    rows: Sequence[Mapping[str, Any]],
+    split: str,
+    data: Any,
+    tokenizer: Any,
+    *,
+    needs_truth: bool = True,
+    problems: list[Problem] | None = None,
 ) -> Dataset:
     """Return a dataset of rows, as `build_datasets` does of files.
 
@@ -165,12 +221,13 @@ def dataset_of_rows(
         data: see `data_section`.
         tokenizer: its chat template turns messages into tokens.
         needs_truth: whether a row without ground_truth is an error.
+        problems: takes what other settings would mend; None: it is raised.
 
     Raises:
         DataError: a row cannot be used, or there is none.
     """
     schema = rows_in_schema(rows, split, data, needs_truth=needs_truth)
-    return _build(split, [], data, tokenizer, None, rows=schema)
+    return _build(split, [], data, tokenizer, None, rows=schema, problems=problems)
 
 
 def rows_in_schema(
@@ -181,8 +238,10 @@ def rows_in_schema(
     key = data.get("prompt_key", "prompt")
     schema = []
     for number, row in enumerate(rows):
+        check_characters(row, f"{where}, row {number}")
         converted = _to_schema(dict(row), number, where, data, needs_truth=needs_truth)
-        schema.append({**converted, GIVEN_PROMPT: json.dumps(row[key], default=str)})
+        given = row[key] if isinstance(row[key], str) else converted[key]
+        schema.append({**converted, GIVEN_PROMPT: json.dumps(given, default=str)})
     schema = with_all_columns(schema)
     if not schema:
         raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
@@ -198,9 +257,14 @@ def _build(
     rows: list[dict[str, Any]] | None = None,
     *,
     needs_truth: bool = True,
+    problems: list[Problem] | None = None,
 ) -> Dataset:
     custom = data.get("custom_cls") or {}
     source: Any = files
+    found: list[Problem] = []
+    texts: list[bool] = []  # of files, whether their prompts are texts
+    has_template = bool(getattr(tokenizer, "chat_template", None)) or bool(custom.get("path")) or processor is not None
+    tokenizer = tokenizer if has_template else as_it_stands(tokenizer)
     if rows is not None:
         cls: Any = RowPrompts
         source = [rows]
@@ -211,7 +275,8 @@ def _build(
         source = said if file_list(said) == files else files
     elif files:
         cls = PromptDataset
-        source = [_in_schema(file, split, data, needs_truth=needs_truth) for file in files]
+        converted = [_in_schema(file, split, data, needs_truth=needs_truth) for file in files]
+        source, texts = [file for file, _ in converted], [is_text for _, is_text in converted]
     else:
         from ..training.hook_calls import importing_hooks
 
@@ -234,26 +299,54 @@ def _build(
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         if needs_truth:
             _check_truths(split, dataset)
-        _check_lengths(split, dataset)
+        if not has_template:
+            found += _without_template(split, dataset, tokenizer.chat_template, texts, rows)
+        found += _too_long(split, dataset)
         dataset = encoded(dataset, tokenizer, data)
-        check_item(split, dataset[0], cls)
+        if not found:
+            check_item(split, dataset[0], cls)
     except (DataError, HookError):
         raise
     except Exception as error:
         if "chat_template" in str(error) and not getattr(tokenizer, "chat_template", None):
             raise DataError(
-                "prompts are conversations, a text one of a single message, and the tokenizer has no chat template to "
-                "write them out by",
-                "use a model that was trained on conversations; or say how they are written out, as plain text for "
-                'instance: "actor_rollout_ref.model.custom_chat_template='
-                "'{% for m in messages %}{{ m.content }}{% endfor %}'\"",
+                "prompts are conversations, and the tokenizer has no chat template",
+                "use a model that was trained on conversations, or set actor_rollout_ref.model.custom_chat_template",
             ) from error
         if cls in (PromptDataset, RowPrompts):
             place = f"data.{split}_files: {', '.join(files)}" if files else f"what is given as {split}_dataset"
             raise DataError(f"cannot build the {split} dataset: {error}", f"check {place}") from error
         where = hook_file_of(error, cls)
         raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
+    if problems is not None:
+        problems += [problem for problem in found if problem not in problems]
+    elif found:
+        raise DataProblems(found, len(dataset))  # type: ignore[arg-type]
     return dataset
+
+
+def _without_template(
+    split: str, dataset: Any, template: str, texts: list[bool], rows: list[dict[str, Any]] | None
+) -> list[Problem]:
+    """Return what is wrong with prompts where there is no chat template: that they are conversations.
+
+    Texts are encoded as they stand. Those of an environment, and of the hook, are single messages of the user.
+    """
+    if rows is not None and rows[0].get("ability") != "environment":
+        are_texts = all(row[GIVEN_PROMPT].startswith('"') for row in rows)
+    elif texts:
+        are_texts = all(texts)
+    else:
+        chats = dataset.dataframe[dataset.prompt_key]
+        are_texts = all(len(chat) == 1 and chat[0]["role"] == "user" for chat in chats)
+    if are_texts:
+        if split != "val":
+            print("note: the tokenizer has no chat template: prompts are encoded as they stand", file=sys.stderr)
+        return []
+    key = "actor_rollout_ref.model.custom_chat_template"
+    hint = f"use a model that was trained on conversations; or say how they are written out: \"{key}='{template}'\""
+    text = "prompts are conversations, and the tokenizer has no chat template (that of a model for chats has one)"
+    return [Problem(text, hint, {key: f"'{template}'"}, is_of_data=True)]
 
 
 def _hide_progress_bars() -> None:
@@ -288,8 +381,13 @@ def load_class(path: str, name: str | None) -> Any:
         spec.loader.exec_module(module)
     cls = getattr(module, name or "", None)
     if not (inspect.isclass(cls) and issubclass(cls, Dataset)):
+        classes = [
+            each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__
+        ]
+        there = choose_defined(name, [each.__name__ for each in classes if issubclass(each, Dataset)])
         raise DataError(
-            f"{path} has no class {name!r} that derives from torch.utils.data.Dataset", "set data.custom_cls.name"
+            f"{path} has no class {name!r} that derives from torch.utils.data.Dataset",
+            f"data.custom_cls.name={there}" if there else "data.custom_cls.path is a file with such a class",
         )
     if issubclass(cls, IterableDataset):
         raise DataError(
@@ -299,10 +397,13 @@ def load_class(path: str, name: str | None) -> Any:
     return cls
 
 
-def _in_schema(file: str, split: str, data: Any, *, needs_truth: bool) -> str:
-    """Return a parquet file in verl's schema: the file itself, or a converted copy in the cache."""
+def _in_schema(file: str, split: str, data: Any, *, needs_truth: bool) -> tuple[str, bool]:
+    """Return a parquet file in verl's schema, the file itself or a converted copy in the cache.
+
+    And whether its prompts were texts.
+    """
     if "://" in file:
-        return file  # verl's own reader fetches it
+        return file, False  # verl's own reader fetches it
     path = Path(file).expanduser()
     key = f"data.{split}_files"
     if path.is_dir():
@@ -320,10 +421,11 @@ def _in_schema(file: str, split: str, data: Any, *, needs_truth: bool) -> str:
         if is_chat and {"reward_model", "extra_info", data.get("reward_fn_key", "data_source")} <= names:
             if pyarrow.parquet.read_metadata(path).num_rows == 0:
                 raise DataError(f"{file} holds no rows", f"check {key}")
-            return str(path)
-    rows = enumerate(read_rows(file, key))
-    converted = [_to_schema(row, number, path, data, needs_truth=needs_truth) for number, row in rows]
-    return str(write_cached(converted, path, Path(data.cache_dir).expanduser()))
+            return str(path), False
+    rows = read_rows(file, key)
+    converted = [_to_schema(row, number, path, data, needs_truth=needs_truth) for number, row in enumerate(rows)]
+    are_texts = all(isinstance(row[prompt_key], str) for row in rows)
+    return str(write_cached(converted, path, Path(data.cache_dir).expanduser())), are_texts
 
 
 def _is_list(kind: pyarrow.DataType) -> bool:
@@ -340,12 +442,8 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
         raise DataError(f"{where}: no column {prompt_key!r}; it has {columns}", "rename it, or set data.prompt_key")
     if not prompt:
         raise DataError(f"{where}: the prompt is empty", "drop the row, or set data.prompt_key to another column")
-    if not isinstance(prompt, str) and not _is_conversation(prompt):
-        raise DataError(
-            f"{where}: the prompt is neither text nor a list of messages with role and content: {str(prompt)[:80]}",
-            'write text, or [{"role": "user", "content": "..."}]; data.prompt_key names the column',
-        )
-    if not isinstance(prompt, str) and prompt[-1]["role"] == "assistant":
+    messages = messages_of(prompt, where)
+    if messages[-1]["role"] == "assistant":
         raise DataError(
             f"{where}: the prompt ends with a message of the assistant, which is what the model is to write",
             "leave it out of the prompt; for demonstrations there is the recipe sft",
@@ -369,28 +467,17 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
                 f"{where}: neither reward_model nor {', '.join(TRUTHS)}; it has {columns}",
                 "add a ground_truth column: the answer that the reward compares with",
             )
-        truth = list(truth) if isinstance(truth, tuple) else truth
         is_container = isinstance(truth, list | dict)
         reward_model = {"style": "rule", "ground_truth": truth if is_container or truth is None else str(truth)}
     known = {prompt_key, source_key, "ability", "reward_model", "ground_truth", "extra_info"}
     return {
         source_key: row.get(source_key) or path.stem,
-        prompt_key: [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
+        prompt_key: messages,
         "ability": row.get("ability") or "",
         "reward_model": reward_model,
         "extra_info": {"index": number, **(extra_info or {})},
         **{name: value for name, value in row.items() if name not in known},
     }
-
-
-def _is_conversation(prompt: Any) -> bool:
-    """Tell whether this is a list of messages, each with a role and what it says or calls, as templates take it."""
-    return isinstance(prompt, list) and all(
-        isinstance(message, dict)
-        and message.get("role")
-        and (message.get("content") is not None or message.get("tool_calls"))
-        for message in prompt
-    )
 
 
 def _mixed_columns(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -444,9 +531,8 @@ def _prompt_lengths(dataset: Any, dataframe: Any) -> list[int]:
     """Return the number of tokens of each prompt, templated and encoded as `RLHFDataset.__getitem__` does."""
     template = dict(getattr(dataset, "apply_chat_template_kwargs", None) or {})
     texts = []
-    for number, messages in enumerate(dataframe[dataset.prompt_key]):
-        if not messages:
-            raise DataError(f"row {number}: the prompt is empty", "drop the row, or set data.prompt_key")
+    for number, given in enumerate(dataframe[dataset.prompt_key]):
+        messages = dataset._messages(given, number) if isinstance(dataset, PromptDataset) else given
         text = dataset.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)
         texts.append(text)
     return [len(ids) for ids in dataset.tokenizer(texts, add_special_tokens=False)["input_ids"]] if texts else []
@@ -462,19 +548,24 @@ def _check_truths(split: str, dataset: Any) -> None:
             raise DataError(f"{split} prompt {number} has no reward_model", "drop the row, or give it a ground truth")
 
 
-def _check_lengths(split: str, dataset: Any) -> None:
-    """Refuse a prompt that is too long now, rather than when its turn comes in the middle of the training."""
+def _too_long(split: str, dataset: Any) -> list[Problem]:
+    """Return what is wrong with a prompt that is too long now, rather than when its turn comes in the training.
+
+    Raises:
+        DataError: it is one that a caller wants answered.
+    """
     if not isinstance(dataset, RLHFDataset) or dataset.processor is not None or dataset.truncation != "error":
-        return
+        return []
     lengths = _prompt_lengths(dataset, dataset.dataframe)
     longest = max(range(len(lengths)), key=lengths.__getitem__)
-    if lengths[longest] > dataset.max_prompt_length:
-        raise DataError(
-            f"{split} prompt {longest} has {lengths[longest]} tokens, "
-            f"more than data.max_prompt_length={dataset.max_prompt_length}",
-            ("leave it out, or set " if split == GIVEN else "set data.filter_overlong_prompts=true, ")
-            + "data.truncation=left, or a larger data.max_prompt_length",
-        )
+    if lengths[longest] <= dataset.max_prompt_length:
+        return []
+    text = f"{split} prompt {longest} has {lengths[longest]} tokens"
+    text, others = f"{text}, more than data.max_prompt_length={dataset.max_prompt_length}", "data.truncation=left"
+    if split == GIVEN:
+        raise DataError(text, f"leave it out, or set {others}, or a larger data.max_prompt_length")
+    hint = f"set data.filter_overlong_prompts=true, {others}, or a larger data.max_prompt_length"
+    return [Problem(text, hint, {"data.max_prompt_length": lengths[longest]}, is_of_data=True)]
 
 
 def check_item(split: str, item: Mapping[str, Any], cls: type) -> None:

@@ -9,6 +9,8 @@ import pyarrow
 import pyarrow.parquet
 
 from ..errors import DataError
+from .messages import check_characters
+from .small_table import JsonRows
 
 # The columns that the ground truth is looked for in; the others' names are those of data sets for TRL.
 TRUTHS = ("ground_truth", "solution", "answer")
@@ -34,8 +36,8 @@ def read_rows(file: str, key: str) -> list[dict[str, Any]]:
         raise DataError(f"no such file: {file}", f"check {key}")
     if path.suffix.lower() == ".parquet":
         try:
-            rows: list[dict[str, Any]] = pyarrow.parquet.ParquetFile(path).read().to_pylist()
-        except (pyarrow.ArrowException, OSError) as error:
+            rows = JsonRows(pyarrow.parquet.ParquetFile(path).read()).rows()
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(f"cannot read {file} as parquet: {error}", f"check {key}") from error
     elif path.suffix.lower() in (".jsonl", ".json"):
         rows = read_json(path, key)
@@ -85,4 +87,6 @@ def read_json(path: Path, key: str) -> list[dict[str, Any]]:
         rows = rows[0]
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path} does not hold one object per row", f"check {key}")
+    for number, row in enumerate(rows) if "\\ud" in text.lower() else ():
+        check_characters(row, f"{path}, row {number}")
     return rows

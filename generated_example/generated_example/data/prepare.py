@@ -46,7 +46,7 @@ def write_splits(out: Path, settings: Mapping[str, Any]) -> list[Path]:
 
 def main(arguments: list[str]) -> int:
     """Run with these command-line arguments; returns the exit code."""
-    from ..errors import ConfigError, DataError
+    from ..errors import report_error
     from ..settings.loading import load_config
 
     parser = argparse.ArgumentParser(
@@ -58,9 +58,8 @@ def main(arguments: list[str]) -> int:
     try:
         config = load_config(CONFIG_DIRECTORY, ["scale=full", *chosen.settings])  # not the toy model's choice of data
         write_splits(chosen.out, config.data.env)
-    except (ConfigError, DataError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except Exception as error:
+        return report_error(error)
     return 0
 
 

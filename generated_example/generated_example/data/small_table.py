@@ -18,7 +18,7 @@ import pyarrow.parquet
 # Larger files are left to `datasets`, which maps them from its cache instead of holding them.
 MOST_BYTES = 64 * 2**20
 # What `datasets` hands out as it is stored; it decodes others, such as images.
-AS_STORED = {"Value", "List", "LargeList", "Sequence"}
+AS_STORED = {"Value", "List", "LargeList", "Sequence", "Json"}
 
 
 class ArrowRows:
@@ -63,21 +63,27 @@ class ExactRows:
 
 
 class JsonRows(ArrowRows):
-    """The rows of a table in which some columns are JSON (`exact_table`): each row has what it was given."""
+    """The rows of a table in which some columns are or hold JSON (`exact_table`): each row has what it was given."""
 
-    def __init__(self, table: pyarrow.Table, names: Sequence[str]) -> None:
+    def __init__(self, table: pyarrow.Table) -> None:
         super().__init__(table)
-        self._names = frozenset(names)
+        self._kinds = {field.name: field.type for field in table.schema if has_json(field.type)}
 
     def column(self, name: str) -> list[Any]:
         """Return the values of a column, made anew."""
         values = super().column(name)
-        return [value and json.loads(value) for value in values] if name in self._names else values
+        return [_read(value, self._kinds[name]) for value in values] if name in self._kinds else values
 
     def row(self, index: int) -> dict[str, Any]:
         """Return a row, made anew."""
-        row = super().row(index)
-        return {name: value and json.loads(value) if name in self._names else value for name, value in row.items()}
+        return self._whole_row(super().row(index))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all rows, made anew."""
+        return [self._whole_row(row) for row in self.table.to_pylist()]
+
+    def _whole_row(self, row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, **{name: _read(row[name], kind) for name, kind in self._kinds.items()}}
 
 
 class SmallTable:
@@ -139,8 +145,7 @@ def read_small(files: list[str]) -> SmallTable | None:
         return None
     tables = [pyarrow.parquet.ParquetFile(path).read().replace_schema_metadata() for path in paths]
     whole = pyarrow.concat_tables(tables)
-    names = [field.name for field in whole.schema if _is_json_type(field.type)]
-    return SmallTable(JsonRows(whole, names) if names else ArrowRows(whole))
+    return SmallTable(JsonRows(whole) if any(has_json(field.type) for field in whole.schema) else ArrowRows(whole))
 
 
 def table_of_rows(rows: list[dict[str, Any]]) -> Any:
@@ -227,6 +232,23 @@ def _is_json_type(kind: pyarrow.DataType) -> bool:
     return getattr(kind, "extension_name", "") == "arrow.json"
 
 
+def has_json(kind: pyarrow.DataType) -> bool:
+    """Tell whether a type is JSON, or lists or structures that hold some."""
+    inner = [kind.field(place).type for place in range(kind.num_fields)]
+    return _is_json_type(kind) or any(map(has_json, inner))
+
+
+def _read(value: Any, kind: pyarrow.DataType) -> Any:
+    """Return a value of a type that `has_json`, with what the JSON in it says."""
+    if value is None or not has_json(kind):
+        return value
+    if _is_json_type(kind):
+        return json.loads(value)
+    if isinstance(value, list):
+        return [_read(item, kind.value_type) for item in value]
+    return {name: _read(inner, kind.field(name).type) for name, inner in value.items()}
+
+
 def _is_text(value: str) -> bool:
     try:
         value.encode()
@@ -237,7 +259,7 @@ def _is_text(value: str) -> bool:
 
 def _is_as_stored(schema: pyarrow.Schema) -> bool:
     said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    return _kinds(said) <= AS_STORED and all(_is_plain(field.type) or _is_json_type(field.type) for field in schema)
+    return _kinds(said) <= AS_STORED and all(_is_plain(field.type) for field in schema)
 
 
 def _kinds(said: Any) -> set[str]:
@@ -249,6 +271,8 @@ def _kinds(said: Any) -> set[str]:
 
 def _is_plain(kind: pyarrow.DataType) -> bool:
     types = pyarrow.types
+    if _is_json_type(kind):
+        return True
     if types.is_list(kind) or types.is_large_list(kind):
         return _is_plain(kind.value_type)
     if types.is_struct(kind):

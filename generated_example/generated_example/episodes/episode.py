@@ -9,8 +9,10 @@ import numpy as np
 import torch
 
 from ..training.batches import objects
+from ..training.model_words import CONVERSATION
 from ..vendored.protocol import DataProto
 from .environments import Failure
+from .observations import Observation
 
 COUNTS = ("turns", "__num_turns__")
 
@@ -26,7 +28,8 @@ class Episode:
         log_probs: for each, the log-probability that the engine gave it; 0 where the environment wrote.
         has_log_probs: whether the engine gave any.
         scores: the reward of each turn of the model.
-        turn_ends: for each turn of the model, the place in `tokens` of its last token.
+        turn_starts, turn_ends: for each turn of the model, the place in `tokens` of its first and its last token.
+        messages: what the model and the environment have said, by turns.
         answers: how often the environment has answered.
         info: what the environment reported last.
         end: why the episode ended; "" while it goes on.
@@ -40,22 +43,33 @@ class Episode:
     log_probs: list[float] = field(default_factory=list)
     has_log_probs: bool = False
     scores: list[float] = field(default_factory=list)
+    turn_starts: list[int] = field(default_factory=list)
     turn_ends: list[int] = field(default_factory=list)
+    messages: list[dict[str, Any]] = field(default_factory=list)
     answers: int = 0
     info: dict[str, Any] = field(default_factory=dict)
     end: str = ""
 
-    def add_turn(self, tokens: list[int], log_probs: list[float] | None) -> None:
+    def add_turn(self, tokens: list[int], log_probs: list[float] | None, text: str) -> None:
         """Append a turn of the model, whose reward is not known yet."""
+        self.turn_starts.append(len(self.tokens))
+        self.messages.append({"role": "assistant", "content": text})
         self._add(tokens, sampled=True, log_probs=log_probs)
         self.has_log_probs = log_probs is not None
         self.turn_ends.append(max(len(self.tokens) - 1, 0))
         self.scores.append(0.0)
 
-    def add_answer(self, tokens: list[int]) -> None:
-        """Append what the environment says."""
+    def add_answer(self, tokens: list[int], said: Observation) -> None:
+        """Append what the environment says, as tokens; `said`: as the environment has said it."""
+        self.messages += [{"role": "user", "content": said}] if isinstance(said, str) else map(dict, said)
         self._add(tokens, sampled=False)
         self.answers += 1
+
+    def take_back(self) -> None:
+        """Take out the last token of a turn, which an answer begins with another one instead of."""
+        for values in (self.tokens, self.sampled, self.log_probs):
+            values.pop()  # type: ignore[attr-defined]
+        self.turn_ends[-1] = max(len(self.tokens) - 1, 0)
 
     def fail(self, failure: Failure) -> None:
         """End the episode because its environment is of no more use."""
@@ -105,7 +119,9 @@ def columns_of(episode: Episode) -> dict[str, Any]:
     failure = episode.failure
     return {
         "turn_scores": episode.scores,
+        "turn_starts": episode.turn_starts,
         "turn_ends": episode.turn_ends,
+        CONVERSATION: episode.messages,
         "env_info": episode.info,
         "env_end": episode.end,
         "env_error": failure.message if failure else "",

@@ -24,6 +24,7 @@ from ..errors import ConfigError
 from ..run.distributed import SEEDS, draw_seeds
 from ..tracking.timing import advance, expect
 from ..training.hook_calls import importing_hooks
+from ..training.model_words import ModelWords
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import Writer
 from .environments import Environment, Environments, Failure, StepResult, unusable
@@ -58,7 +59,9 @@ class EpisodeLoop:
         self.turn_limit = min(env.max_turn_tokens or self.budget, self.budget)
         self.max_model_turns = rollout.multi_turn.max_assistant_turns
         self.max_answers = rollout.multi_turn.max_user_turns
-        self.observations = Observations(tokenizer, env.observations, config.data.get("apply_chat_template_kwargs"))
+        template = config.data.get("apply_chat_template_kwargs")
+        self.observations = Observations(tokenizer, env.observations, template, getattr(engine, "ends", None))
+        self.words = ModelWords.of(config, tokenizer, engine)
         self.environments = Environments(env, make_env or _make_env(), config.data.get("env") or {})
         self.loop = asyncio.new_event_loop()  # one for all rollouts: an environment may hold on to connections
 
@@ -71,7 +74,9 @@ class EpisodeLoop:
 
         Returns:
             What the engine returns for a single turn, response_mask (bs, response_length) int64, and these columns:
-            turn_scores, turn_ends: the reward of each turn of the model, and the place of its last token: lists;
+            turn_scores: the reward of each turn of the model, a list;
+            turn_starts, turn_ends: the places of their first and their last tokens, lists;
+            conversation: what the model and the environment have said, messages;
             env_info: what the environment reported last, a dict;
             env_end: terminated, truncated (both by the environment), turns_spent, budget_spent, error or timeout;
             env_error, env_error_file: what went wrong in the environment, and where, or "";
@@ -126,11 +131,11 @@ class EpisodeLoop:
             most = min(self.turn_limit, self.budget - len(episode.tokens))
             context = episode.prompt + episode.tokens
             turn, log_probs = await writer.write(place, context, most, turn_seed(seed, len(episode.scores)))
-            episode.add_turn(turn, log_probs)
+            action = self.words.text(context, turn)
+            episode.add_turn(turn, log_probs, action)
             if isinstance(env, Failure):
                 episode.fail(env)
                 break
-            action = self.tokenizer.decode(turn, skip_special_tokens=True)
             result = await self.environments.step(env, action)
             if isinstance(result, Failure):
                 episode.fail(result)
@@ -168,6 +173,7 @@ class EpisodeLoop:
         else:
             try:
                 answer = self.observations.follow(turn, result.observation)
+                takes_back = self.observations.takes_back(turn, result.observation)
             except ConfigError:
                 raise
             except Exception as error:  # for example, a role that the template does not know
@@ -177,7 +183,9 @@ class EpisodeLoop:
             if not turn or len(episode.tokens) + len(answer) >= self.budget:
                 episode.end = "budget_spent"  # no room for an answer to it: the episode ends with the model's turn
             else:
-                episode.add_answer(answer)
+                if takes_back:
+                    episode.take_back()
+                episode.add_answer(answer, result.observation)
 
 
 def episode_seed(run_seed: int, when: int | str, uid: object) -> int:

@@ -10,12 +10,11 @@ import numpy as np
 import torch
 
 from ..errors import ConfigError
-from ..training.batches import REWARD_COLUMNS
+from ..rewards.manager import FAILED
+from ..training.batches import REWARD_COLUMNS, objects
 from ..training.hook_errors import HookError, describe_sample
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.protocol import DataProto
-
-FAILURES = ("error", "timeout")
 
 
 class Outcomes:
@@ -61,7 +60,7 @@ class Outcomes:
             HookError: more than `local.env.max_error_share` of the environments failed.
         """
         columns = batch.non_tensor_batch
-        failed = np.array([end in FAILURES for end in columns["env_end"]])
+        failed = np.array([end in FAILED for end in columns["env_end"]])
         if failed.any():
             self._report(batch, failed)
             self._reward_failed(columns["turn_scores"], failed, data["uid"])
@@ -148,13 +147,14 @@ def episode_metrics(batch: DataProto) -> dict[str, float]:
 
 
 def _components(infos: Any, taken: set[str]) -> dict[str, np.ndarray]:
-    """Return what the environments reported: a column for each name, of numbers only or of texts only."""
+    """Return what the environments reported: a column for each name, of numbers or of texts; None: not reported."""
     columns = {}
     for name in sorted({str(name) for info in infos for name in info} - taken):
         values = [info.get(name) for info in infos]
         given = [value for value in values if value is not None]
         if all(isinstance(value, str) for value in given):
-            columns[name] = np.array(["" if value is None else value for value in values], dtype=object)
+            columns[name] = objects(values)
         elif all(isinstance(value, bool | int | float | np.number | np.bool_) for value in given):
-            columns[name] = np.array([0.0 if value is None else float(value) for value in values])
+            numbers = [None if value is None else float(value) for value in values]
+            columns[name] = objects(numbers) if None in numbers else np.array(numbers)
     return columns

@@ -24,12 +24,13 @@ def plain(value: Any) -> Any:
     return value.item() if shape and math.prod(shape) == 1 else value
 
 
-def weighted_sum(components: Mapping[str, Any], weights: Mapping[str, float]) -> float:
+def weighted_sum(components: Mapping[str, Any], weights: Mapping[str, float], source: Any = None) -> float:
     """Return the reward of a sample: each weighted component times its weight, summed.
 
     Args:
-        components: name -> value; those without a weight are only reported.
+        components: name -> value, None where the sample has none; those without a weight are only reported.
         weights: name -> weight.
+        source: where the sample is from, which an error names.
 
     Raises:
         ValueError: a weight names no component, or its component is not a number.
@@ -38,8 +39,9 @@ def weighted_sum(components: Mapping[str, Any], weights: Mapping[str, float]) ->
     for name, weight in weights.items():
         value = components.get(name)
         if isinstance(value, str) or value is None:
-            known = ", ".join(key for key, other in components.items() if not isinstance(other, str))
-            raise ValueError(f"no component named {name!r}, which has the weight {weight}; components: {known}")
+            known = ", ".join(key for key, other in components.items() if not isinstance(other, str | None))
+            at = "" if source is None else f"data source {source!r}: "
+            raise ValueError(f"{at}no component named {name!r}, which has the weight {weight}; components: {known}")
         total += weight * float(plain(value))
     return total
 

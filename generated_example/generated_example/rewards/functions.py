@@ -126,7 +126,7 @@ class FunctionsRewardManager(TextRewardManager):
                 "data_source": columns[self.reward_fn_key][row],
                 "ground_truth": columns["reward_model"][row]["ground_truth"],
                 "extra_info": columns["extra_info"][row] if "extra_info" in columns else None,
-                "completion_ids": responses[row][: lengths[row]].tolist(),
+                "completion_ids": _own_tokens(columns, row, responses[row][: lengths[row]].tolist()),
             }
             asks = any(QUERIES in part.form.names for part in self.parts)
             whole = self._prompt(data, row) if asks else None
@@ -147,6 +147,14 @@ class FunctionsRewardManager(TextRewardManager):
     def _lengths(data: Any) -> list[int]:
         lengths: list[int] = data.batch["attention_mask"][:, -data.batch["responses"].shape[-1] :].sum(dim=-1).tolist()
         return lengths
+
+
+def _own_tokens(columns: Mapping[str, Any], row: int, tokens: list[int]) -> list[int]:
+    """Return the tokens of a response that are the model's: in an episode those of its turns."""
+    if "turn_starts" not in columns:
+        return tokens
+    turns = zip(columns["turn_starts"][row], columns["turn_ends"][row], strict=True)
+    return [token for start, end in turns for token in tokens[start : end + 1]]
 
 
 def sample_of(text: str, prompt: Any, known: Mapping[str, Any], whole: str | None = None) -> dict[str, Any]:

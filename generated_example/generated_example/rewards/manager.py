@@ -1,7 +1,6 @@
 # vextract:template base/__package__/rewards/manager.py
 """A reward manager for rewards that are read off the text of a response. `custom/reward_manager.py` derives from it."""
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from .text import overlong_penalty
 
 # The component that holds the score of a reward model, or of the environments of the episodes.
 GIVEN = "rm"
+# How an episode ends whose environment has failed.
+FAILED = ("error", "timeout")
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class TextRewardManager:
         compute_score: a function of the owner's (`custom_reward_function.path`), used instead of `score`.
             verl passes its own scorer when none is configured; that one is not used here.
         reward_fn_key: the column that names the data source.
-        weights: component -> weight; the reward is then the weighted sum of these, and not `score`. What a reward
-            model or the environments gave is the component `rm`.
+        weights: component -> weight; the reward is then the weighted sum of these, and not `score`. Every sample must
+            have them. What a reward model or the environments gave is the component `rm`.
         num_workers, timeout, timeout_score, concurrency: how samples are scored, see `Scorer`.
         max_resp_len: the longest that a response can be, in tokens.
         overlong_buffer_cfg: `enable`, `len`, `penalty_factor`, `log`: with `enable`, `overlong_penalty` is added.
@@ -52,7 +53,6 @@ class TextRewardManager:
         log_every: of every so many batches.
         log_samples: so many samples each time.
         debug_log, debug_samples: a text file of so many samples of every training step; null: none. See `DebugLog`.
-        allow_unisolated: run programs that the model writes also where nothing holds them, see `sandbox`.
     """
 
     score: Callable[..., Any]
@@ -76,11 +76,7 @@ class TextRewardManager:
         log_samples: int = 4,
         debug_log: str | None = None,
         debug_samples: int = 2,
-        allow_unisolated: bool = False,
     ) -> None:
-        code = sys.modules.get(f"{__package__}.sandbox")
-        if code is not None:  # the hook has imported it, and runs programs
-            code.announce(allow_unisolated)
         self.tokenizer = tokenizer
         self.num_examine = num_examine
         self.reward_fn_key = reward_fn_key
@@ -110,7 +106,8 @@ class TextRewardManager:
 
         Returns:
             The scores, float32 of shape (bs, response_length), zero but for the last token of each response; with
-            `return_dict`, {"reward_tensor": those, "reward_extra_info": {component: list of bs values}}.
+            `return_dict`, {"reward_tensor": those, "reward_extra_info": {component: list of bs values}}; None: a sample
+            has no such component.
 
         Raises:
             ScoringError: the scoring function raised, or returned no number; it names the component and the sample.
@@ -132,7 +129,7 @@ class TextRewardManager:
             results = self.scorer(self._arguments(data, texts), *([pending] if begun else []))
             for name in results[0] if results else ():
                 extra[name] = [result[name] for result in results]
-        rewards = self._rewards(extra, lengths.tolist(), given is not None)
+        rewards = self._rewards(data, extra, lengths.tolist(), given is not None)
         if given is None or self.weights is not None:
             self._show(data, texts, rewards, extra)
 
@@ -200,14 +197,17 @@ class TextRewardManager:
         columns, key = data.non_tensor_batch, self.reward_fn_key
         return columns[key] if key in columns else ["unknown"] * len(data.batch["responses"])
 
-    def _rewards(self, extra: dict[str, list[Any]], lengths: list[int], given: bool) -> list[float]:
+    def _rewards(self, data: Any, extra: dict[str, list[Any]], lengths: list[int], given: bool) -> list[float]:
         """Return the reward of each sample, from its components; adds the overlong penalty to both."""
         if self.weights is not None:
-            names = list(extra)
             rewards = []
-            for row, values in enumerate(zip(*extra.values(), strict=True)):
+            ends = data.non_tensor_batch.get("env_end", [None] * len(lengths))
+            for row, (source, end) in enumerate(zip(self._sources(data), ends, strict=True)):
+                values, weights = {name: column[row] for name, column in extra.items()}, self.weights
+                if end in FAILED:  # its environment reports nothing
+                    weights = {name: weight for name, weight in weights.items() if values.get(name) is not None}
                 try:
-                    rewards.append(weighted_sum(dict(zip(names, values, strict=True)), self.weights))
+                    rewards.append(weighted_sum(values, weights, source))
                 except ValueError as error:
                     raise ScoringError(str(error), source_of(self.compute_score), row) from error
         else:
@@ -246,7 +246,7 @@ class TextRewardManager:
             "response": texts[row],
             "ground_truth": data.non_tensor_batch["reward_model"][row]["ground_truth"],
             "reward": rewards[row],
-            "components": {name: values[row] for name, values in extra.items()},
+            "components": {name: values[row] for name, values in extra.items() if values[row] is not None},
         }
 
     def _prompt(self, data: Any, row: int) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..output import install_command
 from .calls import attempt, raw_function
 
 
@@ -70,7 +71,9 @@ def start_pool(payload: bytes, num_workers: int) -> Any:
     try:
         from pebble import CONSTS, ProcessPool
     except ImportError as error:
-        raise ImportError("scoring in processes needs pebble\nhint: pip install pebble, or num_workers=0") from error
+        raise ImportError(
+            f"scoring in processes needs pebble\nhint: {install_command('pebble')}; or num_workers=0"
+        ) from error
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([f"{__package__}.left_to_trainer", __name__, *_modules_named_in(payload)])
     # The server is a fresh interpreter: what this one can import, it can, so that workers need not import it each.

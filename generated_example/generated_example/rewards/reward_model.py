@@ -80,7 +80,7 @@ class RewardModel:
         Args:
             data: a DataProto: input_ids and attention_mask (bs, prompt_length + response_length), responses
                 (bs, response_length); to switch templates also the column raw_prompt, the messages of the prompt
-                (`data.return_raw_chat=true`).
+                (`data.return_raw_chat=true`), and of episodes the column conversation, those after it.
 
         Raises:
             KeyError: raw_prompt is needed and not there.
@@ -121,11 +121,12 @@ class RewardModel:
         texts = self.policy_tokenizer.batch_decode(
             [ids[:length] for ids, length in zip(responses.tolist(), lengths, strict=True)], skip_special_tokens=True
         )
+        said = data.non_tensor_batch.get("conversation")
+        if said is None:
+            said = [[{"role": "assistant", "content": text}] for text in texts]
         chats = [
-            self.tokenizer.apply_chat_template(
-                [*map(dict, messages), {"role": "assistant", "content": text}], tokenize=False
-            )
-            for messages, text in zip(data.non_tensor_batch["raw_prompt"], texts, strict=True)
+            self.tokenizer.apply_chat_template([*map(dict, messages), *following], tokenize=False)
+            for messages, following in zip(data.non_tensor_batch["raw_prompt"], said, strict=True)
         ]
         encoded: list[list[int]] = self.tokenizer(chats, add_special_tokens=False)["input_ids"]
         return encoded

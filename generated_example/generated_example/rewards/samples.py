@@ -96,16 +96,13 @@ def table(samples: Sequence[Mapping[str, Any]], title: str, width: int = 60) -> 
 
     The end of a response is where answers are; long ones lose their beginning.
     """
-    names = [
-        name
-        for name in (samples[0]["components"] if samples else {})
-        if name != "score" and not isinstance(samples[0]["components"][name], str)
-    ]
+    values = [(name, value) for sample in samples for name, value in sample["components"].items()]
+    names = dict.fromkeys(name for name, value in values if name != "score" and not isinstance(value, str))
     head = ["reward", *names, "expected", "response"]
     rows = [
         [
             f"{sample['reward']:.2f}",
-            *(f"{float(sample['components'][name]):.2f}" for name in names),
+            *(_number(sample["components"].get(name)) for name in names),
             _cut(str(sample["ground_truth"]), 20),
             _cut(sample["response"], width),
         ]
@@ -114,6 +111,11 @@ def table(samples: Sequence[Mapping[str, Any]], title: str, width: int = 60) -> 
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in [head, *rows]]
     return "\n".join([f"-- {title}", *lines])
+
+
+def _number(value: Any) -> str:
+    """Write a component; a dash where the sample has none that is a number."""
+    return "-" if isinstance(value, str | None) else f"{float(value):.2f}"
 
 
 def _cut(text: str, width: int) -> str:

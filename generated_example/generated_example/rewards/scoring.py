@@ -114,8 +114,9 @@ class Scorer:
             begun: for each, what `begin` has returned for it; None: it was not begun. Empty: none was.
 
         Returns:
-            For each sample, in order, a dict with `score` and the other components. They all have the same names: where
-            a sample lacks what others have, it is 0.0, or an empty text.
+            For each sample, in order, a dict with `score` and the other components. They all have the same names; None:
+            the function does not report it for this sample. A sample that was not scored has 0.0, or an empty text, for
+            what the function reports for others of its data source.
 
         Raises:
             ScoringError: the function raised; the other samples are given up.
@@ -125,7 +126,8 @@ class Scorer:
         pending: list[Pending] = []
         try:
             pending += [one or start(sample) for sample, one in zip(samples, given, strict=True)]
-            return aligned([self._result(one, row) for row, one in enumerate(pending)])
+            results = [self._result(one, row) for row, one in enumerate(pending)]
+            return aligned(results, [sample.get("data_source") for sample in samples])
         except BaseException:  # also Ctrl-C: nothing is left running
             self.give_up([*pending, *filter(None, given)])
             raise
@@ -283,12 +285,23 @@ def run_async(work: Coroutine[Any, Any, Any]) -> Any:
         loop.close()
 
 
-def aligned(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the same names in every result."""
+def aligned(results: list[dict[str, Any]], sources: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    """Return the same names in every result; None: the sample has no such component.
+
+    Args:
+        results: the components of each sample. One that was not scored has failed in what others of its source report.
+        sources: the data source of each sample.
+    """
     if all(result.keys() == results[0].keys() for result in results):
         return results
-    names: dict[str, Any] = {}
-    for result in results:
+    names = dict.fromkeys(name for result in results for name in result)
+    reported: dict[Any, dict[str, Any]] = {}  # of each source, what stands for a component that was not scored
+    for source, result in zip(sources, results, strict=False):
         for name, value in result.items():
-            names.setdefault(name, "" if isinstance(value, str) else 0.0)
-    return [{**names, **result} for result in results]
+            if isinstance(value, str) or problem_of(value, is_score=True) is None:
+                reported.setdefault(source, {})[name] = "" if isinstance(value, str) else 0.0
+    filled = [{**names, **result} for result in results]
+    for source, result in zip(sources, filled, strict=False):
+        if result.get(UNSCORED):
+            result.update({name: value for name, value in reported[source].items() if result[name] is None})
+    return filled

@@ -31,6 +31,7 @@ from typing import Any
 import torch
 
 from ..errors import ConfigError
+from ..settings.path_checks import resume_hint
 from ..workers.model_parts import Write, parts_of
 from ..workers.trained_model import TrainedModel
 from .background import Background
@@ -47,8 +48,6 @@ from .checkpoint_files import (
 )
 from .checkpoint_state import CheckpointError, disk_error, save_state
 from .distributed import Ranks
-from .verl_shards import find as find_of_verl
-from .verl_shards import is_of_verl
 from .watch import is_connection_error
 
 LATEST = "latest_checkpointed_iteration.txt"
@@ -265,7 +264,7 @@ class Checkpoints:
         """
         damaged: dict[Path, str] = {}
         for path in self._all():
-            problem = None if is_of_verl(path) else what_is_wrong(path, digests=self.digests)
+            problem = None if _is_of_verl(path) else what_is_wrong(path, digests=self.digests)
             if problem is None:
                 if damaged:
                     aside = set_aside(list(damaged), "damaged")
@@ -318,14 +317,12 @@ class Checkpoints:
                 return None
             path = begin_from
         if path is None:
-            raise ConfigError("trainer.resume_mode is resume_path", "set trainer.resume_from_path=.../global_step_N")
-        chosen = find_of_verl(Path(path)) or Path(path)
-        if is_of_verl(chosen):
+            raise ConfigError("trainer.resume_mode is resume_path, and no path is set", resume_hint(self.directory))
+        chosen = Path(path)
+        if _is_of_verl(chosen):
             return chosen
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
-            raise ConfigError(
-                f"{path} is not a global_step_N directory", "set trainer.resume_from_path=.../global_step_N"
-            )
+            raise ConfigError(f"{path} is not a global_step_N directory", resume_hint(path, self.directory))
         problem = what_is_wrong(chosen, digests=self.digests)
         if problem is not None:
             raise ConfigError(f"cannot resume from {path}: {problem}", "choose another global_step_N directory")
@@ -344,7 +341,7 @@ class Checkpoints:
 
         found = self.ranks.on_driver(find)
         assert found is not None
-        if self.ranks.on_driver(lambda: is_of_verl(found)):
+        if self.ranks.on_driver(lambda: _is_of_verl(found)):
             raise ConfigError(
                 f"{found} is a checkpoint of verl",
                 f"a new run takes it over: trainer.resume_mode=resume_path trainer.resume_from_path={found}",
@@ -383,3 +380,14 @@ def best_of(complete: list[Path]) -> Path | None:
 def step_of(path: Path) -> int:
     """Return the number of steps done at a checkpoint."""
     return int(path.name.removeprefix("global_step_"))
+
+
+def _is_of_verl(path: Path) -> bool:
+    """Tell whether verl wrote a checkpoint.
+
+    Raises:
+        ConfigError: it did, and this project was made without reading such.
+    """
+    if not (path / "complete.json").is_file() and any((path / "actor").glob("model_world_size_*.pt")):
+        raise ConfigError(f"{path} is a checkpoint of verl", "vextract add verl_checkpoints")
+    return False

@@ -97,7 +97,10 @@ class Ranks:
         relayed = dist.PrefixStore("relay", store.clone()) if several else None
         self.relay = Relay(relayed, self.rank, self.world_size)
         group = dist.PrefixStore("group", store)
+        shown_by = sys.excepthook
         dist.init_process_group(backend, store=group, rank=self.rank, world_size=self.world_size, timeout=timeout)
+        if not several:
+            sys.excepthook = shown_by  # torch's puts [rank0] before each line of an error
         if self.watch is not None:
             self.watch.start()
 

@@ -1,12 +1,11 @@
 # vextract:template base/__package__/run/failures.py - edit freely
 """What a run says when it fails: one message, however many processes it has."""
 
-import errno
 import sys
 import traceback
 from typing import Any
 
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError, DataError, full_disk
 from ..settings.path_checks import CACHE, WRITTEN
 from ..shims.not_vendored import FeatureNotVendored
 from ..training.divergence import DivergenceError
@@ -15,8 +14,6 @@ from ..workers.rollout_interface import RolloutError
 from .checkpoint_state import CheckpointError
 from .distributed import Ranks
 from .watch import HINT, is_connection_error
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def report(error: BaseException, ranks: Ranks) -> int:
@@ -28,7 +25,7 @@ def report(error: BaseException, ranks: Ranks) -> int:
     Raises:
         BaseException: the error itself, if it is none of the known ones and there is only this process.
     """
-    code, text = _describe(error)
+    code, text = describe(error)
     if ranks.watch is None:
         if text is None:
             raise error
@@ -56,7 +53,7 @@ def notes_on(error: BaseException) -> list[Any]:
     return list(getattr(error, "__notes__", []))
 
 
-def _describe(error: BaseException) -> tuple[int, str | None]:
+def describe(error: BaseException) -> tuple[int, str | None]:
     """Exit code and text of an error that is not a bug; no text if it may be one, which needs its traceback."""
     notes = notes_on(error)
     if isinstance(error, KeyboardInterrupt):
@@ -68,8 +65,7 @@ def _describe(error: BaseException) -> tuple[int, str | None]:
         return 2, "\n".join([f"error: {error}", *notes])
     if isinstance(error, (HookError, RolloutError, CheckpointError, DivergenceError)):
         return 1, "\n".join([f"error: {error}", *notes])
-    if isinstance(error, OSError) and error.errno in FULL:
-        place = f"{error.filename}: " if error.filename else ""
+    if full := full_disk(error):
         hint = f"make room, or take other directories: {', '.join((*WRITTEN, CACHE))}"
-        return 1, "\n".join([f"error: the disk takes no more: {place}{error.strerror}\nhint: {hint}", *notes])
+        return 1, "\n".join([f"error: {full}\nhint: {hint}", *notes])
     return 1, None

@@ -4,6 +4,7 @@
 import contextlib
 import gc
 import os
+import shlex
 import socket
 import sys
 import time
@@ -54,7 +55,7 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
                 raise ConfigError(
                     f"another run is going on in {directory}{other}: another trainer of this same process",
                     "close that one first (trainer.close(), or use it in a with statement), or name this one: "
-                    "trainer.experiment_name=...",
+                    f"trainer.experiment_name={shlex.quote(f'{directory.name}-2')}",
                 ) from error
             if not waited and PATIENCE:
                 print(f"waiting up to {PATIENCE:.0f} s for another run in {directory} to end{other}", file=sys.stderr)
@@ -63,7 +64,7 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
                 file.close()
                 raise ConfigError(
                     f"another run is going on in {directory}{other}",
-                    "name this one: trainer.experiment_name=... (or trainer.default_local_dir=...); or wait",
+                    f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}; or wait",
                 ) from error
             time.sleep(0.2)
             continue

@@ -22,6 +22,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 from ..errors import ConfigError
+from ..output import install_command
 from ..workers.sharding import processes_of
 from .checkpoint_files import digest_of
 from .distributed import Ranks
@@ -146,7 +147,7 @@ def check_available(why: str) -> None:
     if HuggingFaceStorageWriter is None:
         raise ConfigError(
             f"torch {torch.__version__} cannot {why}: its torch.distributed.checkpoint has no safetensors",
-            "pip install -U torch; or local.checkpoint.sharded=false",
+            f"{install_command('-U', 'torch')}; or local.checkpoint.sharded=false",
         )
 
 

@@ -56,7 +56,7 @@ def check_ahead(config: Any) -> None:
     if section is None:
         raise ConfigError(
             f"{key} trains on responses of weights that are a step old, and nothing in this project corrects for that",
-            "vextract upgrade --with rollout_correction",
+            "vextract add rollout_correction",
         )
     if section.rollout_is is None and not section.bypass_mode:
         raise ConfigError(

@@ -7,6 +7,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ..output import install_command
 from .project_code import is_quoted
 from .suggestions import choose
 
@@ -72,6 +73,7 @@ def _problem(config: DictConfig, key: str, name: str) -> tuple[str, str] | None:
     if find_spec(MODULES[name]) is None and find_spec("kernels") is None:
         return (
             f"{key} is {name}, and {MODULES[name]} is not installed",
-            f"pip install flash-attn --no-build-isolation; or {key}=sdpa, which torch brings a flash attention for",
+            f"{install_command('flash-attn', '--no-build-isolation')}; or {key}=sdpa, for which torch has a flash "
+            "attention",
         )
     return None

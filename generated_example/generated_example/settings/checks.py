@@ -20,12 +20,13 @@ from ..vendored.protocol import DataProto
 from . import reward_keys
 from .ahead import check_ahead
 from .attention import attention_problems
+from .batch_sizes import check_sizes
 from .devices import device_problems, missing_devices
 from .group_size import made_of_one, why_it_fails
 
 
-def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
-    """Check the config for this many processes.
+def check_config(config: Any, world_size: int, *, sizes: bool = True) -> tuple[bool, bool]:
+    """Check the config for this many processes; `sizes`: those of batches too, which else are checked with the data.
 
     Returns:
         Whether the reference model is needed, and whether the critic is.
@@ -34,7 +35,7 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
         ConfigError: settings contradict each other, or name something that does not exist.
     """
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
-    algorithm, data = config.algorithm, config.data
+    algorithm = config.algorithm
     _check_registered("algorithm.adv_estimator", algorithm.adv_estimator, ADV_ESTIMATOR_REGISTRY)
     _check_registered(
         "actor_rollout_ref.actor.policy_loss.loss_mode", actor.policy_loss.loss_mode, POLICY_LOSS_REGISTRY
@@ -45,14 +46,10 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
             f"algorithm.adv_estimator={algorithm.adv_estimator} does not run in this release of verl: {reason}",
             "choose another estimator, or a release with a preset of this name: vextract versions",
         )
-    if data.train_batch_size < actor.ppo_mini_batch_size:
-        raise ConfigError(
-            f"data.train_batch_size is {data.train_batch_size}, "
-            f"less than actor_rollout_ref.actor.ppo_mini_batch_size, which is {actor.ppo_mini_batch_size}",
-            "an optimizer step uses at most one batch: lower actor_rollout_ref.actor.ppo_mini_batch_size",
-        )
+    if sizes:
+        check_sizes(config)
     if rollout.n == 1:
-        _check_single_responses(algorithm)
+        _note_single_responses(algorithm)
     if rollout.val_kwargs.do_sample and rollout.val_kwargs.temperature == 0:
         raise ConfigError(
             "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
@@ -65,7 +62,6 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     check_quantization(config)
     check_process_rewards(config)
     check_distillation(config)
-    _check_token_budgets(config)
     _check_sharing(config, world_size)
     if config.local.rollout.ahead:
         check_ahead(config)
@@ -87,13 +83,11 @@ def check_config(config: Any, world_size: int) -> tuple[bool, bool]:
     return bool(needs_reference), use_critic
 
 
-def _check_single_responses(algorithm: Any) -> None:
-    """Refuse an estimator that has no advantage for a prompt's only response, and say so of one that compares."""
+def _note_single_responses(algorithm: Any) -> None:
+    """Say of an estimator that compares responses that there is only one to a prompt."""
     has_advantage, same = made_of_one(algorithm)
     text = f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one"
-    if not has_advantage:
-        raise ConfigError(text, "set actor_rollout_ref.rollout.n to 2 or more")
-    if not same and os.environ.get("RANK", "0") == "0":
+    if has_advantage and not same and os.environ.get("RANK", "0") == "0":
         print(f"note: {text}: its score is not compared (actor_rollout_ref.rollout.n is how many)", file=sys.stderr)
 
 
@@ -105,26 +99,6 @@ def _check_sharing(config: Any, world_size: int) -> None:
             raise ConfigError(
                 f"{key}.fsdp_size is {size}, and {world_size} processes are no multiple of it",
                 "set it to a number that divides them (the processes of a machine), or to -1: all share one copy",
-            )
-
-
-def _check_token_budgets(config: Any) -> None:
-    """Refuse passes that are formed by tokens and have no room for the longest sequence."""
-    section, critic, prime = config.actor_rollout_ref, config.get("critic"), config.local.get("prime")
-    budgets = {
-        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": section.actor.use_dynamic_bsz,
-        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": section.rollout.log_prob_use_dynamic_bsz,
-        "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": section.ref.log_prob_use_dynamic_bsz,
-        "critic.ppo_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
-        "critic.forward_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
-        "local.prime.ppo_max_token_len_per_gpu": wants_process_rewards(config) and prime.use_dynamic_bsz,
-    }
-    longest = config.data.max_prompt_length + config.data.max_response_length
-    for key, used in budgets.items():
-        if used and OmegaConf.select(config, key) < longest:
-            raise ConfigError(
-                f"{key} is {OmegaConf.select(config, key)}, and a sequence may have {longest} tokens",
-                f"set {key} to {longest} or more; several times as much makes good use of a GPU",
             )
 
 

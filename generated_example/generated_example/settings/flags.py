@@ -5,9 +5,11 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..errors import ConfigError
+from ..output import main_command
+from .suggestions import choose
 
 MAIN = "ppo_trainer"
 
@@ -21,12 +23,14 @@ class ConfigFiles:
         name: the file that the config starts from, without `.yaml`.
         path: a directory that is looked in before the project's.
         also: one that is looked in after it.
+        values: a YAML file of settings that go over those of that file.
     """
 
     directory: Path
     name: str = MAIN
     path: Path | None = None
     also: Path | None = None
+    values: Path | None = None
 
     @property
     def directories(self) -> list[Path]:
@@ -46,7 +50,50 @@ class ConfigFiles:
                 raise ConfigError(f"{flag} {directory}: no such directory", "give the path of a directory")
         if not any((directory / f"{self.name}.yaml").is_file() for directory in self.directories):
             names = sorted({file.stem for directory in self.directories for file in directory.glob("*.yaml")})
-            raise ConfigError(f"--config-name {self.name}: no such file", f"there are {', '.join(names)}")
+            raise ConfigError(f"--config-name {self.name}: no such file", choose(self.name, names))
+
+    def read_values(self) -> dict[str, Any]:
+        """Read the settings of the file of values; none without one."""
+        if self.values is None:
+            return {}
+        import yaml
+        from omegaconf import OmegaConf
+        from omegaconf.errors import OmegaConfBaseException
+
+        try:
+            found = OmegaConf.to_container(OmegaConf.load(self.values))
+        except (OSError, ValueError, yaml.YAMLError, OmegaConfBaseException) as error:
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"{self.values} is not valid YAML: {reason}", "mend it there") from error
+        if not isinstance(found, dict):
+            raise ConfigError(f"{self.values} holds no settings", "write key: value in it, such as local.seed: 1")
+        return {str(key): value for key, value in found.items()}
+
+
+def config_files(
+    directory: Path, named: str, path: Path | None = None, also: Path | None = None, main: str = MAIN
+) -> ConfigFiles:
+    """Say where a config is, by the name of a file in config/ or the path of any YAML file.
+
+    A file that lists `defaults` is what the config starts from; the settings of any other go over those of `main`.
+
+    Raises:
+        ConfigError: what looks like a path is no file.
+    """
+    plain = ConfigFiles(directory, named.removesuffix(".yaml"), path, also)
+    given = Path(named).expanduser()
+    if given.name == named and any((place / f"{plain.name}.yaml").is_file() for place in plain.directories):
+        return plain
+    file = next((place for place in (given, given.with_name(f"{given.name}.yaml")) if place.is_file()), None)
+    if file is None:
+        if given.name == named and given.suffix not in (".yaml", ".yml"):
+            return plain  # its check names those that there are
+        names = sorted(file.stem for file in directory.glob("*.yaml"))
+        raise ConfigError(f"no such file: {named}", f"--config takes the path of a YAML file, or {', '.join(names)}")
+    values = ConfigFiles(directory, main.removesuffix(".yaml"), path, also, file.resolve())
+    if "defaults" not in values.read_values():
+        return values
+    return ConfigFiles(directory, file.stem, file.resolve().parent, also or path)
 
 
 @dataclass(frozen=True)
@@ -59,8 +106,6 @@ class CommandLine:
         flags: those that say so, as they stand there.
         cfg, info, multirun: whether these flags are given.
         trials: of how many runs `multirun` is a search; None: it does all combinations.
-        plan: whether the memory of the run is to be planned.
-        processes, memory: for how many, with so many GiB each; None: those of torchrun, and what this machine has.
     """
 
     overrides: list[str]
@@ -70,9 +115,6 @@ class CommandLine:
     info: bool
     multirun: bool
     trials: int | None = None
-    plan: bool = False
-    processes: int | None = None
-    memory: float | None = None
 
     @property
     def without_overrides(self) -> list[str]:
@@ -84,7 +126,7 @@ class CommandLine:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the project's own error."""
-        raise ConfigError(message, "python main.py --help")
+        raise ConfigError(message, main_command("--help"))
 
 
 def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
@@ -95,15 +137,14 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
         directory: the project's config directory.
 
     Raises:
-        ConfigError: a flag lacks its value.
+        ConfigError: a flag lacks its value, or names a file that is not there.
     """
     parser = _Parser(add_help=False, allow_abbrev=False)
     for name in ("cfg", "info", "multirun"):
         parser.add_argument(f"-{name[0]}", f"--{name}", action="store_true")
     parser.add_argument("--plan", action="store_true")
-    parser.add_argument("--processes", type=int)
-    parser.add_argument("--memory", type=float)
     parser.add_argument("-cn", "--config-name")
+    parser.add_argument("--config")
     parser.add_argument("-cp", "--config-path", type=Path)
     parser.add_argument("-cd", "--config-dir", type=Path)
     parser.add_argument("--trials", type=int)
@@ -117,22 +158,25 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     found, overrides = parser.parse_known_args(words)
     if found.trials is not None and (found.trials < 1 or not found.multirun):
         raise ConfigError(f"--trials {found.trials}", "it goes with --multirun, and is at least 1")
-    for flag, number in (("--processes", found.processes), ("--memory", found.memory)):
-        if number is not None and (number <= 0 or not found.plan):
-            raise ConfigError(f"{flag} {number}", "it goes with --plan, and is more than 0")
-    if found.plan and found.multirun:
-        raise ConfigError("--plan --multirun", "plan one run at a time")
-    name = (found.config_name or MAIN).removesuffix(".yaml")
-    given = {"--config-name": found.config_name, "--config-path": found.config_path, "--config-dir": found.config_dir}
+    if found.multirun:
+        raise ConfigError("this project was made without --multirun", "vextract add sweep")
+    if found.plan:
+        raise ConfigError("main.py has no --plan", "vextract plan, with the same settings")
+    main = found.config_name or MAIN
+    given = {
+        "--config": found.config,
+        "--config-name": found.config_name,
+        "--config-path": found.config_path,
+        "--config-dir": found.config_dir,
+    }
     return CommandLine(
         overrides,
-        ConfigFiles(directory, name, found.config_path, found.config_dir),
+        config_files(
+            directory, found.config or main, found.config_path, found.config_dir, main if found.config else MAIN
+        ),
         [f"{flag}={value}" for flag, value in given.items() if value is not None],
         found.cfg,
         found.info,
         found.multirun,
         found.trials,
-        found.plan,
-        found.processes,
-        found.memory,
     )

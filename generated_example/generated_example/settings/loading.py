@@ -10,13 +10,15 @@ import copy
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from omegaconf import DictConfig, ListConfig, OmegaConf, ValueNode
 
+from ..absent import SETTINGS as ABSENT
 from ..errors import ConfigError
+from ..output import main_command
 from ..run.heap import freed_memory
 from .accumulation import settle_passes
 from .devices import settle_on
@@ -26,20 +28,13 @@ from .project_code import is_compared
 from .ranges import out_of_range
 from .setting_checks import launch_answer, notes, problems
 from .setting_types import CHOICES, CHOICES_OF_CODE, ENGINES, TYPES_OF_NULL
-from .suggestions import choose, nearest
+from .suggestions import ALIASES, choose, meant_setting, nearest
 from .unread import switched_off
 
 T = TypeVar("T")
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
 MODEL = "actor_rollout_ref.model.path"
 NO_MODEL = re.compile(r"^  model:\n(?:    .*\n)*?    path: null\b", re.MULTILINE)  # as the main file comes
-# Sections of features, and what a project has not that was made without them.
-MISSING = {
-    "critic": "critic: vextract upgrade --algorithm ppo, or --with critic",
-    "local.prime": "implicit reward model: vextract upgrade --with prime",
-    "distillation": "teacher: vextract upgrade --with distillation, with verl 0.8.0 or later",
-    "local.teacher_server": "teacher: vextract upgrade --with distillation, with verl 0.8.0 or later",
-}
 # Sections that hold what the owner's own code takes: what is new in them needs no +.
 OPEN = tuple(f"{part}reward_kwargs" for part in ("reward.", "reward.custom_reward_function."))
 OPEN += ("reward_model.reward_kwargs", "custom_reward_function.reward_kwargs", "data.env")
@@ -60,6 +55,9 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
     """
     files = where if isinstance(where, ConfigFiles) else ConfigFiles(where)
     files.check()
+    given = list(overrides)
+    from_file = _of_file(files)
+    overrides = [*from_file, *given]
     chosen = [override for override in overrides if override.partition("=")[0] in GROUPS]
     for override in chosen:
         _check_choice(override, files)
@@ -69,7 +67,8 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
         raise ConfigError(
             f"{files.name}.yaml has no settings but its own", "begin it with defaults: [ppo_trainer, _self_]"
         )
-    known = set(flat_keys(default))
+    known = dict(flat_nodes(default))
+    overrides = [word for word in overrides if word not in from_file or not _repeats(word, default)]
     overrides = [_opened(override, known) for override in overrides]
     for override in overrides:
         _check_override(override, known)
@@ -81,10 +80,28 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
     _check_former_names(config)
     # The types are those of the project's own values, whatever a file of another name says.
     check_types(config, default if files.name == MAIN else _compose(ConfigFiles(files.directory), ()))
-    for problem in problems(config, _set_by(overrides)):
+    for problem in problems(config, _set_by(given)):
         raise ConfigError(*problem)
     settle_passes(config, _set_by(overrides))
     return config
+
+
+def _of_file(files: ConfigFiles) -> list[str]:
+    """Return the settings of a file of values, as they stand on a command line."""
+    from ..api.configuration import as_overrides
+
+    return as_overrides(files.read_values())
+
+
+def _repeats(word: str, default: DictConfig) -> bool:
+    """Tell whether a setting is what it would be anyway: a config that a run has written down has all of them."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from omegaconf.errors import OmegaConfBaseException
+
+    one = OverridesParser.create().parse_override(word)
+    with contextlib.suppress(OmegaConfBaseException):
+        return bool(OmegaConf.select(default, one.key_or_group) == one.value())
+    return False
 
 
 def merged_files(files: ConfigFiles, overrides: Sequence[str] = ()) -> list[tuple[str, str]]:
@@ -136,14 +153,18 @@ def settle_device(config: DictConfig) -> None:
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 
-def flat_keys(config: DictConfig, prefix: str = "") -> Iterator[str]:
+def flat_keys(config: DictConfig) -> Iterator[str]:
     """Return the dotted names of all settings, and of the sections that hold them."""
+    yield from (name for name, _ in flat_nodes(config))
+
+
+def flat_nodes(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Return all settings, and the sections that hold them, by their dotted names."""
     for key in config:
-        name = f"{prefix}{key}"
-        yield name
-        node = config._get_node(key)
+        name, node = f"{prefix}{key}", config._get_node(key)
+        yield name, node
         if isinstance(node, DictConfig) and not node._is_none() and not node._is_interpolation():
-            yield from flat_keys(node, f"{name}.")
+            yield from flat_nodes(node, f"{name}.")
 
 
 def check_choice(name: str, value: Any) -> None:
@@ -158,13 +179,27 @@ def check_types(config: DictConfig, default: DictConfig) -> None:
         check_choice(name, value)
         expected = TYPES_OF_NULL.get(name) or _expected_type(usual)
         if not (expected is None or (value is None and name in TYPES_OF_NULL) or _fits(value, expected)):
-            better = f"[{value}]" if expected is list and isinstance(value, str) else "..."
-            raise ConfigError(
-                f"{name} is {value!r}, which is not {_type_name(expected)}", f"python main.py {name}={better}"
-            )
+            better = f"[{value}]" if expected is list and isinstance(value, str) else _text(usual)
+            raise ConfigError(f"{name} is {value!r}, which is not {_type_name(expected)}", _set(name, better))
         problem = out_of_range(name, value)
         if problem is not None and not any(switched_off(config, [name])):
-            raise ConfigError(*problem)
+            message, hint = problem
+            raise ConfigError(message, hint or _set(name, _text(usual)))
+
+
+def _set(name: str, value: str) -> str:
+    """Write the command that gives a setting a value; every default is one that is taken."""
+    return main_command(f"{name}={value}")
+
+
+def _text(value: Any) -> str:
+    """Write a value of the config, or the setting that has it, as it is typed."""
+    if isinstance(value, ValueNode):
+        node = value._maybe_dereference_node()
+        value = node._value() if isinstance(node, ValueNode) else node
+    if isinstance(value, (DictConfig, ListConfig)):
+        return json.dumps(OmegaConf.to_container(value), separators=(",", ":")).replace('"', "")
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def _side_by_side(config: DictConfig | None, default: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -237,7 +272,7 @@ def _in_hydra(files: ConfigFiles, work: Callable[[], T]) -> T:
     except OverrideParseException as error:
         raise unreadable(error) from error
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(" ".join(str(error).split()), "python main.py --cfg prints the config") from error
+        raise ConfigError(" ".join(str(error).split()), f"{main_command('--cfg')} prints the config") from error
 
 
 def _sizes(files: ConfigFiles, overrides: Sequence[str], config: DictConfig | None = None) -> list[str]:
@@ -276,7 +311,7 @@ def _check_choice(override: str, files: ConfigFiles) -> None:
         raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
 
 
-def _opened(override: str, known: set[str]) -> str:
+def _opened(override: str, known: Collection[str]) -> str:
     """Return an override that adds to an open section as one that adds, unless it may be a misspelt one."""
     key, equals, _ = override.partition("=")
     section, _, name = key.rpartition(".")
@@ -287,15 +322,18 @@ def _opened(override: str, known: set[str]) -> str:
     return override if meant else f"+{override}"
 
 
-def _check_override(override: str, known: set[str]) -> None:
+def _check_override(override: str, known: Mapping[str, Any]) -> None:
     name, equals, value = override.partition("=")
     if name.startswith("-"):
-        raise ConfigError(f"unknown option {override}", "python main.py --help")
+        raise ConfigError(f"unknown option {override}", _without_dashes(override, known) or main_command("--help"))
     if name.startswith("~"):
         return
     key = name.lstrip("+")
     if not equals or not key:
-        raise ConfigError(f"{override!r} is not key=value", "python main.py --help")
+        file = Path(override).suffix in (".yaml", ".yml")
+        raise ConfigError(
+            f"{override!r} is not key=value", main_command("--config", override) if file else main_command("--help")
+        )
     _check_section(key, value, known)
     launch = launch_answer(key, value)
     if launch is not None:
@@ -308,20 +346,65 @@ def _check_override(override: str, known: set[str]) -> None:
         raise ConfigError(f"{key} is called {now} in this release of verl", f"{plus}{now}={value}")
     if name.startswith("+"):
         return
-    meant = nearest(key, known | set(GROUPS))
-    hint = f"did you mean {meant}?" if meant else "python main.py --cfg prints all keys"
-    for section, missing in MISSING.items():
-        if key.startswith(f"{section}.") and section not in known:
-            hint = f"this project has no {missing}"
-    raise ConfigError(f"unknown key {key}", f"{hint} (+{override} adds a key for code of your own)")
+    if key in ABSENT:
+        raise ConfigError(f"{key} is a setting that this project was made without", f"vextract add {ABSENT[key]}")
+    meant = _meant(key, known)
+    hint = f"did you mean {_with_value(meant, value, known)}?" if meant else _all_keys()
+    custom = f"{__name__.partition('.')[0]}/custom"
+    raise ConfigError(f"unknown key {key}", f"{hint} (a key of your own, which code in {custom} reads: +{override})")
 
 
-def _check_section(key: str, value: str, known: set[str]) -> None:
+def _all_keys() -> str:
+    return f"{main_command('--cfg')} prints all keys"
+
+
+def _is_setting(key: str, known: Mapping[str, Any]) -> bool:
+    return key in GROUPS or not isinstance(known.get(key), DictConfig)
+
+
+def _with_value(key: str, value: str, known: Mapping[str, Any]) -> str:
+    """Write a setting with the value that was typed, or its default where it does not take that."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    if not _is_setting(key, known):
+        return key
+    node = known.get(key)
+    expected = TYPES_OF_NULL.get(key) or (_expected_type(node._value()) if isinstance(node, ValueNode) else None)
+    with contextlib.suppress(HydraException):
+        given = OverridesParser.create().parse_override(f"{key}={value}").value()
+        if expected is None or given is None or _fits(given, expected):
+            return f"{key}={value}"
+    return f"{key}={_text(node)}"
+
+
+def _meant(key: str, known: Mapping[str, Any]) -> str | None:
+    """Find the setting, or else the section, that an unknown key most likely meant."""
+    settings = {other for other in known if _is_setting(other, known)}
+    return meant_setting(key, settings | set(GROUPS), set(known) - settings)
+
+
+def _without_dashes(option: str, known: Mapping[str, Any]) -> str | None:
+    """Write an option such as --learning-rate=1e-6 as the setting that it names."""
+    word, equals, value = option.lstrip("-").partition("=")
+    key = word.replace("-", "_")
+    meant = key if key in known else _meant(key, known)
+    if not meant or not _is_setting(meant, known):
+        return None
+    return f"settings have no dashes: {_set(meant, value if equals else _text(known.get(meant)))}"
+
+
+def _check_section(key: str, value: str, known: Mapping[str, Any]) -> None:
     """Refuse one value for a section of settings."""
-    within = min((other for other in known if other.startswith(f"{key}.")), default=None)
+    inside = [other for other in known if other.startswith(f"{key}.") and _is_setting(other, known)]
+    within = min(inside, key=lambda other: (_text(known[other]) == "null", other), default=None)
     if within is None or key in GROUPS or value == "null" or value.startswith(("{", "$")):
         return
-    hint = f"preset={value}, or algorithm.adv_estimator={value}" if key == "algorithm" else f"such as {within}=..."
+    hint = f"such as {within}={_text(known[within])}"
+    if key in ALIASES:
+        hint = f"{ALIASES[key]}={value}"
+    elif key == "algorithm":
+        hint = f"preset={value}, or algorithm.adv_estimator={value}"
     raise ConfigError(f"{key} has settings of its own, and is given {value!r}", hint)
 
 

@@ -6,11 +6,12 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import ConfigError
-from ..output import module_command
+from ..output import main_command, module_command
 from ..run.share_names import holds_shares
 from . import reward_keys
 from .shipped_settings import ENGINE
@@ -64,7 +65,7 @@ def _misnamed(config: DictConfig) -> Iterator[tuple[str, str]]:
     for key in ("trainer.project_name", "trainer.experiment_name"):
         name = str(OmegaConf.select(config, key) or "")
         if not name.strip() or not name.isprintable() or ".." in Path(name).parts:
-            yield f"{key} is {name!r}, which names no directory of its own", f"python main.py {key}=..."
+            yield f"{key} is {name!r}, which names no directory of its own", main_command(f"{key}=mine")
 
 
 def _unwritable(config: DictConfig) -> Iterator[tuple[str, str]]:
@@ -111,7 +112,17 @@ def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
     if begin is not None and not _exists(begin):
         yield f"no checkpoint at {begin}: there is no such directory", "check local.checkpoint.begin_from"
     if resume is not None and not _exists(resume):
-        yield f"{resume} is not a global_step_N directory", "set trainer.resume_from_path=.../global_step_N"
+        yield f"{resume} is not a global_step_N directory", resume_hint(resume, config.trainer.default_local_dir)
+
+
+def resume_hint(*places: Any) -> str:
+    """Name the last checkpoint in the first of these directories that has one."""
+    for place in filter(None, places):
+        steps = [path for path in Path(place).expanduser().glob("global_step_*") if path.name[12:].isdigit()]
+        if steps:
+            last = max(steps, key=lambda path: int(path.name[12:]))
+            return f"trainer.resume_mode=resume_path trainer.resume_from_path={shlex.quote(str(last))}"
+    return "trainer.resume_mode=auto goes on from the run's own last checkpoint, if it has one"
 
 
 def _readers_of_whole_models(config: DictConfig) -> Iterator[tuple[str, str]]:
@@ -136,7 +147,7 @@ def _unserved(config: DictConfig, path: str) -> Iterator[tuple[str, str]]:
     for argument in [item for item in needed if item in SERVED and item not in given]:
         yield (
             f"{name} in {path} takes {argument}: it asks a reward model that verl serves, and nothing here does",
-            f"serve it, and set +{reward_keys.FUNCTION}.reward_kwargs.{argument}=...",
+            f"serve it, and set +{reward_keys.FUNCTION}.reward_kwargs.{argument} to it",
         )
 
 

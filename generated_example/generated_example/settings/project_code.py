@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
+ALGORITHMS = PACKAGE / "vendored" / "algorithms" / "core_algos.py"
 # Modules that list settings by name, for checks: that does not count as a use.
 TABLES = (
     "former_keys.py",
@@ -18,8 +19,8 @@ TABLES = (
     "shipped_settings.py",
     "unread.py",
 )
-# Folders of such modules; and of the plan of a run's memory, which reckons with what other code reads.
-TABLE_FOLDERS = ("api/names", "memory")
+# Folders of such modules.
+TABLE_FOLDERS = ("api/names",)
 # Comments, docstrings and messages: a word in them does not count as a use; one in the braces of an f-string does.
 STRING_OR_COMMENT = re.compile(
     r"""(?P<prefix>\b[rbufRBUF]{1,2})?
@@ -52,7 +53,7 @@ def is_quoted(name: str) -> bool:
 def is_compared(value: str) -> bool:
     """Tell whether the algorithms, verl's file of them and the hooks, compare something with a text: `mode == "x"`."""
     compared = re.compile(rf"""(?:==|\bin\b[^=\n]*|\bcase)\s*["']{re.escape(value)}["']""")
-    places = (PACKAGE / "vendored" / "algorithms" / "core_algos.py", *(PACKAGE / "custom").rglob("*.py"))
+    places = (ALGORITHMS, *(PACKAGE / "custom").rglob("*.py"))
     return any(compared.search(_text(path)) for path in places if path.is_file())
 
 
@@ -79,9 +80,29 @@ def registered_names(decorator: str, enumeration: str = "") -> frozenset[str] | 
     return frozenset(found)
 
 
+@cache
+def words_of_registered(decorator: str, enumeration: str = "") -> dict[str, frozenset[str]]:
+    """Collect the words in each of verl's own functions that a decorator registers, by the name that it has then.
+
+    Args:
+        decorator, enumeration: see `registered_names`.
+    """
+    members = _members(enumeration) if enumeration else {}
+    found = {}
+    lines = _text(ALGORITHMS).splitlines()
+    for function in _tree(ALGORITHMS).body:
+        for call in function.decorator_list if isinstance(function, ast.FunctionDef) else ():
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == decorator:
+                name = call.args[0]
+                known = name.value if isinstance(name, ast.Constant) else members.get(getattr(name, "attr", ""))
+                text = "\n".join(lines[function.lineno - 1 : function.end_lineno])
+                found[str(known)] = frozenset(re.findall(r"\w+", _without_text(text)))
+    return found
+
+
 def _files() -> Iterator[Path]:
     """Yield the project's files, those first where a name is likeliest found."""
-    first = [PACKAGE / "vendored" / "algorithms" / "core_algos.py", *sorted((PACKAGE / "custom").rglob("*.py"))]
+    first = [ALGORITHMS, *sorted((PACKAGE / "custom").rglob("*.py"))]
     yield from (path for path in first if path.is_file())
     yield from (path for path in sorted(PACKAGE.rglob("*.py")) if path not in first)
     yield from (path for path in (PACKAGE.parent / "main.py",) if path.is_file())
@@ -90,6 +111,11 @@ def _files() -> Iterator[Path]:
 @cache
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(_text(path))
 
 
 def _without_text(code: str) -> str:
@@ -109,7 +135,7 @@ def _trees(word: str) -> Iterable[ast.Module]:
     for path in _files():
         if word in _text(path):
             try:
-                yield ast.parse(_text(path))
+                yield _tree(path)
             except SyntaxError:
                 continue
 

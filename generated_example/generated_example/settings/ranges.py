@@ -66,7 +66,9 @@ NOT_NEGATIVE = (
 POSITIVE = (
     "actor_rollout_ref.actor.grad_clip",  # 0 would scale every gradient to nothing
     "actor_rollout_ref.nccl_timeout",
+    "actor_rollout_ref.rollout.repetition_penalty",
     "actor_rollout_ref.rollout.temperature",
+    "actor_rollout_ref.rollout.val_kwargs.repetition_penalty",
     "critic.grad_clip",
     "distillation.distillation_loss.loss_max_clamp",
     "local.max_logits_mb",
@@ -87,6 +89,8 @@ MINUS_1_OR_MORE_THAN_0 = (  # -1: all rows
 )
 FROM_0_TO_1 = (
     "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio",
+    "actor_rollout_ref.rollout.min_p",
+    "actor_rollout_ref.rollout.val_kwargs.min_p",
     "algorithm.gamma",
     "algorithm.lam",
     "critic.optim.lr_warmup_steps_ratio",
@@ -117,7 +121,7 @@ HINTS = {
 
 
 def out_of_range(name: str, value: Any) -> tuple[str, str] | None:
-    """Return what is wrong with the number that a setting has, and a hint; None if nothing is.
+    """Return what is wrong with the number that a setting has, and what is to be known of it; None if nothing is.
 
     Args:
         name: the setting's dotted name.
@@ -125,7 +129,7 @@ def out_of_range(name: str, value: Any) -> tuple[str, str] | None:
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    hint = HINTS.get(name, f"python main.py {name}=...")
+    hint = HINTS.get(name, "")
     if math.isnan(value):
         return f"{name} is {value}, not a number", hint
     for names, holds, words in RULES:

@@ -2,6 +2,7 @@
 """Checks of a composed config that need nothing slow: does something read each setting, does each name exist."""
 
 import os
+import socket
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -12,10 +13,10 @@ from ..tracking.trackers import missing_loggers, unknown_loggers
 from . import reward_keys
 from .attention import attention_problems
 from .devices import device_problems, hidden_devices
-from .project_code import PACKAGE, is_quoted, registered_names
+from .project_code import PACKAGE, is_quoted, registered_names, words_of_registered
 from .shipped_settings import FEATURES, MEANS_OF_PASSES, READERS, SETTINGS, SUMS_RESPONSES
 from .suggestions import choose, nearest
-from .unread import switched_off, without_effect
+from .unread import is_still_on, switched_off, without_effect
 
 # Settings that name something which is registered: by which decorator, and the enumeration that has verl's own names.
 REGISTERED = {
@@ -42,6 +43,20 @@ ASK_FOR: tuple[tuple[str, object, str], ...] = (
 )
 # Processes that share one sequence (Ulysses): upstream has them for models that its own workers build.
 SHARED_SEQUENCES = "ulysses_sequence_parallel_size"
+# Where the settings are that are arguments of such a function, each of only some of these.
+CHOSEN = {
+    "algorithm.adv_estimator": ("algorithm",),
+    "actor_rollout_ref.actor.policy_loss.loss_mode": ("actor_rollout_ref.actor", "actor_rollout_ref.actor.policy_loss"),
+}
+CLIP = "actor_rollout_ref.actor.clip_ratio"
+# Up to 0.5.0 verl's actor computes the clipped loss itself.
+OF_ACTOR = {
+    "actor_rollout_ref.actor.policy_loss.loss_mode": {
+        "vanilla": frozenset({"clip_ratio", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c"})
+    }
+}
+# Settings of a model that several processes share.
+SHARED = ("fsdp_size", "reshard_after_forward")
 # Losses that choose tokens among those of a pass, so that what is learned depends on how a batch is cut into passes.
 BY_PASS = ("clip_cov", "kl_cov")
 
@@ -81,11 +96,11 @@ def launch_answer(key: str, value: Any) -> tuple[str, str] | None:
     name = key.rpartition(".")[2]
     if name not in ("n_gpus_per_node", "nnodes"):
         return None
-    command = f"torchrun --nproc-per-node {value} main.py ..."
+    command = f"torchrun --nproc-per-node {value} main.py"
     if name == "nnodes":
         command = (
-            f"on each machine: torchrun --nnodes {value} --nproc-per-node GPUS --rdzv-backend c10d "
-            "--rdzv-endpoint HOST:29500 main.py ..."
+            f"on each machine: torchrun --nnodes {value} --nproc-per-node auto --rdzv-backend c10d "
+            f"--rdzv-endpoint {socket.gethostname()}:29500 main.py"
         )
     return f"{key} is not read here: there are as many processes as torchrun starts", command
 
@@ -113,7 +128,7 @@ def _features(config: DictConfig) -> Iterator[tuple[str, str]]:
         if value not in (without, None) and feature not in FEATURES:
             yield (
                 f"{name}={str(value).lower()} asks for {feature}, which this project was made without",
-                f"leave it out, or: vextract upgrade --with {feature}",
+                f"leave it out, or: vextract add {feature}",
             )
     for section in ("actor_rollout_ref.actor", "actor_rollout_ref.ref", "critic"):
         size = OmegaConf.select(config, f"{section}.{SHARED_SEQUENCES}")
@@ -141,6 +156,24 @@ def _names(config: DictConfig) -> Iterator[tuple[str, str]]:
             yield f"{key} is {name!r}, which is not registered", choose(name, known)
 
 
+def _unread_by_chosen(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
+    """Find settings that verl's estimator or loss in use does not read, and others do; an owner's may read any."""
+    for switch, sections in CHOSEN.items():
+        said = [name for name in names if name.rpartition(".")[0] in sections and not is_still_on(config, name)]
+        functions = {**OF_ACTOR.get(switch, {}), **words_of_registered(*REGISTERED[switch])} if said else {}
+        chosen = str(OmegaConf.select(config, switch))
+        for name in said if chosen in functions else ():
+            readers = [function for function, words in functions.items() if name.rpartition(".")[2] in words]
+            if readers and chosen not in readers:
+                yield f"{name} has no effect with {switch}={chosen}, but with {', '.join(sorted(readers))}"
+            low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
+            if name == CLIP and chosen in readers and None not in (low, high):
+                yield (
+                    f"{name} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or "
+                    f"{CLIP}_low=null {CLIP}_high=null"
+                )
+
+
 def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
     """Say what is to be known of settings that are in order and yet do not count.
 
@@ -148,8 +181,16 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
         config: the whole config.
         names: the settings that were made on the command line.
     """
-    for name, switch in switched_off(config, sorted({*names} & SETTINGS)):
-        yield f"{name} has no effect without {switch}"
+    said = sorted({*names} & SETTINGS)
+    off = dict(switched_off(config, said))
+    for name, switch in off.items():
+        key, is_not, value = switch.partition("=!")
+        yield f"{name} has no effect {f'while {key} is {value}' if is_not else f'without {switch}'}"
+    yield from _unread_by_chosen(config, [name for name in said if name not in off])
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        for name in said:
+            if name.endswith(SHARED):
+                yield f"{name} has no effect in one process; torchrun --nproc-per-node N starts several"
     actor = config.actor_rollout_ref.actor
     responses = actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
     one_pass = actor.ppo_micro_batch_size_per_gpu >= responses and not actor.use_dynamic_bsz

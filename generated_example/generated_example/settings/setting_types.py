@@ -64,6 +64,7 @@ TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
     "local.server.url": str,
     "local.server.weights_directory": str,
     "local.teacher_server.url": (str, list, dict),
+    "trainer.logger": (list, str),
     "trainer.max_actor_ckpt_to_keep": int,
     "trainer.resume_from_path": str,
     "trainer.rollout_data_dir": str,

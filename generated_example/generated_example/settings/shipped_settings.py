@@ -169,6 +169,7 @@ actor_rollout_ref.ref.fsdp_config.model_dtype
 actor_rollout_ref.ref.fsdp_config.offload_policy
 actor_rollout_ref.ref.fsdp_config.param_offload
 actor_rollout_ref.ref.fsdp_config.reshard_after_forward
+actor_rollout_ref.ref.fsdp_config.use_no_sync_for_gradient_accumulation
 actor_rollout_ref.ref.fsdp_config.wrap_policy.transformer_layer_cls_to_wrap
 actor_rollout_ref.ref.log_prob_max_token_len_per_gpu
 actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu
@@ -194,6 +195,7 @@ actor_rollout_ref.rollout.log_prob_use_dynamic_bsz
 actor_rollout_ref.rollout.max_model_len
 actor_rollout_ref.rollout.max_num_batched_tokens
 actor_rollout_ref.rollout.max_num_seqs
+actor_rollout_ref.rollout.min_p
 actor_rollout_ref.rollout.mode
 actor_rollout_ref.rollout.multi_turn.enable
 actor_rollout_ref.rollout.multi_turn.max_assistant_turns
@@ -201,13 +203,16 @@ actor_rollout_ref.rollout.multi_turn.max_user_turns
 actor_rollout_ref.rollout.n
 actor_rollout_ref.rollout.name
 actor_rollout_ref.rollout.prompt_length
+actor_rollout_ref.rollout.repetition_penalty
 actor_rollout_ref.rollout.response_length
 actor_rollout_ref.rollout.temperature
 actor_rollout_ref.rollout.tensor_model_parallel_size
 actor_rollout_ref.rollout.top_k
 actor_rollout_ref.rollout.top_p
 actor_rollout_ref.rollout.val_kwargs.do_sample
+actor_rollout_ref.rollout.val_kwargs.min_p
 actor_rollout_ref.rollout.val_kwargs.n
+actor_rollout_ref.rollout.val_kwargs.repetition_penalty
 actor_rollout_ref.rollout.val_kwargs.temperature
 actor_rollout_ref.rollout.val_kwargs.top_k
 actor_rollout_ref.rollout.val_kwargs.top_p
@@ -292,6 +297,7 @@ local.env.timeout
 local.env.turn_by_turn
 local.gradient_accumulation_steps
 local.keep_freed_memory
+local.keep_special_tokens
 local.log_train_generations
 local.max_logits_mb
 local.num_threads
@@ -304,7 +310,6 @@ local.recompute_old_log_probs
 local.reward.alarm.checks
 local.reward.alarm.length_ratio
 local.reward.alarm.window
-local.reward.allow_unisolated
 local.reward.concurrency
 local.reward.debug_log
 local.reward.debug_samples

@@ -1,8 +1,66 @@
 # vextract:template base/__package__/settings/suggestions.py - edit freely
 """What a mistyped name most likely meant."""
 
+import ast
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
+
+# What settings are called elsewhere, in TRL and in scripts; a name stands for the first of its keys that a release has.
+ALIASES: dict[str, str] = {
+    "batch_size": "data.train_batch_size",
+    "beta": "actor_rollout_ref.actor.kl_loss_coef",
+    "data": "data.train_files",
+    "dataset": "data.train_files",
+    "clip_range": "actor_rollout_ref.actor.clip_ratio",
+    "epochs": "trainer.total_epochs",
+    "epsilon": "actor_rollout_ref.actor.clip_ratio",
+    "eval_files": "data.val_files",
+    "eval_steps": "trainer.test_freq",
+    "group_size": "actor_rollout_ref.rollout.n",
+    "kl_coef": "actor_rollout_ref.actor.kl_loss_coef",
+    "learning_rate": "actor_rollout_ref.actor.optim.lr",
+    "lr": "actor_rollout_ref.actor.optim.lr",
+    "max_completion_length": "data.max_response_length",
+    "max_grad_norm": "actor_rollout_ref.actor.grad_clip",
+    "max_new_tokens": "data.max_response_length",
+    "max_steps": "trainer.total_training_steps",
+    "max_tokens": "data.max_response_length",
+    "mini_batch_size": "actor_rollout_ref.actor.ppo_mini_batch_size",
+    "model": "actor_rollout_ref.model.path",
+    "model_name": "actor_rollout_ref.model.path",
+    "model_name_or_path": "actor_rollout_ref.model.path",
+    "model_path": "actor_rollout_ref.model.path",
+    "num_epochs": "trainer.total_epochs",
+    "num_generations": "actor_rollout_ref.rollout.n",
+    "num_train_epochs": "trainer.total_epochs",
+    "output_dir": "trainer.default_local_dir",
+    "per_device_train_batch_size": "data.train_batch_size",
+    "report_to": "trainer.logger",
+    "run_name": "trainer.experiment_name",
+    "save_steps": "trainer.save_freq",
+    "steps": "trainer.total_training_steps",
+    "warmup_ratio": "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio",
+    "warmup_steps": "actor_rollout_ref.actor.optim.lr_warmup_steps",
+}
+
+
+def meant_setting(key: str, known: Iterable[str], sections: Iterable[str]) -> str | None:
+    """Find the setting that an unknown key most likely meant: by what it is called elsewhere, then by its letters.
+
+    Args:
+        key: what was typed.
+        known: the settings.
+        sections: what holds settings; named only where no setting is near.
+    """
+    settings = set(known)
+    section, _, last = key.rpartition(".")
+    alias = ALIASES.get(last, "")
+    if not any(name.endswith(f".{last}") for name in settings) or not section:
+        for name in (f"{section}.{alias.rpartition('.')[2]}", alias):
+            if name in settings:
+                return name
+    return nearest(key, settings) or nearest(key, sections)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -27,3 +85,22 @@ def choose(name: str, options: Iterable[str]) -> str:
     close = sorted(difflib.get_close_matches(name, names, n=4), key=lambda other: sorted(other) != sorted(name))
     meant = f"did you mean {close[0]}? " if close else ""
     return f"{meant}{'There are' if meant else 'choose one of'}: {', '.join(names)}"
+
+
+def choose_defined(name: str | None, there: list[str]) -> str | None:
+    """Word which of a file's names to give instead of another; the nearest comes first, so that it can be typed."""
+    if not there or name in there:
+        return None
+    first = (difflib.get_close_matches(str(name), there, n=1, cutoff=0.0) or there)[0]
+    others = [other for other in there if other != first]
+    return f"{first}" + (f" (it has {', '.join(others)} as well)" if others else "")
+
+
+def functions_in(path: str | Path) -> list[str]:
+    """List the public functions that a Python file defines; none where it cannot be read."""
+    try:
+        tree = ast.parse(Path(path).expanduser().read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    functions = [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return [node.name for node in functions if not node.name.startswith("_")]

@@ -20,20 +20,50 @@ OPEN = re.compile(r"(^|\.)(\w*kwargs|override_\w*config)(\.|$)")
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _MODEL = "actor_rollout_ref.model"
 _DISTILLATION = "distillation.distillation_loss"
+_TRAINED = (_ACTOR, "critic", "local.prime")
 # Settings, or sections, that count only while another setting has a certain value ("!x": any but x).
 SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    *(((f"{model}.optim.lr_warmup_steps_ratio",), f"{model}.optim.lr_warmup_steps", "-1") for model in _TRAINED),
+    *(
+        (
+            tuple(f"{model}.optim.{name}" for name in ("min_lr_ratio", "num_cycles")),
+            f"{model}.optim.{scheduler}",
+            "cosine",
+        )
+        for model in _TRAINED
+        for scheduler in ("lr_scheduler_type", "warmup_style")
+    ),
+    *(
+        (tuple(f"{model}.{name}{size}" for name in names), f"{model}.{switch}", by_tokens)
+        for model, names, switch in (
+            (_ACTOR, ("ppo_",), "use_dynamic_bsz"),
+            ("critic", ("ppo_", "forward_"), "use_dynamic_bsz"),
+            ("local.prime", ("ppo_",), "use_dynamic_bsz"),
+            (_ROLLOUT, ("log_prob_",), "log_prob_use_dynamic_bsz"),
+            ("actor_rollout_ref.ref", ("log_prob_",), "log_prob_use_dynamic_bsz"),
+        )
+        for size, by_tokens in (("micro_batch_size_per_gpu", "false"), ("max_token_len_per_gpu", "true"))
+    ),
+    ((f"{_ACTOR}.loss_scale_factor",), f"{_ACTOR}.loss_agg_mode", "seq-mean-token-sum-norm"),
+    (("data.custom_cls.name",), "data.custom_cls.path", "!null"),
+    (("data.filter_overlong_prompts_workers",), "data.filter_overlong_prompts", "true"),
+    (("data.seed",), "data.shuffle", "true"),
+    (
+        tuple(f"{reward_keys.FUNCTION}.{name}" for name in ("name", "reward_kwargs")),
+        f"{reward_keys.FUNCTION}.path",
+        "!null",
+    ),
+    (("reward.reward_manager.module",), "reward.reward_manager.source", "importlib"),
+    ((reward_keys.JUDGE_PATH, *reward_keys.JUDGE_SETTINGS.values()), reward_keys.JUDGE, "true"),
+    (("local.reward.alarm.length_ratio", "local.reward.alarm.checks"), "local.reward.alarm.window", "!0"),
+    (("local.reward.log_every", "local.reward.log_samples"), "local.reward.log_dir", "!null"),
+    (("local.reward.debug_samples",), "local.reward.debug_log", "!null"),
+    (("local.reward.timeout_score",), "local.reward.timeout", "!null"),
     ((f"{_ACTOR}.kl_loss_coef", f"{_ACTOR}.kl_loss_type"), f"{_ACTOR}.use_kl_loss", "true"),
     (("algorithm.kl_ctrl.horizon", "algorithm.kl_ctrl.target_kl"), "algorithm.kl_ctrl.type", "adaptive"),
     (("algorithm.kl_penalty", "algorithm.kl_ctrl"), "algorithm.use_kl_in_reward", "true"),
     (("algorithm.lam",), "algorithm.adv_estimator", "gae"),
     (("algorithm.pf_ppo",), "algorithm.use_pf_ppo", "true"),
-    ((f"{_ACTOR}.ppo_max_token_len_per_gpu",), f"{_ACTOR}.use_dynamic_bsz", "true"),
-    ((f"{_ROLLOUT}.log_prob_max_token_len_per_gpu",), f"{_ROLLOUT}.log_prob_use_dynamic_bsz", "true"),
-    (
-        ("actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",),
-        "actor_rollout_ref.ref.log_prob_use_dynamic_bsz",
-        "true",
-    ),
     (
         tuple(f"{_MODEL}.{name}" for name in ("lora_alpha", "target_modules", "exclude_modules", "lora.merge")),
         f"{_MODEL}.lora_rank",
@@ -67,15 +97,23 @@ SWITCHES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("trainer.resume_from_path",), "trainer.resume_mode", "resume_path"),
     (("trainer.total_epochs",), "trainer.total_training_steps", "null"),
     (
-        tuple(f"{_ROLLOUT}.val_kwargs.{name}" for name in ("temperature", "top_k", "top_p")),
+        tuple(f"{_ROLLOUT}.val_kwargs.{name}" for name in ("temperature", "top_k", "top_p", "min_p")),
         f"{_ROLLOUT}.val_kwargs.do_sample",
         "true",
     ),
-    (tuple(f"{_ROLLOUT}.{name}" for name in ("temperature", "top_k", "top_p")), f"{_ROLLOUT}.do_sample", "true"),
+    (
+        tuple(f"{_ROLLOUT}.{name}" for name in ("temperature", "top_k", "top_p", "min_p")),
+        f"{_ROLLOUT}.do_sample",
+        "true",
+    ),
 )
 
 # Settings that count all the same while another one has a certain value.
-STILL_ON = {"trainer.total_epochs": ("algorithm.filter_groups.enable", "true")}  # it ends a step that finds no signal
+STILL_ON = {
+    "algorithm.gamma": ("local.prime.enable", "true"),
+    "local.reward.timeout_score": ("local.reward.num_workers", "!0"),  # a process that dies
+    "trainer.total_epochs": ("algorithm.filter_groups.enable", "true"),  # it ends a step that finds no signal
+}
 
 
 _ABSENT = object()
@@ -107,8 +145,7 @@ def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
 def switched_off(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Find those of the settings that another one switches off, and say what that one would have to be."""
     for name in names:
-        other, needed = STILL_ON.get(name, (name, ""))
-        if needed and _is(OmegaConf.select(config, other), needed):
+        if is_still_on(config, name):
             continue
         if OmegaConf.select(config, name, default=_ABSENT) is None:
             continue  # null says nothing that another setting could take away
@@ -119,12 +156,18 @@ def switched_off(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str
                 break
 
 
+def is_still_on(config: DictConfig, name: str) -> bool:
+    """Tell whether a setting counts whatever else would switch it off."""
+    other, needed = STILL_ON.get(name, (name, ""))
+    return bool(needed) and _is(OmegaConf.select(config, other), needed)
+
+
 def _switches_of(name: str) -> Iterator[tuple[str, str]]:
     """List the settings that switch this one on, and the value that each must have."""
     parts = name.split(".")
     for end in range(len(parts) - 1, 0, -1):
         switch = ".".join([*parts[:end], "enable"])
-        if switch != name and switch != "critic.enable":
+        if switch not in (name, "critic.enable", reward_keys.JUDGE):
             yield switch, "true"
     for settings, switch, wanted in SWITCHES:
         if any(name == setting or name.startswith(f"{setting}.") for setting in settings):

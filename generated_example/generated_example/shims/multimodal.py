@@ -20,6 +20,6 @@ def extract_multi_modal_inputs(batch_data: Iterable[Any], indices: Sequence[int]
         if any(value is not None for value in inputs.values()):
             raise FeatureNotVendored(
                 "the data have images, videos or sound, and this project was made without the feature `multimodal`\n"
-                "hint: add it with `vextract upgrade --with multimodal`, or leave them out"
+                "hint: add it with `vextract add multimodal`, or leave them out"
             )
     return {}

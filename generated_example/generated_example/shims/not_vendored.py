@@ -13,7 +13,7 @@ class FeatureNotVendored(NotImplementedError):
 def _missing(symbol: str, feature: str) -> NoReturn:
     raise FeatureNotVendored(
         f"{symbol} belongs to the feature `{feature}`, which this project was made without\n"
-        f"hint: add it with `vextract upgrade --with {feature}`, or switch off what asks for it"
+        f"hint: add it with `vextract add {feature}`, or switch off what asks for it"
     )
 
 

@@ -1,8 +1,8 @@
 # vextract:template base/__package__/tracking/run_tracker.py
-"""Where the numbers of a run go: the terminal, metrics.jsonl, generations.jsonl, curves.png, and trackers.
+"""Where the numbers of a run go: the terminal, metrics.jsonl, generations.jsonl and trackers.
 
-Beside them stand config.yaml, the run's settings, and environment.json, where and when it ran; `report/` makes a page
-of all of it. Nothing heavy is imported before it is needed, so the first step does not wait for a plotting library.
+Beside them stand config.yaml, the run's settings, and environment.json, where and when it ran; `vextract report` makes
+a page of all of it. Nothing heavy is imported before it is needed.
 """
 
 import json
@@ -18,7 +18,6 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..output import module_command
 from ..rewards.alarm import RewardAlarm
 from ..run.provenance import surroundings
 from .terminal import QuietView, View, make_view
@@ -28,7 +27,6 @@ METRICS = "metrics.jsonl"
 GENERATIONS = "generations.jsonl"
 CONFIG = "config.yaml"
 ENVIRONMENT = "environment.json"
-CURVES = "curves.png"
 RECORDS = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
 
 
@@ -138,7 +136,7 @@ class RunTracker:
             self._view.message(text)
 
     def close(self, error: BaseException | None = None) -> None:
-        """Close the files, note how the run ended, and draw the curves. Calling it again does nothing."""
+        """Close the files, and note how the run ended. Calling it again does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -148,7 +146,7 @@ class RunTracker:
         outcome = self._record_end(error)
         if self._trackers is not None:
             self._trackers.close(outcome)
-        self._plot()
+        self._say_where()
 
     def _record_start(self, processes: int) -> None:
         """Write config.yaml, and add this start to those in environment.json."""
@@ -194,20 +192,12 @@ class RunTracker:
         there = [name for name in self._backends if name in TRACKERS and is_installed(TRACKERS[name].package)]
         self._trackers = Trackers(there, run, self.message)
 
-    def _plot(self) -> None:
+    def _say_where(self) -> None:
+        """Draw the curves, and say where they and the report are."""
         rows = read_rows(self.run_dir / METRICS)
         if len(rows) < 2:
             return
-        try:
-            from .plots import draw_curves
-
-            draw_curves(rows, self.run_dir / CURVES, self._title)
-        except Exception as error:  # a missing picture must not hide how the run ended
-            self._view.message(f"no {CURVES}: {error}")
-        else:
-            self._view.message(f"curves: {self.run_dir / CURVES}")
-            name = shlex.quote(str(self.run_dir))
-            self._view.message(f"report: {module_command('report')} {name}")
+        self._view.message(f"report: vextract report {shlex.quote(str(self.run_dir))}")
 
 
 class JsonLines:

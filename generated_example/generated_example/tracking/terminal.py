@@ -30,7 +30,6 @@ from .columns import (
     validation_score,
     values,
 )
-from .notebook import NotebookView, in_notebook
 from .timing import Phase, phases
 
 __all__ = ["LineView", "LiveView", "QuietView", "View", "make_view", "release_terminal", "validation_score"]
@@ -61,8 +60,6 @@ def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool 
     """
     if quiet:
         return QuietView()
-    if in_notebook():
-        return NotebookView(title, total_steps)
     if sys.stdout.isatty() and sys.gettrace() is None and "JPY_PARENT_PID" not in os.environ:
         from rich.console import Console
 

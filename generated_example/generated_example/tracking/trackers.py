@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from ..output import install_command
 from ..settings.suggestions import choose
 
 Rows = Sequence[Mapping[str, Any]]
@@ -316,7 +317,7 @@ def missing_loggers(config: Any) -> Iterator[tuple[str, str]]:
         if tracker is not None and not is_installed(tracker.package):
             yield (
                 f"trainer.logger names {name}, and the package {tracker.package} is not installed",
-                f'pip install "{tracker.requirement}"',
+                install_command(tracker.requirement),
             )
 
 

@@ -75,7 +75,7 @@ class Answers:
         """Return the reward of the last batch, as it was written, on every process."""
         trainer = self.trainer
         reward_fn = self._early or trainer.reward_fn
-        return trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
+        return trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer, trainer.words))
 
     def begin_reward(self, batch: DataProto, rows: list[int]) -> "Future[Reward] | None":
         """Have rank 0 compute the reward of the last batch, whose rows were put into the order of `rows` since."""
@@ -106,7 +106,7 @@ class Answers:
 
     def _early_rewards(self, asked: DataProto) -> EarlyRewards | None:
         trainer = self.trainer
-        return early_rewards(trainer.reward_fn, trainer.config, trainer.ranks, asked)
+        return early_rewards(trainer.reward_fn, trainer.config, trainer.ranks, asked, trainer.words)
 
     def _ask_ahead(self, prompts: dict[str, Any]) -> None:
         """Have the responses to the next batch written while this one, of these prompts, is trained on.
@@ -141,7 +141,7 @@ class Answers:
         responses = trainer.rollouts.generate(greedy, early)
         answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info)).union(responses)
         reward_fn = early or trainer.reward_fn
-        reward, _ = trainer.ranks.on_driver(lambda: call_reward(reward_fn, answered, trainer.tokenizer))
+        reward, _ = trainer.ranks.on_driver(lambda: call_reward(reward_fn, answered, trainer.tokenizer, trainer.words))
         batch.batch["reward_baselines"] = reward.sum(dim=-1)
 
     def _start_reward(self, batch: DataProto, reward_fn: Callable[..., Any]) -> "Future[Reward] | None":
@@ -152,10 +152,10 @@ class Answers:
         # What is added to the batch meanwhile must not be seen by the reward.
         batch = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info))
         if OmegaConf.select(trainer.config, reward_keys.IN_BACKGROUND):
-            return trainer.background.submit(call_reward, reward_fn, batch, trainer.tokenizer)
+            return trainer.background.submit(call_reward, reward_fn, batch, trainer.tokenizer, trainer.words)
         done: Future[Reward] = Future()
         try:
-            done.set_result(call_reward(reward_fn, batch, trainer.tokenizer))
+            done.set_result(call_reward(reward_fn, batch, trainer.tokenizer, trainer.words))
         except Exception as error:
             done.set_exception(error)
         return done

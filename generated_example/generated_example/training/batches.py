@@ -2,13 +2,14 @@
 """What goes to the rollout, and what a person reads of what came back."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from ..errors import ConfigError
 from ..vendored.protocol import DataProto
 
 # What the reward needs, which stays with the batch; the other columns go to the rollout, and come back from it.
@@ -43,7 +44,7 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
 
     Args:
         batch: scored samples. What says which sample is which (`uid` groups the responses to a prompt) stays as it is.
-        components: lists of one value for each sample; a value may be a list of any length.
+        components: lists of one value for each sample; a value may be a list of any length, or None.
     """
     for name, values in components.items():
         if name in REWARD_COLUMNS:
@@ -53,6 +54,42 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
         except ValueError:  # lists of different lengths
             column = objects(values)
         batch.non_tensor_batch[name] = column
+
+
+def check_reported(batch: DataProto, names: Iterable[str], key: str) -> None:
+    """Check that every sample of a batch has the components of the reward that a setting names, as numbers.
+
+    Raises:
+        ConfigError: one does not; it names the data source.
+    """
+    columns = batch.non_tensor_batch
+    for name in names:
+        values = columns.get(name, [None] * len(batch))
+        missing = [row for row, value in enumerate(values) if isinstance(value, str | None)]
+        if missing:
+            source = columns["data_source"][missing[0]] if "data_source" in columns else "unknown"
+            raise ConfigError(
+                f"{key} has {name!r}, which the reward does not report for {len(missing)} of {len(batch)} samples, "
+                f"such as those of data source {source!r}",
+                "have the reward report it for every sample, or leave it out of the list",
+            )
+
+
+def joined_components(parts: Sequence[tuple[int, Mapping[str, list[Any]]]]) -> dict[str, list[Any]]:
+    """Return the components of several batches as those of one; None where a batch has no such component.
+
+    Args:
+        parts: the size and the components of each batch.
+    """
+    names = dict.fromkeys(name for _, components in parts for name in components)
+    return {
+        name: [value for size, components in parts for value in components.get(name, [None] * size)] for name in names
+    }
+
+
+def components_of(infos: Mapping[str, list[Any]], row: int, count: int) -> dict[str, Any]:
+    """Return the components that one of `count` samples has."""
+    return {name: values[row] for name, values in infos.items() if len(values) == count and values[row] is not None}
 
 
 def in_order(
@@ -97,11 +134,11 @@ def shown_rows(rows: list[dict[str, Any]], infos: dict[str, list[Any]], count: i
         infos: the reward and its components, one value for each sample; the samples shown get them as `components`.
         count: how many to show.
     """
-    complete = {name: values for name, values in infos.items() if len(values) == len(rows) and name != "reward"}
+    complete = {name: values for name, values in infos.items() if name != "reward"}
     order = sorted(range(len(rows)), key=lambda index: rows[index]["prompt"])
     np.random.RandomState(42).shuffle(order)  # type: ignore[arg-type]
     return [
-        {**rows[index], "components": {name: values[index] for name, values in complete.items()}, "split": "validation"}
+        {**rows[index], "components": components_of(complete, index, len(rows)), "split": "validation"}
         for index in order[:count]
     ]
 
@@ -128,7 +165,7 @@ def shown_training_rows(
     chosen = [row for pair in extremes for row in pair][:count]
     if not chosen:
         return []
-    parts = [{name: values[row] for name, values in infos.items() if len(values) == len(batch)} for row in chosen]
+    parts = [components_of(infos, row, len(batch)) for row in chosen]
     rows = sample_rows(batch[np.array(chosen)], [scores[row] for row in chosen], tokenizer)
     return [{**row, "components": part, "split": "train"} for row, part in zip(rows, parts, strict=True)]
 
@@ -144,6 +181,6 @@ def write_rows(directory: str, step: int, rows: list[dict[str, Any]], infos: dic
                 "gts": row["ground_truth"],
                 "score": row["score"],
                 "step": step,
-                **{name: values[index] for name, values in infos.items() if len(values) == len(rows)},
+                **components_of(infos, index, len(rows)),
             }
             file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")

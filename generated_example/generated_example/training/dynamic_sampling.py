@@ -4,6 +4,7 @@
 The settings, `algorithm.filter_groups` and `data.gen_batch_size`, are those of upstream's DAPO recipe.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,12 +13,20 @@ import torch
 
 from ..errors import ConfigError
 from ..vendored.protocol import DataProto
+from .batches import joined_components
 
 Scored = tuple[DataProto, torch.Tensor, dict[str, list[Any]]]
+# The metrics that are the reward itself.
+SCORES = ("reward", "seq_reward", "seq_final_reward")
 
 
 def sample_until_full(
-    draw: Callable[[], Scored], config: Any, prompts: int, metrics: dict[str, float], in_all: int = 0
+    draw: Callable[[], Scored],
+    config: Any,
+    prompts: int,
+    metrics: dict[str, float],
+    in_all: int = 0,
+    reported: set[str] | None = None,
 ) -> Scored:
     """Draw batches until there are enough groups of responses whose rewards differ.
 
@@ -29,13 +38,16 @@ def sample_until_full(
         metrics: gets train/num_gen_batches, and the share of groups that was kept, train/kept_groups.
         in_all: so many batches have all the data, `trainer.total_epochs` times: as many as upstream draws at most; 0:
             it is not known.
+        reported: the components that a batch of the run has reported so far; gets those of these draws.
 
     Returns:
         The kept groups of all draws, as if they were one batch; the first `prompts` of them.
 
     Raises:
-        ConfigError: `max_num_gen_batches` batches have not been enough, or all the data.
+        ConfigError: `max_num_gen_batches` batches have not been enough, or all the data; or the first batch does not
+            report the metric.
     """
+    reported = set() if reported is None else reported
     section = config.algorithm.filter_groups
     kept: list[Scored] = []
     groups = drawn = 0
@@ -51,7 +63,10 @@ def sample_until_full(
             )
         batch, rewards, extra = draw()
         uids = batch.non_tensor_batch["uid"]
-        keep = np.isin(uids, varying_groups(uids, values_of(section.metric, rewards, extra)))
+        reported.update(name for name, values in extra.items() if any(value is not None for value in values))
+        if section.metric not in (*SCORES, *reported):
+            raise unreported(section.metric, "algorithm.filter_groups.metric", batch, extra)
+        keep = np.isin(uids, varying_groups(uids, values_of(section.metric, uids, rewards, extra)))
         kept.append(chosen_rows(batch, rewards, extra, np.flatnonzero(keep)))
         drawn += len(set(uids))
         groups += len(set(uids[keep]))
@@ -66,12 +81,13 @@ def varying_groups(uids: np.ndarray, values: np.ndarray) -> list[Any]:
     """Return the prompts (uids) whose responses differ in value; a prompt with one response counts as well.
 
     Args:
-        uids, values: (bs,).
+        uids, values: (bs,). A response whose value is NaN does not count.
     """
     groups: dict[Any, list[float]] = {}
     for uid, value in zip(uids, values, strict=True):
         groups.setdefault(uid, []).append(float(value))
-    return [uid for uid, group in groups.items() if len(group) == 1 or max(group) > min(group)]
+    told = {uid: [value for value in group if not math.isnan(value)] for uid, group in groups.items()}
+    return [uid for uid, group in groups.items() if len(group) == 1 or len(set(told[uid])) > 1]
 
 
 def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
@@ -92,28 +108,41 @@ def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
     return {"critic/rewards/frac_zero_std": 1 - varying / prompts}
 
 
-def values_of(
-    metric: str, rewards: torch.Tensor, extra: Mapping[str, Any], key: str = "algorithm.filter_groups.metric"
-) -> np.ndarray:
+def values_of(metric: str, uids: np.ndarray, rewards: torch.Tensor, extra: Mapping[str, Any]) -> np.ndarray:
     """Return what each response is worth by a metric, (bs,).
 
+    Where none of the responses to a prompt has the component, their rewards count. Where some have it, the others are
+    NaN.
+
     Args:
-        metric: seq_reward, or a component of the reward.
+        metric: reward or seq_reward, or a component of the reward.
+        uids: which prompt each response answers, (bs,).
         rewards: (bs, response_length).
-        extra: the components, bs values each.
-        key: the setting that names the metric.
+        extra: the components, bs values each, None where a response has none.
 
     Raises:
-        ConfigError: the reward reports no such component.
+        ConfigError: the component is not a number.
     """
-    if metric in ("seq_reward", "seq_final_reward"):
-        return rewards.sum(dim=-1).numpy()
-    if metric not in extra:
-        raise ConfigError(
-            f"{key} is {metric!r}, which the reward does not report",
-            f"choose one of: {', '.join(sorted([*extra, 'seq_reward']))}",
-        )
-    return np.array(extra[metric], dtype=float)
+    scores: np.ndarray = rewards.sum(dim=-1).numpy()
+    if metric in SCORES or metric not in extra:
+        return scores
+    try:
+        values = np.array(extra[metric], dtype=float)
+    except (TypeError, ValueError):
+        numbers = ", ".join(sorted(name for name, given in extra.items() if not isinstance(given[0], str)))
+        raise ConfigError(f"{metric!r} is no number, and cannot be compared", f"choose one of: {numbers}") from None
+    told = set(uids[~np.isnan(values)])
+    return np.where([uid in told for uid in uids], values, scores)
+
+
+def unreported(metric: str, key: str, batch: DataProto, extra: Mapping[str, Any]) -> ConfigError:
+    """Return the error that no sample of a batch has the component that a setting names."""
+    sources = sorted({str(source) for source in batch.non_tensor_batch.get("data_source", ())})
+    of = f" (data_source: {', '.join(sources)})" if sources else ""
+    return ConfigError(
+        f"{key} is {metric!r}, which the reward does not report{of}",
+        f"choose one of: {', '.join(sorted([*extra, 'seq_reward']))}",
+    )
 
 
 def chosen_rows(batch: DataProto, rewards: torch.Tensor, extra: dict[str, list[Any]], rows: np.ndarray) -> Scored:
@@ -122,8 +151,7 @@ def chosen_rows(batch: DataProto, rewards: torch.Tensor, extra: dict[str, list[A
 
 
 def joined(parts: list[Scored]) -> Scored:
-    """Return batches that are scored as one, with the components that all of them have."""
+    """Return batches that are scored as one."""
     full = [part for part in parts if len(part[0])]
-    names = [name for name in full[0][2] if all(name in extra for _, _, extra in full)]
-    extra = {name: [value for _, _, values in full for value in values[name]] for name in names}
+    extra = joined_components([(len(batch), extra) for batch, _, extra in full])
     return DataProto.concat([batch for batch, _, _ in full]), torch.cat([rewards for _, rewards, _ in full]), extra

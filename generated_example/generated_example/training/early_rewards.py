@@ -16,6 +16,7 @@ from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..vendored.protocol import DataProto
 from .batches import objects
+from .model_words import ModelWords
 
 
 class EarlyRewards:
@@ -28,12 +29,14 @@ class EarlyRewards:
         manager: that can `begin` with a response.
         prompts: of each response: input_ids, attention_mask, (bs, prompt_length), and all columns.
         ranks: this process among its peers.
+        words: what the manager reads of a response.
     """
 
-    def __init__(self, manager: Any, prompts: DataProto, ranks: Ranks) -> None:
+    def __init__(self, manager: Any, prompts: DataProto, ranks: Ranks, words: ModelWords | None = None) -> None:
         self.manager = manager
         self.prompts = prompts
         self.ranks = ranks
+        self.words = words
         self.begun: list[Any] = [None] * len(prompts)
 
     def __enter__(self) -> "EarlyRewards":
@@ -91,10 +94,12 @@ class EarlyRewards:
         known = {name: values[row : row + 1] for name, values in self.prompts.non_tensor_batch.items()}
         known.update({name: objects([value]) for name, value in columns.items()})
         sample: DataProto = DataProto.from_dict(tensors, known, dict(self.prompts.meta_info))
-        return sample
+        return sample if self.words is None else self.words.seen(sample, self.manager)[0]
 
 
-def early_rewards(reward_fn: Any, config: Any, ranks: Ranks, prompts: DataProto) -> EarlyRewards | None:
+def early_rewards(
+    reward_fn: Any, config: Any, ranks: Ranks, prompts: DataProto, words: ModelWords
+) -> EarlyRewards | None:
     """Return what begins to score the responses to prompts before all are there; None: the batch is waited for.
 
     That is so for managers that score a batch as a whole, for a reward model, and for what `local.reward.early` says.
@@ -104,6 +109,7 @@ def early_rewards(reward_fn: Any, config: Any, ranks: Ranks, prompts: DataProto)
         config: the whole config.
         ranks: this process among its peers.
         prompts: a global batch, a row for each response.
+        words: what the manager reads of a response.
     """
     wanted = config.local.reward.early
     begins = getattr(reward_fn, "begins", None)
@@ -111,4 +117,4 @@ def early_rewards(reward_fn: Any, config: Any, ranks: Ranks, prompts: DataProto)
         return None
     given = config.actor_rollout_ref.rollout.multi_turn.enable and config.local.env.is_reward
     in_thread = wanted is True or OmegaConf.select(config, reward_keys.IN_BACKGROUND)
-    return EarlyRewards(reward_fn, prompts, ranks) if begins(bool(given), bool(in_thread)) else None
+    return EarlyRewards(reward_fn, prompts, ranks, words) if begins(bool(given), bool(in_thread)) else None

@@ -26,6 +26,7 @@ from ..rewards import calls, components, functions, manager, pipelines, scoring,
 from ..rewards.scoring import ScoringError
 from ..vendored.protocol import DataProto
 from . import registries
+from .model_words import ModelWords
 
 # What calls the parts of a reward.
 CALLERS = (calls, components, functions, manager, pipelines, scoring, time_limit)
@@ -64,7 +65,9 @@ class HookError(ProjectError, RuntimeError):
         return "\n".join(lines)
 
 
-def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch.Tensor, dict[str, list[Any]]]:
+def call_reward(
+    reward_fn: Any, batch: DataProto, tokenizer: Any, words: ModelWords | None = None
+) -> tuple[torch.Tensor, dict[str, list[Any]]]:
     """Compute the reward of a batch, and check it.
 
     The hook is called exactly once. (verl's `compute_reward`, where a release has it, catches what it raises and calls
@@ -75,6 +78,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         reward_fn: a reward manager, called as `reward_fn(batch, return_dict=True)`; it may be `async`.
         batch: rolled-out prompts; `responses` is (bs, response_length).
         tokenizer: decodes the sample that an error shows.
+        words: what the hook reads of the batch; None: what it reads where `local.keep_special_tokens` is false.
 
     Returns:
         The reward, (bs, response_length), and its components as lists of bs values.
@@ -83,15 +87,17 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         HookError: the hook raised, or its result has a wrong shape or dtype, or NaN or infinity in it; or it changed a
             tensor of the batch.
     """
-    before = _checksums(batch)
+    words = words or ModelWords(tokenizer)
+    seen, back = words.seen(batch, reward_fn)
+    before = _checksums(seen)
     try:
         with calls.staying_in_process():
-            result = _call(reward_fn, batch)
+            result = _call(reward_fn, seen)
     except ScoringError as error:
         sample = None if error.row is None else describe_sample(batch, error.row, tokenizer)
         raise HookError(error.message, error.hook_file, sample) from error
     except Exception as error:
-        row = _first_bad_row(reward_fn, batch)
+        row = _first_bad_row(reward_fn, seen)
         sample = None if row is None else describe_sample(batch, row, tokenizer)
         hook = _hook_of(reward_fn)
         message = f"the reward raised {type(error).__name__}: {error}"
@@ -103,7 +109,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         raise HookError(message, where or source_of(hook), sample) from error
 
     hook_file = source_of(_hook_of(reward_fn))
-    after = _checksums(batch)
+    after = _checksums(seen)
     if changed := [name for name, value in before.items() if after.get(name, value) != value]:
         raise HookError(
             f"the reward changes batch[{changed[0]!r}], which is trained on: change a clone() of it",
@@ -111,7 +117,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         )
     if isinstance(result, dict) and "reward_tensor" not in result:
         raise HookError(f"the reward is a dict without reward_tensor; it has {sorted(map(str, result))}", hook_file)
-    reward, extra = result["reward_tensor"], result.get("reward_extra_info")
+    reward, extra = back(result["reward_tensor"]), result.get("reward_extra_info")
     extra = {} if extra is None else extra
     _check_tensor("the reward", reward, batch, hook_file, tokenizer)
     if not isinstance(extra, Mapping):
@@ -122,6 +128,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
             raise HookError(f"reward_extra_info[{name!r}] is a {kind}, not a list of a value per sample", hook_file)
         if len(values) not in (0, len(batch)):
             raise HookError(f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples", hook_file)
+    words.note(batch, reward_fn)
     plain = {name: [*map(_plain, values)] for name, values in extra.items() if len(values)}
     return reward.detach().to(batch.batch["responses"].device, torch.float32), plain
 

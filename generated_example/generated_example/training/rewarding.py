@@ -5,6 +5,7 @@ Rewards are computed by one process, rank 0, over the global batch.
 """
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,9 +16,9 @@ from ..errors import ConfigError
 from ..rewards.calls import CALLED, refusal, source_of
 from ..rewards.manager import TextRewardManager
 from ..rewards.reward_model import RewardModel
-from ..rewards.sandboxing.isolation import SandboxError
 from ..run.distributed import Ranks
 from ..settings import reward_keys
+from ..settings.suggestions import choose_defined, functions_in
 from ..vendored.protocol import DataProto
 from .hook_arguments import arguments_of
 from .reward_managers import load_manager, manager_class
@@ -55,8 +56,6 @@ class Rewards:
                 managers = [load_manager(config, tokenizer, n, arguments) for n in (0, 1)]
         except ConfigError:
             raise
-        except SandboxError as error:
-            raise ConfigError(error.message, error.hint) from error
         except (TypeError, ValueError) as error:
             names = sorted(arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key"})
             raise ConfigError(
@@ -64,6 +63,8 @@ class Rewards:
                 f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}",
             ) from error
         _check_function(config, managers[0])
+        if ranks.rank == 0:
+            _note_untaken(config, manager)
         self.managers = managers
         self.model: RewardModel | None = None
         if _select(config, "JUDGE"):
@@ -114,6 +115,18 @@ class Judged:
         return self.manager(data, return_dict=return_dict)
 
 
+def _note_untaken(config: Any, manager: Any) -> None:
+    """Say which settings of `local.reward` are made, and are no arguments of the manager that the config names."""
+    taken, made = arguments_of(manager), config.local.reward
+    names = [name for name in ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout") if made[name]]
+    for name in names:
+        if name not in taken:
+            kind = _select(config, "MANAGER")
+            print(
+                f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it", file=sys.stderr
+            )
+
+
 def _check_overlong(config: Any, overlong: Any) -> None:
     longest = config.data.max_response_length
     if overlong and overlong.enable and not 0 < overlong.len <= longest:
@@ -146,10 +159,12 @@ def _naming_the_file(config: Any) -> Iterator[None]:
         cause = error.__cause__ or error
         if OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is None:
             raise
-        raise ConfigError(
-            f"cannot load {reward_keys.FUNCTION}: {type(cause).__name__}: {cause}",
-            f"check {reward_keys.FUNCTION}.path, and .name, the function in it",
-        ) from error
+        path, name = (OmegaConf.select(config, f"{reward_keys.FUNCTION}.{key}") for key in ("path", "name"))
+        there = choose_defined(name, functions_in(path))
+        hint = (
+            f"{reward_keys.FUNCTION}.name={there}" if there else f"check {reward_keys.FUNCTION}.path, and what it has"
+        )
+        raise ConfigError(f"cannot load {reward_keys.FUNCTION}: {type(cause).__name__}: {cause}", hint) from error
 
 
 def _select(config: Any, name: str) -> Any:

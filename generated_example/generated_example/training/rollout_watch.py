@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
 from ..vendored.protocol import DataProto
+from ..workers.sampling import NEUTRAL, unknown_to_trainer
 from .rollout_check import mean_difference, rollout_metrics
 
 COLUMN = "rollout_log_probs"
@@ -25,6 +26,7 @@ EXPLAINS = 0.2  # a temperature does if it leaves less than this of the differen
 GREW = 3.0  # times what it was at first: something has happened since
 RAISED = 0.95  # of the tokens: probabilities that are renormalised among fewer tokens are higher
 ROUNDING = 1e-3
+UNKNOWN = "unknown to the trainer"  # a cause: settings of sampling
 
 
 class RolloutWatch:
@@ -46,6 +48,8 @@ class RolloutWatch:
         self.ranks = ranks
         self.policy = policy
         self.say = say
+        # What the engine is asked for, and the trainer's log-probabilities do not know.
+        self.unknown = unknown_to_trainer(config.actor_rollout_ref.rollout) if self.settings.enable else {}
         self._first: float | None = None
         self._said: set[str] = set()
 
@@ -56,6 +60,7 @@ class RolloutWatch:
         policy itself: there is nothing to correct for, and training never uses them.
         """
         if COLUMN not in batch.batch.keys():
+            self._say_unknown("")
             return None
         rollout = self.config.actor_rollout_ref.rollout
         if rollout.calculate_log_probs and rollout.name != "hf":
@@ -94,9 +99,23 @@ class RolloutWatch:
         difference = mean_difference(of_engine, own, mask)
         if self.settings.enable and difference > self.settings.threshold:
             self._warn(batch, of_engine, own, difference, behind)
+        self._say_unknown(f": log-probabilities are {difference:.3g} apart on average")
         if self._first is None:
             self._first = difference
         return metrics
+
+    def _say_unknown(self, apart: str) -> None:
+        """Say once what the engine is asked for that the trainer does not know, however little it changes."""
+        if not self.unknown or UNKNOWN in self._said:
+            return
+        self._said.add(UNKNOWN)
+        asked = ", ".join(f"rollout.{name}={value:g}" for name, value in self.unknown.items())
+        self.say(f"warning: the engine samples with {asked}, which the trainer's log-probabilities do not know{apart}")
+        self.say(f"hint: {self._neutral()}{correction_hint(self.config)}")
+
+    def _neutral(self) -> str:
+        """Return the settings with which the engine samples from the distribution that the trainer knows."""
+        return "set " + " ".join(f"actor_rollout_ref.rollout.{name}={NEUTRAL[name]:g}" for name in self.unknown)
 
     def _some(self, batch: DataProto, of_engine: torch.Tensor) -> tuple[DataProto, torch.Tensor]:
         """Return a few rows of the batch, evenly spread, and what belongs to them."""
@@ -135,15 +154,16 @@ class RolloutWatch:
         """Return the likeliest cause: its name, what it is in words, and what to do about it."""
         rollout = self.config.actor_rollout_ref.rollout
         mask = batch.batch["response_mask"].bool()
-        if rollout.top_p < 1 or rollout.top_k > 0:
+        if self.unknown:
             raised = ((of_engine - own)[mask] > -ROUNDING).float().mean().item()
             if raised >= RAISED:
-                kept = f"top_p={rollout.top_p:g} and top_k={rollout.top_k}"
+                others = (f"{name}={value:g}" for name, value in self.unknown.items() if name not in ("top_p", "top_k"))
+                kept = " and ".join([f"top_p={rollout.top_p:g}", f"top_k={rollout.top_k}", *others])
                 return (
-                    "renormalised",
+                    UNKNOWN,
                     f"{kept}: the engine's probabilities are renormalised among the tokens that these leave, the "
                     "trainer's are among all",
-                    "set actor_rollout_ref.rollout.top_p=1.0 and top_k=-1",
+                    self._neutral(),
                 )
         if behind:
             return (
@@ -176,6 +196,9 @@ class RolloutWatch:
                 f"dtype: the engine computes in {names[0]}, and the trainer in {names[1]}",
                 "set actor_rollout_ref.rollout.dtype and actor_rollout_ref.actor.fsdp_config.dtype to the same",
             )
+        if self.unknown:
+            asked = " and ".join(f"{name}={value:g}" for name, value in self.unknown.items())
+            return UNKNOWN, f"{asked}: the trainer's log-probabilities do not know it", self._neutral()
         return (
             "unknown",
             "none that settings show: temperature, top_p, top_k and dtype are the same. The engine may hold other "
@@ -217,7 +240,7 @@ def correction_hint(config: Any) -> str:
         return ""
     given = "actor_rollout_ref.rollout.calculate_log_probs=true"
     if section is None:
-        return f"; or vextract upgrade --with rollout_correction (verl 0.6.1 and later), and {given}"
+        return f"; or vextract add rollout_correction (verl 0.6.1 and later), and {given}"
     missing = [] if rollout.calculate_log_probs else [given]
     if section.rollout_is is None and not section.bypass_mode:
         missing.append("algorithm.rollout_correction.rollout_is=token")

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ..errors import full_disk
 from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 from .batches import sample_rows
@@ -65,15 +66,16 @@ class Suspects:
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             tensors = {name: columns[name] for name in columns.keys()}
-            torch.save({**tensors, "log_probs": log_probs}, path.with_suffix(".pt"))
+            with path.with_suffix(".pt").open("wb") as opened:  # or torch would not say what the disk has refused
+                torch.save({**tensors, "log_probs": log_probs}, opened)
             with path.open("w", encoding="utf-8") as file:
                 for index, row in enumerate(rows):
                     tokens = columns["responses"][index][mask[index]].tolist()
                     entry = {**row, "sample": index, "tokens": tokens, "not_finite": reasons.get(index)}
                     file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")
             written = f"  batch, tokens and rewards: {path} and {path.with_suffix('.pt').name}"
-        except OSError as error:
-            written = f"  the batch could not be written to {self.directory}: {error.strerror}"
+        except (OSError, RuntimeError) as error:
+            written = f"  the batch could not be written to {self.directory}: {full_disk(error) or error}"
         weights, most = (columns["advantages"], "advantage is the largest") if scored else (-log_probs, LEAST_LIKELY)
         index = min(reasons, default=int((weights * mask).nan_to_num().abs().amax(dim=-1).argmax()))
         reason = reasons.get(index, f"all numbers of the batch are finite; its {most}")

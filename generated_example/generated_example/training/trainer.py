@@ -39,7 +39,7 @@ from ..workers.metrics import reduced
 from ..workers.rollout_interface import RolloutError
 from ..workers.trained_model import TrainedModel
 from .answers import Answers, Metrics, Reward
-from .batches import add_columns, sample_rows, shown_rows, shown_training_rows, write_rows
+from .batches import add_columns, check_reported, sample_rows, shown_rows, shown_training_rows, write_rows
 from .callbacks import Callbacks, listed
 from .divergence import DivergenceCheck
 from .dynamic_sampling import Scored, group_metrics, sample_until_full
@@ -118,6 +118,7 @@ class LocalPPOTrainer(Closing):
                 around.callback(self.ranks.close)
             parts = self.assemble(given, around)
             self.tokenizer = parts.tokenizer
+            self.words = parts.words
             self.policy = parts.policy
             self.reference = parts.reference
             self.critic = parts.critic
@@ -141,6 +142,7 @@ class LocalPPOTrainer(Closing):
             self.watch = RolloutWatch(config, self.ranks, self.policy, lambda text: self.tracker.message(text))
             self.callbacks = Callbacks(callbacks, self)
             self.failure: Exception | None = None  # after a step's last update, so that the step counts
+            self.reported: set[str] = set()  # the components of the reward that filter_groups has seen
             self.score: float | None = None  # of validation after the last step; None: there was none
             self.prompts = Prompts(self)
             self.answers = Answers(self)
@@ -384,7 +386,8 @@ class LocalPPOTrainer(Closing):
         """Return what chooses the prompts to learn from; None: nothing does."""
         if not self.config.algorithm.filter_groups.enable:
             return accuracy_sampler(self.config)
-        return partial(sample_until_full, in_all=self.config.trainer.total_epochs * len(self.train_loader))
+        in_all = self.config.trainer.total_epochs * len(self.train_loader)
+        return partial(sample_until_full, in_all=in_all, reported=self.reported)
 
     def _collect_filtered(
         self, choose: Callable[..., Scored], prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
@@ -452,6 +455,8 @@ class LocalPPOTrainer(Closing):
             batch.batch["token_level_rewards"] = scores
         batch, correction_metrics = correct(batch, self.config)
         metrics.update(correction_metrics)
+        if algorithm.adv_estimator == "gdpo":
+            check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")
         with calling_estimator(algorithm.adv_estimator), self._same_random_numbers("advantages"):
             batch = compute_advantage(
                 batch,

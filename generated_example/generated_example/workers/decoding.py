@@ -30,6 +30,7 @@ PROCESSORS = (
     logits_process.MinPLogitsWarper,
     logits_process.RepetitionPenaltyLogitsProcessor,
 )
+LOOKS_BACK = logits_process.RepetitionPenaltyLogitsProcessor
 CRITERIA = (stopping_criteria.MaxLengthCriteria, stopping_criteria.EosTokenCriteria)
 ARGUMENTS = {"attention_mask", "past_key_values", "position_ids", "cache_position", "logits_to_keep", "use_cache"}
 
@@ -81,7 +82,7 @@ def decode(
     with _shared_heads(model):
         while True:
             logits = logits.to(torch.float32, copy=True)
-            scores = logits_processor(rows.tokens[: rows.count, : rows.length], logits)
+            scores = logits_processor(rows.written(logits_processor), logits)
             if uniforms is not None and generation_config.do_sample:
                 tokens = draw(scores, uniforms[rows.origin[: rows.count], rows.length - rows.prompt_length])
             else:
@@ -182,6 +183,14 @@ class _Rows:
         )
         logits: torch.Tensor = outputs.logits[:, -1]
         return logits
+
+    def written(self, processors: Any) -> torch.Tensor:
+        """Return the tokens of each row, for what looks at them: padding, which nobody has written, is none of them."""
+        tokens = self.tokens[: self.count, : self.length]
+        if not self._is_padded or not any(isinstance(one, LOOKS_BACK) for one in processors):
+            return tokens
+        mask = self._mask[: self.count, : self.length]
+        return torch.where(mask, tokens, tokens[:, self.prompt_length - 1 : self.prompt_length])
 
     def append(self, tokens: torch.Tensor) -> None:
         """Append a token to each row, (rows,) int64."""

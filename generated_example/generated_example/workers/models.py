@@ -2,6 +2,7 @@
 """Tokenizer and models of the run, read from disk."""
 
 import importlib
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from ..errors import ConfigError
+from ..output import install_command
 from ..run.checkpoint_files import check_saved_model
 from ..run.distributed import Ranks
 from ..settings.attention import attention_for
 from ..shims.precision import to_dtype
+from .end_tokens import listed
 from .model_files import check_model_directory, load_pretrained
 from .own_shares import shares_at, without_weights
 
@@ -123,12 +126,12 @@ def load_model(
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
     _check_not_packed(path, getattr(model_config, "quantization_config", None))
     _check_vocabulary(path, getattr(model_config.get_text_config(), "vocab_size", None), tokenizer)
-    _override(model_config, {**_tokens(tokenizer), **settings, **override})
+    _override(model_config, {**_tokens(tokenizer, model_config), **settings, **override})
     arguments["attn_implementation"] = attention_for(auto_class, model_config, attention)
     module = ranks.together(read_model)
     _check_vocabulary(path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
     if generation_config := ranks.on_driver(lambda: getattr(module, "generation_config", None)):
-        module.generation_config = generation_config
+        module.generation_config = _savable(generation_config)
     if reader is None:
         module.to(to_dtype(fsdp_config.model_dtype))
     return _prepared(module, model)
@@ -152,7 +155,7 @@ def taken_over(module: nn.Module, loaded: nn.Module | None, model: Any, fsdp_con
         module.load_state_dict(loaded.state_dict())
     override: Any = OmegaConf.to_container(model.override_config, resolve=True)
     override.pop("attn_implementation", None)
-    _override(module.config, {**_tokens(tokenizer), **override})
+    _override(module.config, {**_tokens(tokenizer, module.config), **override})
     module.requires_grad_(True).to(to_dtype(fsdp_config.model_dtype))
     return _prepared(module, model)
 
@@ -164,9 +167,24 @@ def _prepared(module: nn.Module, model: Any) -> nn.Module:
     return module
 
 
-def _tokens(tokenizer: Any) -> dict[str, Any]:
-    """Return the special tokens of a tokenizer, under the names that a model's config has them by."""
-    return {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+def _tokens(tokenizer: Any, model_config: Any) -> dict[str, Any]:
+    """Return the special tokens of a tokenizer, under the names that a model's config has them by.
+
+    The other tokens that the config itself has responses end with are kept: those of Llama 3 stand nowhere else.
+    """
+    found = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    ends = list(dict.fromkeys([found["eos_token_id"], *listed(getattr(model_config, "eos_token_id", None))]))
+    return {**found, "eos_token_id": ends[0] if len(ends) == 1 else ends}
+
+
+def _savable(generation_config: Any) -> Any:
+    """Return a generation config that transformers saves: one with values for sampling has to say `do_sample`."""
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            generation_config.save_pretrained(directory)
+    except ValueError:
+        generation_config.do_sample = True
+    return generation_config
 
 
 def _missing(what: str, path: str, error: Exception) -> ConfigError:
@@ -257,7 +275,7 @@ def _check_packing(attention: str | None) -> None:
     if attention != "flash_attention_2" and Version(version("transformers")) < Version("4.53"):
         raise ConfigError(
             "actor_rollout_ref.model.use_remove_padding needs flash_attention_2, or transformers 4.53 or newer",
-            "pip install -U transformers; or actor_rollout_ref.model.override_config.attn_implementation="
+            f"{install_command('-U', 'transformers')}; or actor_rollout_ref.model.override_config.attn_implementation="
             "flash_attention_2",
         )
 
@@ -270,7 +288,7 @@ def _explained(error: Exception, path: str, attention: str | None) -> ConfigErro
     if attention and attention not in ("sdpa", "eager") and (isinstance(error, ImportError) or attention in text):
         return ConfigError(
             f"attention by {attention} is not available here: {text}",
-            "install what it names (pip install flash-attn), or "
+            f"install what it names ({install_command('flash-attn')}), or "
             "actor_rollout_ref.model.override_config.attn_implementation=sdpa",
         )
     if attention in (None, "sdpa") and 'attn_implementation="eager"' in text:

@@ -23,6 +23,7 @@ from .actor import Actor
 from .adapters import starting_point, wants_adapter
 from .device_map import first_device, spread_reader
 from .devices import computing_on, device_of, here
+from .model_notes import note_dropout
 from .models import check_positions, load_model, taken_over
 from .offload import rests, weights_at_rest
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
@@ -40,7 +41,8 @@ class Policy(TrainedModel):
         module: the model, if it is loaded already; it gets the weights at `path`, unless they are to be packed.
     """
 
-    section_name = "actor_rollout_ref.actor"  # of the config, for messages
+    section_name = "actor_rollout_ref.actor"
+    compares = True  # its probabilities in updates with those of before
 
     def __init__(
         self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int, module: Any = None
@@ -53,6 +55,8 @@ class Policy(TrainedModel):
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(device_of(config, "policy")):
             module = place(self.module_at(path, ranks, module), fsdp_config, ranks)
+            if self.compares and ranks.rank == 0:
+                note_dropout(module)
             super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
             self.actor = Actor(actor_config(config, settings), self.module, self.optimizer, config.local.max_logits_mb)
         self.actor.passes.share_between(ranks)

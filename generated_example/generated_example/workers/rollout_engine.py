@@ -18,8 +18,10 @@ from ..tracking.timing import advance, begin, expect
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
 from .devices import computing_on, device_of, here
+from .end_tokens import end_tokens
 from .padding import WHOLE_SEQUENCE, common_left_padding
 from .rollout_interface import Ended, gives_log_probs
+from .sampling import sampling_of
 from .trained_model import TrainedModel
 
 # From here on `generate` takes a decoding loop.
@@ -45,6 +47,7 @@ class RolloutEngine(HFRollout):
         self.config = OmegaConf.create(rollout)
         self.policy = policy
         self.tokenizer = tokenizer
+        self.ends = end_tokens(tokenizer, policy.module, config.data.get("apply_chat_template_kwargs"))
         self.device = device_of(config, "rollout")
         self.shares_weights = ranks.world_size == 1 and self.device == policy.device
         with computing_on(self.device):
@@ -59,7 +62,7 @@ class RolloutEngine(HFRollout):
 
         Args:
             prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
-                may have do_sample, validate, temperature, top_p, top_k, response_length.
+                may have do_sample, validate, response_length, and the settings of sampling.
             ended: is told the responses that have ended while others are still written.
 
         Returns:
@@ -68,12 +71,10 @@ class RolloutEngine(HFRollout):
             With rollout.calculate_log_probs also rollout_log_probs, (bs, response_length) float32, 0 after the end of a
             response, if the project's own decoding loop can write for this model.
         """
-        generation_config = self.model.generation_config
-        eos, pad = generation_config.eos_token_id, generation_config.pad_token_id
         meta_info = {
             **prompts.meta_info,
-            "eos_token_id": self.tokenizer.eos_token_id if eos is None else eos,
-            "pad_token_id": self.tokenizer.pad_token_id if pad is None else pad,
+            "eos_token_id": [*self.ends],
+            "pad_token_id": self.tokenizer.pad_token_id,
         }
         columns = {name: prompts.batch[name] for name in WHOLE_SEQUENCE}
         first = common_left_padding(columns["attention_mask"], columns["attention_mask"].shape[-1])
@@ -134,6 +135,7 @@ class RolloutEngine(HFRollout):
             begin(1)
 
         hook = self.model.get_input_embeddings().register_forward_pre_hook(count)
+        self.module.sampling = sampling_of(self.config, prompts.meta_info)
         self.module.uniforms = prompts.batch.get("uniforms")
         self.module.log_probs = [] if gives_log_probs(self.config, prompts.meta_info) else None
         self.module.ended = None
@@ -168,7 +170,6 @@ class RolloutEngine(HFRollout):
         with here():
             module = AutoModelForCausalLM.from_config(policy.config)
         set_random_state(before)
-        module.generation_config = policy.generation_config
         return module.requires_grad_(False).to(next(policy.parameters()).dtype)
 
 
@@ -176,6 +177,7 @@ class _Generator:
     """The model as upstream's rollout calls it: `generate` with the decoding loop of this project.
 
     Attributes:
+        sampling: how tokens are drawn, see `sampling_of`.
         uniforms: random numbers for each token of each row, (bs, tokens) float64; None: no token is drawn.
         log_probs: receives the log-probabilities of the tokens, see `decode`; None: they are not computed.
         ended: is told the rows that have ended while others go on, see `decode`.
@@ -183,6 +185,7 @@ class _Generator:
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        self.sampling: dict[str, float] = {}
         self.uniforms: torch.Tensor | None = None
         self.log_probs: list[torch.Tensor] | None = None
         self.ended: Ended | None = None
@@ -195,11 +198,24 @@ class _Generator:
         """Have the model compute as it does to learn."""
         self.model.train()
 
-    def generate(self, **settings: Any) -> Any:
-        """Write responses as transformers' `generate` does, which has all the settings of upstream's rollout."""
-        if not TAKES_LOOP:
-            return self.model.generate(**settings)
-        from .decoding import decode
+    def generate(self, generation_config: Any, **settings: Any) -> Any:
+        """Write responses as transformers' `generate` does, by upstream's settings and those that it has no place for.
 
-        loop = functools.partial(decode, uniforms=self.uniforms, log_probs=self.log_probs, ended=self.ended)
-        return self.model.generate(**settings, custom_generate=loop)
+        `generate` takes what they leave open from the model's generation config, so that this is put aside meanwhile.
+        """
+        generation_config.min_p = self.sampling["min_p"] or None
+        generation_config.repetition_penalty = self.sampling["repetition_penalty"]
+        settings["generation_config"] = generation_config
+        if TAKES_LOOP:
+            from .decoding import decode
+
+            loop = functools.partial(decode, uniforms=self.uniforms, log_probs=self.log_probs, ended=self.ended)
+            settings["custom_generate"] = loop
+        # An adapter writes by that of the model below it.
+        model = self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model
+        own = model.generation_config
+        model.generation_config = type(own)()
+        try:
+            return self.model.generate(**settings)
+        finally:
+            model.generation_config = own

@@ -66,6 +66,9 @@ class Writer(Protocol):
 class RolloutEngine(Protocol):
     """Writes responses with the weights of the policy. Every process of a run has one.
 
+    Attributes:
+        ends: the tokens that end a response; an engine may do without it, then those count that the tokenizer names.
+
     One that can begin to write while it writes has a further method, `writer(meta_info)`: a context with a `Writer`,
     which samples as `meta_info` says, or None where it cannot. It is entered within `session`.
     """
@@ -75,8 +78,8 @@ class RolloutEngine(Protocol):
 
         Args:
             prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
-                may have do_sample, validate, temperature, top_p, top_k, response_length (at most so many new tokens),
-                and what `gives_log_probs` reads.
+                may have response_length (at most so many new tokens), and what `sampling_of` and `gives_log_probs`
+                read.
             ended: is told of responses that are at their end while others are still written, from any thread, of each
                 as often as the engine likes. An engine may do without it, and without this argument.
 

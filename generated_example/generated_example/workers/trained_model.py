@@ -17,6 +17,7 @@ from ..shims.precision import keeping_casts
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .devices import computing_on, here
 from .host_memory import HostCopies, wait
+from .model_notes import note_rounding
 from .offload import SteppedByShares, rests, weights_at_rest
 from .optimizer_state import gathered, read
 from .optimizers import build_optimizer
@@ -41,6 +42,8 @@ class TrainedModel:
         given_back: says how many bytes of the device an engine in this process has given back; torch counts them still.
     """
 
+    section_name = ""  # of the config, that has fsdp_config, for messages
+
     def __init__(
         self, module: nn.Module, optim: Any, fsdp_config: Any, tokenizer: Any, ranks: Ranks, total_steps: int
     ) -> None:
@@ -52,6 +55,9 @@ class TrainedModel:
         self.given_back: Callable[[], int] = lambda: 0
         self._copies = HostCopies()
         self.optimizer = _optimizer(module, optim)
+        if ranks.rank == 0 and _steps_by_rate(self.optimizer, optim):
+            trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+            note_rounding(trained, optim.lr, f"{self.section_name}.fsdp_config.model_dtype")
         weights_rest, state_rests = rests(fsdp_config, ranks.world_size)
         self._weights = weights_at_rest(module, self.device, "cpu" if weights_rest else None)
         self._stepped = SteppedByShares(self.optimizer, self.device, "cpu" if state_rests else None)
@@ -208,7 +214,7 @@ class TrainedModel:
                 f"the checkpoint is not of this optimizer, {type(self.optimizer).__name__}, which has "
                 + ", ".join(sorted(needed - known)),
                 "resume with the optim section of the run that wrote it; or start anew from its weights: "
-                "trainer.resume_mode=disable actor_rollout_ref.model.path=.../global_step_N/actor",
+                "trainer.resume_mode=disable, and the checkpoint's actor/ as actor_rollout_ref.model.path",
             )
 
     @property
@@ -234,6 +240,12 @@ def is_constant(optim: Any) -> bool:
 def _lr_schedule(optim: Any) -> str:
     """Return the course of the learning rate that an `optim` section names: constant or cosine."""
     return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
+
+
+def _steps_by_rate(optimizer: torch.optim.Optimizer, optim: Any) -> bool:
+    """Tell whether a step is about the learning rate, and is rounded as its dtype does."""
+    further = optim.get("override_optimizer_config") or {}
+    return "Adam" in type(optimizer).__name__ and optim.lr > 0 and not further.get("bf16_stochastic_round")
 
 
 def _optimizer(module: nn.Module, optim: Any) -> torch.optim.Optimizer:

@@ -36,7 +36,7 @@ from ...data.dataloading import SharedLoader, build_loaders
 from ...data.datasets import GIVEN, build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
 from ...data.encoding import encoded
 from ...data.rows import rows_of_environment
-from ...errors import DataError
+from ...errors import DataError, DataProblems, Problem
 from ...run.distributed import Ranks
 from ...vendored.data.rl_dataset import collate_fn
 from .given import Given
@@ -62,15 +62,24 @@ def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dat
         return build_datasets(config, tokenizer)
     elif sources["val"] is None:
         sources["val"] = config.data.val_files
-    datasets = {
-        split: dataset_of(source, split, config, tokenizer, needs_truth=needs_truth)
-        for split, source in sources.items()
-        if source is not None
-    }
+    problems: list[Problem] = []
+    more: dict[str, Any] = {"needs_truth": needs_truth, "problems": problems}
+    given_ones = {split: source for split, source in sources.items() if source is not None}
+    datasets = {split: dataset_of(source, split, config, tokenizer, **more) for split, source in given_ones.items()}
+    if problems:
+        raise DataProblems(problems, len(datasets["train"]))  # type: ignore[arg-type]
     return datasets["train"], datasets.get("val", datasets["train"])
 
 
-def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_truth: bool = True) -> Dataset:
+def dataset_of(
+    value: Any,
+    split: str,
+    config: Any,
+    tokenizer: Any,
+    *,
+    needs_truth: bool = True,
+    problems: list[Problem] | None = None,
+) -> Dataset:
     """Return a dataset of prompts as tokens from what a caller brings.
 
     Args:
@@ -79,6 +88,7 @@ def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_tru
         config: the whole config.
         tokenizer: its chat template turns messages into tokens.
         needs_truth: whether a row without ground_truth is an error.
+        problems: takes what other settings would mend; None: it is raised.
 
     Raises:
         DataError: it is none of these, or cannot be used.
@@ -90,10 +100,10 @@ def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_tru
     value = value.dataset if isinstance(value, DataLoader) else value
     files = files_of(value, split)
     if files is not None:
-        return dataset_of_files(files, split, data, tokenizer)
+        return dataset_of_files(files, split, data, tokenizer, problems)
     rows = rows_of(value, split, data.get("env") or {}, data.get("prompt_key", "prompt"))
     if rows is not None:
-        return dataset_of_rows(rows, split, data, tokenizer, needs_truth=needs_truth)
+        return dataset_of_rows(rows, split, data, tokenizer, needs_truth=needs_truth, problems=problems)
     return _of_tokens(value, split, data, tokenizer)
 
 

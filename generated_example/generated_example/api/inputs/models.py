@@ -42,7 +42,7 @@ def check_model(config: Any, given: Given, world_size: int) -> None:
     if world_size > 1:
         raise ConfigError(
             f"a loaded model is given, and there are {world_size} processes, which share the weights out among them",
-            "give its path instead: actor_rollout_ref.model.path=...",
+            "give its path instead, as actor_rollout_ref.model.path",
         )
     if path is not None and str(path) != str(getattr(model, "name_or_path", path)):
         raise ConfigError(

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset
 
+from ...data.messages import plain
 from ...data.rows import RowsDataset
 from ...errors import DataError, ProjectError
 from ...training.hook_errors import HookError, hook_file_of
@@ -77,9 +78,9 @@ def columns_of(value: Any) -> set[str] | None:
 def _of_table(value: Any) -> list[dict[str, Any]] | None:
     """Return the rows of a table: a datasets.Dataset, a frame of pandas or polars, a table of pyarrow."""
     if hasattr(value, "iterrows"):
-        import datasets
-
-        return list(datasets.Dataset.from_pandas(value, preserve_index=False).to_list())
+        cells = value.astype(object).where(value.notna(), None)
+        rows = zip(*(cells.iloc[:, place].tolist() for place in range(cells.shape[1])), strict=True)
+        return [dict(zip(map(str, value.columns), plain(row), strict=True)) for row in rows]
     if hasattr(value, "column_names") and hasattr(value, "with_format"):
         return list(value.with_format(None).to_list())
     for name in ("to_dicts", "to_pylist"):
@@ -110,7 +111,7 @@ def _row(item: Mapping[str, Any], prompt_key: str) -> dict[str, Any]:
     row = {name: value for name, value in item.items() if not isinstance(value, torch.Tensor)}
     if "raw_prompt" in row:
         row[prompt_key] = row.pop("raw_prompt")
-    return row
+    return plain(row)  # type: ignore[no-any-return]
 
 
 def check_kind(value: Any, split: str) -> None:

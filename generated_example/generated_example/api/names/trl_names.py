@@ -115,6 +115,8 @@ class GRPOConfig(ShortNames):
     temperature: float | None = short("of sampling", f"{ROLLOUT}.temperature")
     top_p: float | None = short("of sampling", f"{ROLLOUT}.top_p")
     top_k: int | None = short("of sampling", f"{ROLLOUT}.top_k", convert=_top_k)
+    min_p: float | None = short("of sampling", f"{ROLLOUT}.min_p")
+    repetition_penalty: float | None = short("of sampling", f"{ROLLOUT}.repetition_penalty")
     seed: int | None = short("of sampling and of the order of prompts", "local.seed", follow=["data.seed"])
     save_steps: int | None = short("save every so many steps", "trainer.save_freq")
     save_strategy: str | None = short(

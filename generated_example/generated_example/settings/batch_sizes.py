@@ -1,0 +1,153 @@
+# vextract:template base/__package__/settings/batch_sizes.py - edit freely
+"""Sizes that do not fit each other, or the data: all at once, each with the settings that mend it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from omegaconf import OmegaConf, open_dict
+
+from ..errors import ConfigError, DataError, DataProblems, HintedError, Problem
+from ..output import command_with
+from ..training.process_choice import wants_process_rewards
+from .group_size import made_of_one
+
+TRAIN, MINI = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
+N = "actor_rollout_ref.rollout.n"
+
+
+def check_sizes(config: Any) -> None:
+    """Check the sizes of a config by themselves.
+
+    Raises:
+        ConfigError: some do not fit each other; says all of them.
+    """
+    if found := size_problems(config):
+        raise together(found)
+
+
+def fitting(config: Any, build_datasets: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return the datasets for training and validation that a function builds, if the sizes of the config fit them.
+
+    Raises:
+        ConfigError, DataError: they do not fit; says all that is wrong, and the command that would start.
+    """
+    problems: list[Problem] = []
+    datasets: tuple[Any, Any] = (None, None)
+    try:
+        datasets = build_datasets()
+        prompts = len(datasets[0])
+    except DataProblems as error:
+        problems, prompts = error.problems, error.prompts
+    problems = [*problems, *size_problems(config, prompts, problems)]
+    if problems:
+        raise together(problems)
+    return datasets
+
+
+def size_problems(config: Any, prompts: int | None = None, others: Sequence[Problem] = ()) -> list[Problem]:
+    """Return which sizes do not fit each other, or the data.
+
+    Args:
+        config: the whole config.
+        prompts: for training, so many; None: that is not known.
+        others: problems whose settings count as mended.
+    """
+    mended = config.copy()
+    with open_dict(mended):
+        for problem in others:
+            _mend(mended, problem)
+        found = []
+        for find in (_group, _prompts, _mini_batches, _passes, _token_budgets):
+            for problem in find(mended, prompts):
+                _mend(mended, problem)
+                found.append(problem)
+    return found
+
+
+def together(problems: Sequence[Problem]) -> HintedError:
+    """Return one error that says all problems, and the command, or the settings, that mend them."""
+    settings: dict[str, Any] = {}
+    for problem in problems:
+        for name, value in problem.settings.items():
+            known = settings.get(name)
+            settings[name] = max(known, value) if isinstance(known, int) and isinstance(value, int) else value
+    kind = DataError if any(problem.is_of_data for problem in problems) else ConfigError
+    command = command_with(settings)
+    if len(problems) == 1:
+        (one,) = problems
+        return kind(one.message, one.hint if command is None else command)
+    listed = ", ".join(f"{name}={value}" for name, value in settings.items())
+    text = "\n".join([f"{len(problems)} settings do not fit:", *(f"  {problem.message}" for problem in problems)])
+    return kind(text, command or f"set {listed}")
+
+
+def _mend(config: Any, problem: Problem) -> None:
+    for name, value in problem.settings.items():
+        OmegaConf.update(config, name, value)
+
+
+def _group(config: Any, prompts: int | None) -> Iterator[Problem]:
+    """Find an estimator that has no advantage for a prompt's only response."""
+    if config.actor_rollout_ref.rollout.n == 1 and not config.local.get("supervised"):
+        if not made_of_one(config.algorithm)[0]:
+            text = f"algorithm.adv_estimator={config.algorithm.adv_estimator} compares the responses to a prompt"
+            yield Problem(f"{text}, and there is one", f"set {N} to 2 or more", {N: 2})
+
+
+def _prompts(config: Any, prompts: int | None) -> Iterator[Problem]:
+    data = config.data
+    if prompts is None:
+        return
+    for key in ("data.gen_batch_size", TRAIN):
+        size = OmegaConf.select(config, key)
+        drawn = data.gen_batch_size is None or key == "data.gen_batch_size"
+        if size is not None and drawn and size > prompts:
+            text = f"{key} is {size}, and there are {prompts} training prompts"
+            yield Problem(text, f"set {key} to {prompts} or less", {key: prompts}, is_of_data=True)
+
+
+def _mini_batches(config: Any, prompts: int | None) -> Iterator[Problem]:
+    train, mini = config.data.train_batch_size, config.actor_rollout_ref.actor.ppo_mini_batch_size
+    if train < mini:
+        yield Problem(
+            f"{TRAIN} is {train}, less than {MINI}, which is {mini}",
+            f"an optimizer step uses at most one batch: lower {MINI}",
+            {MINI: train},
+        )
+
+
+def _passes(config: Any, prompts: int | None) -> Iterator[Problem]:
+    """Find updates that cannot be cut into passes of the size that is asked for."""
+    if prompts is None:  # perhaps nothing is trained; a model that is says so itself
+        return
+    sections = {"actor_rollout_ref.actor": True, "critic": config.algorithm.adv_estimator == "gae"}
+    sections["local.prime"] = wants_process_rewards(config)
+    for name, used in sections.items():
+        section = OmegaConf.select(config, name) if used else None
+        if section is None:
+            continue
+        responses = section.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
+        rows = min(section.ppo_micro_batch_size_per_gpu, responses)
+        if responses % rows:
+            key = f"{name}.ppo_micro_batch_size_per_gpu"
+            best = next(size for size in range(rows, 0, -1) if responses % size == 0)
+            text = f"{responses} responses per optimizer step cannot be cut into passes of {rows}"
+            yield Problem(text, f"set {key} to a divisor of {responses}", {key: best})
+
+
+def _token_budgets(config: Any, prompts: int | None) -> Iterator[Problem]:
+    """Find passes that are formed by tokens and have no room for the longest sequence."""
+    section, critic, prime = config.actor_rollout_ref, config.get("critic"), config.local.get("prime")
+    budgets = {
+        "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": section.actor.use_dynamic_bsz,
+        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": section.rollout.log_prob_use_dynamic_bsz,
+        "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": section.ref.log_prob_use_dynamic_bsz,
+        "critic.ppo_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
+        "critic.forward_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
+        "local.prime.ppo_max_token_len_per_gpu": wants_process_rewards(config) and prime.use_dynamic_bsz,
+    }
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    for key, used in budgets.items():
+        if used and (given := OmegaConf.select(config, key)) < longest:
+            hint = f"set {key} to {longest} or more; several times as much makes good use of a GPU"
+            yield Problem(f"{key} is {given}, and a sequence may have {longest} tokens", hint, {key: longest})
