@@ -29,7 +29,6 @@ def main() -> int:
     if done.returncode != 0:
         print(f"the training run ended with exit code {done.returncode}", file=sys.stderr)
         return 1
-    curve = next(iter(sorted(project.glob("**/curves.png"))), None)
     steps = [json.loads(line) for line in _metrics(project).read_text(encoding="utf-8").splitlines()]
     rewards = [step[METRIC] for step in steps if METRIC in step]
     first, last = sum(rewards[:5]) / len(rewards[:5]), sum(rewards[-5:]) / len(rewards[-5:])
@@ -38,10 +37,10 @@ def main() -> int:
         print(f"expected a start below {START_BELOW} and an end of at least {END_AT_LEAST}", file=sys.stderr)
         return 1
     print(f"The project:  {project}")
-    print(f"Its curves:   {curve}")
     python, place = shlex.quote(sys.executable), shlex.quote(str(project))
     command = shlex.quote(str(Path(sys.executable).with_name("vextract")))
     print("Try next:")
+    print(f"  {command} report {shlex.quote(str(_metrics(project).parent))}")
     print(f"  (cd {place} && {python} main.py algorithm.adv_estimator=rloo trainer.resume_mode=disable)")
     print(f"  {command} explain compute_grpo_outcome_advantage {place}")
     print(f"  {command} verify {place}")
