@@ -1,6 +1,7 @@
 """`vextract versions`: the supported releases of verl."""
 
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -78,14 +79,13 @@ def _about(name: str, manifests: "Sequence[Manifest]") -> list[str]:
 def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
     """One row for each engine and feature, one column for each release."""
     engines = sorted({name for manifest in manifests for name in manifest.engines})
-    features = sorted({feature.name for manifest in manifests for feature in manifest.features})
+    offered = [{feature.name for feature in manifest.features} for manifest in manifests]
+    everywhere = set.intersection(*offered)
+    features = sorted(set.union(*offered) - everywhere)
     rows = {
         "presets": [str(len(manifest.algorithms)) for manifest in manifests],
         **{f"engine {name}": _marks(name in manifest.engines for manifest in manifests) for name in engines},
-        **{
-            name: _marks(name in {item.name for item in manifest.features} for manifest in manifests)
-            for name in features
-        },
+        **{name: _marks(name in names for names in offered) for name in features},
     }
     width = max(map(len, rows))
     room = output.width_of(sys.stdout)
@@ -97,7 +97,8 @@ def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
         f"{name:{width}}  " + " ".join(f"{mark:^{len(column)}}" for mark, column in zip(marks, columns, strict=False))
         for name, marks in rows.items()
     ]
-    tail = [f"default: {default}; what each is: `vextract versions -v`"]
+    tail = textwrap.wrap(f"in all of them: {', '.join(sorted(everywhere))}", room or 100)
+    tail += [f"default: {default}; what each is: `vextract versions -v`"]
     if len(columns) < len(manifests):
         tail.append(f"{len(manifests) - len(columns)} older releases need a wider terminal, or -v")
     screen.show(head, [screen.Section([line.rstrip() for line in lines], prefix="")], tail, verbose=False)

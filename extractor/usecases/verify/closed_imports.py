@@ -84,7 +84,8 @@ class _Finder:
             elif top not in sys.stdlib_module_names and top not in self.required:
                 # Tests may use each other, and what the extra for development brings.
                 in_tests = file.path.startswith("tests/") and (top in self.extras or f"tests.{top}" in self.analyses)
-                if item.top and not in_tests:
+                builds = file.path == "setup.py" and top == "setuptools"  # the build's own requirement
+                if item.top and not in_tests and not builds:
                     yield f"{where}: imports {top}, {NOT_REQUIRED}"
                 elif not item.top:
                     optional.add(top)

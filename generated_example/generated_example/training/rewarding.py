@@ -118,7 +118,7 @@ class Judged:
 def _note_untaken(config: Any, manager: Any) -> None:
     """Say which settings of `local.reward` are made, and are no arguments of the manager that the config names."""
     taken, made = arguments_of(manager), config.local.reward
-    names = [name for name in ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout") if made[name]]
+    names = [name for name in ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout") if made.get(name)]
     for name in names:
         if name not in taken:
             kind = _select(config, "MANAGER")

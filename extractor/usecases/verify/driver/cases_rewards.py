@@ -224,7 +224,7 @@ def loading(side: Side) -> Iterator[tuple[str, Thunk]]:
 
         def both(function: str = function) -> Any:
             result = outcome(_custom(side)(settings(None, function)), "source", "abc", "g", bonus=3.0, other=1)
-            return asyncio.run(result) if inspect.isawaitable(result) else result
+            return asyncio.run(result) if inspect.iscoroutine(result) else result
 
         yield f"custom {function}/both give", both
     for label, named in (
