@@ -154,7 +154,7 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
     root = make_project(folder / "project", release=release, **more)
     subject = subjects.read(root)
     source = open_source(manifest.pin)
-    upstream, _ = parity.run_both(subject, source, sys.executable, folder)
+    upstream = parity.run_sides(subject, source, sys.executable, folder, ["upstream"])["upstream"]
     fixes = {fix.id: fix.parity for fix in manifest.fixes}
     scratch = folder / "run"
     scratch.mkdir()

@@ -60,11 +60,12 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
     """Run both sides and compare; the second check says what the cases have covered."""
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
-            upstream, vendored = run_both(subject, source, python, Path(folder))
+            results = run_sides(subject, source, python, Path(folder))
         except CheckFailed as error:
             return (Check("parity", Status.FAILED, error.message, tuple(error.hint.splitlines())),)
     parity = {fix.id: fix.parity for fix in manifest.fixes}
     unmet = {file.upstream: tuple(fix for fix in file.fixes if not parity.get(fix)) for file in subject.vendored}
+    upstream, vendored = results["upstream"], results["vendored"]
     cases = compare(upstream["results"], vendored["results"], unmet, set(parity))
     coverage = check_coverage(measure(subject, vendored["lines"]))
     return _check(
@@ -72,12 +73,15 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
     ), coverage
 
 
-def run_both(subject: Subject, source: Source, python: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the results of every case on upstream's side and on the project's."""
+def run_sides(
+    subject: Subject, source: Source, python: str, folder: Path, sides: Collection[str] = ("upstream", "vendored")
+) -> dict[str, dict[str, Any]]:
+    """Return by side what every case returned there."""
     upstream_root = folder / "upstream"
     source.materialise(upstream_root)
     running = {}
-    for side, root in (("upstream", upstream_root), ("vendored", subject.root)):
+    for side in sides:
+        root = upstream_root if side == "upstream" else subject.root
         scratch = folder / f"run-{side}"
         scratch.mkdir()
         running[side] = interpreter.start(python, "parity", job_of(subject, source, side, root, scratch), scratch)
@@ -92,7 +96,7 @@ def run_both(subject: Subject, source: Source, python: str, folder: Path) -> tup
     finally:
         for started in running.values():
             interpreter.stop(started)
-    return results["upstream"], results["vendored"]
+    return results
 
 
 def job_of(subject: Subject, source: Source, side: str, root: Path, scratch: Path) -> dict[str, Any]:

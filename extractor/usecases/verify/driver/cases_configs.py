@@ -157,6 +157,28 @@ def profiler(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Unite and intersect."""
     cls = side.get("verl.utils.profiler.config:ProfilerConfig")
     one, two = ({"tool": "t", "enable": True, "ranks": [0, 1]}, {"tool": "t", "all_ranks": True, "ranks": [1, 2]})
+    for label, more in (
+        ("first", {"global_tool_config": {"a": 1}}),
+        ("both", {"global_tool_config": {"a": 1}, "enable": True}),
+    ):
+        if more.keys() <= cls.__dataclass_fields__.keys():
+            first, second = (
+                cls(**{**one, **more}),
+                cls(**{**two, **({"global_tool_config": {"b": 2}} if len(more) > 1 else {})}),
+            )
+            for method in ("union", "intersect"):
+                yield (
+                    f"{method}/{label} configured",
+                    lambda method=method, pair=(first, second): outcome(
+                        lambda: _fields(getattr(pair[0], method)(pair[1]))
+                    ),
+                )
+                yield (
+                    f"{method}/{label} configured, turned round",
+                    lambda method=method, pair=(second, first): outcome(
+                        lambda: _fields(getattr(pair[0], method)(pair[1]))
+                    ),
+                )
     yield "union", lambda: _fields(cls(**one).union(cls(**two)))
     yield "intersect", lambda: _fields(cls(**one).intersect(cls(**two)))
     yield "bad", lambda: outcome(cls, ranks=3)
