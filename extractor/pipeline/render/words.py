@@ -42,7 +42,12 @@ def words_of_templates(manifest: Manifest, options: Options) -> Words:
     In tests most strings are values: of these, only what is taken for an attribute's name counts.
     """
     found = behind((*layers_of(manifest, options), "shims"), options.package)
-    texts = {path: templates[-1].text or "" for path, templates in found.items() if path.endswith(".py")}
+    # What sets a project up has no object of verl's in its hands.
+    texts = {
+        path: templates[-1].text or ""
+        for path, templates in found.items()
+        if path.endswith(".py") and path != "setup.py" and not path.startswith("launch/")
+    }
     tests = {path for path in texts if path.startswith("tests/")}
     words = words_of_text("\n".join(texts[path] for path in sorted(texts.keys() - tests)))
     tested = words_of_text("\n".join(texts[path] for path in sorted(tests)), strings=_NAMED)
