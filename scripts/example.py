@@ -33,6 +33,9 @@ def main() -> int:
     gitignore = ROOT / ".gitignore"
     text = gitignore.read_text(encoding="utf-8").partition(BEGIN)[0].rstrip("\n")
     gitignore.write_text("\n".join([text, BEGIN, *map(_pattern, ignored), END, ""]), encoding="utf-8")
+    # A file that was ours may be verl's now: Git does not ignore what it tracks.
+    theirs = [f"{EXAMPLE.name}/{file.path}" for file in lock.files if file.kind is FileKind.VENDORED]
+    subprocess.run(["git", "rm", "--quiet", "--cached", "--ignore-unmatch", "--", *theirs], cwd=ROOT, check=True)
     return 0
 
 
