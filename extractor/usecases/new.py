@@ -204,6 +204,7 @@ def _infer(wanted: Wanted, step: Callable[[str], None]) -> tuple[Fit, Source]:
             message, hint = f"{message}, and the package index has no such release", releases.instead_of(release)
         else:
             message, hint = f"{message}, and its source could not be read: {error.message}", error.hint
+            hint = f"{hint}; supported: {', '.join(releases.supported())}"
         raise SourceError(message, hint=hint) from None
     if not wanted.experimental:
         raise NotSupported(tried.fit)

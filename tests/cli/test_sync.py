@@ -123,7 +123,7 @@ def test_bytes_that_cannot_be_had_again(run, project: Path) -> None:
     result = run("sync", project)
     assert result.code == 1
     assert "toy/vendored/protocol.py: vextract 0.0.9 wrote 000000000000, this vextract (0.1.0) emits " in result.err
-    assert "hint: use the vextract that wrote it: pip install vextract==0.0.9" in result.err
+    assert "-m pip install vextract==0.0.9; or restore" in result.err
     assert tree(project) == before
 
 

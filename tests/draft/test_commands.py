@@ -158,6 +158,14 @@ def test_the_index_has_no_such_release(
     assert "verl 0.6.2 is not supported by this vextract, and its source could not be read: no connection" in result.err
     assert "supported: " in result.err
 
+    def unknown(release: str, into: Path) -> Path:
+        raise download.SourceError("no version satisfies verl==0.6.2 (from versions: 0.6.1, 0.8.0.dev0)", hint="")
+
+    monkeypatch.setattr(download, "any_wheel", unknown)
+    result = run("new", tmp_path / "toy", "--verl", "0.6.2")
+    assert "and the package index has no such release\nhint: did you mean 0.6.1? supported: " in result.err
+    assert "0.8.0.dev0" not in result.err
+
 
 @pytest.mark.thorough  # makes two drafts
 def test_a_wheel_from_the_index_is_kept(

@@ -36,7 +36,7 @@ def test_the_groups(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     graph = build(project, lock.read(project))
     assert lines[0] == "toy: verl 0.6.1, engine hf, grpo"
-    assert [line[:20].split("  ")[0] for line in lines[2:]] == [group.replace("_", " ") for group in graph.groups]
+    assert [line[:20].split("  ")[0] for line in lines[3:]] == [group.replace("_", " ") for group in graph.groups]
     (actor,) = [line for line in lines if line.startswith("actor ")]
     assert {"protocol", "algorithms"} <= set(actor.partition("-> ")[2].split(", "))
 
