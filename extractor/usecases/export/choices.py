@@ -102,7 +102,7 @@ def check(
                 raise UsageError(
                     f"{key}={word}: verl {target.release} has no such {choice.what}"
                     + (", and no hook registers one" if choice.registers else ""),
-                    hint=f"--set {key}={choice.plain}, or --verl with a release that has it",
+                    hint=f"{_with_usual_word(key, choice, name, defaults)}, or --verl with a release that has it",
                 )
             if key == _ESTIMATOR and target.has(_TRAINER) and _BY_NAME.search(target.source.read(_TRAINER)):
                 remarks.append(
@@ -110,6 +110,15 @@ def check(
                     "later releases, from 0.6.0 on, take it"
                 )
     return remarks
+
+
+def _with_usual_word(key: str, choice: Choice, name: str | None, defaults: Defaults) -> str:
+    """Write the option that sets a key to the word that a release has by default."""
+    usual = defaults.flat.get(name) if name is not None else None
+    if isinstance(usual, list):
+        return f"--set '{key}=[console]'"
+    word = usual if isinstance(usual, str) else choice.plain
+    return f"--set {key}={word}" if word else f"another {choice.what}"
 
 
 def _chosen(key: str, choice: Choice, flat: _Flat) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .text import final_answer, last_number
 
-HINT = f"{sys.executable} -m pip install 'math-verify[antlr4_9_3]' (the extra is the version of antlr4 that hydra needs too)"
+HINT = f"{sys.executable} -m pip install 'math-verify[antlr4_9_3]' (of antlr4 it takes the version that hydra needs)"
 LONGEST = 500
 # A text with nothing to compute in it: a number with a unit, a name, a sentence.
 WORDS = re.compile(r"[^\\^*/+=(){}\[\]|<>-]*-?[^\\^*/+=(){}\[\]|<>-]*")
