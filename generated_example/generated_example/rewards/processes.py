@@ -20,7 +20,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..output import install_command
 from .calls import attempt, raw_function
 
 
@@ -72,7 +71,7 @@ def start_pool(payload: bytes, num_workers: int) -> Any:
         from pebble import CONSTS, ProcessPool
     except ImportError as error:
         raise ImportError(
-            f"scoring in processes needs pebble\nhint: {install_command('pebble')}; or num_workers=0"
+            f"scoring in processes needs pebble\nhint: {sys.executable} -m pip install pebble; or num_workers=0"
         ) from error
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([f"{__package__}.left_to_trainer", __name__, *_modules_named_in(payload)])

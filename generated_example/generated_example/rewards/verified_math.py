@@ -3,15 +3,15 @@
 
 import logging
 import re
+import sys
 import threading
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
-from ..output import install_command
 from .text import final_answer, last_number
 
-HINT = f"{install_command('math-verify[antlr4_9_3]')} (the extra is the version of antlr4 that hydra needs too)"
+HINT = f"{sys.executable} -m pip install 'math-verify[antlr4_9_3]' (of antlr4 it takes the version that hydra needs)"
 LONGEST = 500
 # A text with nothing to compute in it: a number with a unit, a name, a sentence.
 WORDS = re.compile(r"[^\\^*/+=(){}\[\]|<>-]*-?[^\\^*/+=(){}\[\]|<>-]*")
