@@ -13,7 +13,7 @@ ON, OFF = {"CRITIC": True, "PLOTS": False}, {"CRITIC": False, "PLOTS": True}
 CASES = {
     "a statement": (
         """
-        from .parts import CRITIC
+        from .switches import CRITIC
         a = 1
         # about the critic
         if CRITIC:
@@ -39,7 +39,7 @@ CASES = {
     ),
     "the only one of a block": (
         """
-        from ..parts import CRITIC, PLOTS
+        from ..switches import CRITIC, PLOTS
         def f():
             if CRITIC:
                 return 1
@@ -55,7 +55,7 @@ CASES = {
     ),
     "two ways": (
         """
-        from .parts import (
+        from .switches import (
             CRITIC,
             PLOTS,
         )
@@ -75,7 +75,7 @@ CASES = {
     ),
     "one of several": (
         """
-        from .parts import CRITIC
+        from .switches import CRITIC
         if x:
             a = 1
         elif CRITIC:
@@ -102,7 +102,7 @@ CASES = {
     ),
     "the first of several": (
         """
-        from .parts import CRITIC
+        from .switches import CRITIC
         if CRITIC:
             a = 2
         elif y:
@@ -118,7 +118,7 @@ CASES = {
     ),
     "expressions": (
         """
-        from .parts import CRITIC
+        from .switches import CRITIC
         a = f(x if CRITIC else "ä", CRITIC and g(y))
         if CRITIC and z:
             b = 1
@@ -136,7 +136,7 @@ CASES = {
         """
         import sys
         from a import b, c as d
-        from .parts import CRITIC
+        from .switches import CRITIC
         e = f
         if CRITIC:
             e: "d" = sys
@@ -154,7 +154,7 @@ CASES = {
     ),
     "a method with a decorator": (
         """
-        from .parts import CRITIC
+        from .switches import CRITIC
         class A:
             if CRITIC:
 

@@ -17,7 +17,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from extractor import __version__
 from extractor.pipeline.render.absent import absent_modules, absent_settings
-from extractor.pipeline.render.fold import PARTS, constants_of, fold
+from extractor.pipeline.render.fold import SWITCHES, constants_of, fold
 from extractor.pipeline.render.layers import PACKAGE, Template, behind, engine_modes, layers_of
 from extractor.pipeline.render.long_imports import wrap_imports
 from extractor.pipeline.render.pins import checked_pins_for
@@ -217,7 +217,7 @@ def _rendered(
     for path, templates in behind(layers, str(context["package"]), below).items():
         if path.startswith(PRESETS) and PurePosixPath(path).stem not in manifest.algorithms:
             continue
-        if (sections_only and _GLOBAL.match(path)) or path == f"{context['package']}/{PARTS}.py":
+        if (sections_only and _GLOBAL.match(path)) or path == f"{context['package']}/{SWITCHES}.py":
             continue
         template = templates[-1]
         try:
@@ -232,7 +232,7 @@ def _rendered(
 @cache
 def _constants(features: tuple[str, ...]) -> dict[str, bool]:
     """Return what the features' constants are in a project with these features."""
-    text = (resources.templates() / "base" / PACKAGE / f"{PARTS}.py").read_text(encoding="utf-8")
+    text = (resources.templates() / "base" / PACKAGE / f"{SWITCHES}.py").read_text(encoding="utf-8")
     return {name: name.lower() in features for name in constants_of(text)}
 
 

@@ -1,7 +1,7 @@
 """Fold branches on a project's features: `if CRITIC:` goes where there is no critic, and its body stays where there is.
 
-The constants are those of `templates/base/__package__/parts.py`, which no project has. What stays is byte for byte the
-template's, but for its indentation.
+The constants are those of `templates/base/__package__/switches.py`, which no project has. What stays is, byte for byte,
+the template's, but for its indentation.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from extractor.values.readers import lines_of
 
-PARTS = "parts"
+SWITCHES = "switches"
 LINE_LENGTH = 120
-_IMPORT = re.compile(r"^from \.+parts import (?:\([^)]*\)|[^(\n]*)\n", re.MULTILINE)
+_IMPORT = re.compile(r"^from \.+switches import (?:\([^)]*\)|[^(\n]*)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class _Edit:
 
 
 def constants_of(text: str) -> tuple[str, ...]:
-    """Return the names that the text of `parts.py` assigns."""
+    """Return the names that the text of `switches.py` assigns."""
     body = ast.parse(text).body
     return tuple(
         node.target.id for node in body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
@@ -37,7 +37,7 @@ def constants_of(text: str) -> tuple[str, ...]:
 
 
 def fold(text: str, constants: Mapping[str, bool]) -> str:
-    """Fold what depends on the constants that a module imports from `parts`.
+    """Fold what depends on the constants that a module imports from `switches`.
 
     Args:
         text: Of the module.

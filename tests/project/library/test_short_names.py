@@ -196,7 +196,7 @@ def test_what_is_said_twice_or_cannot_be_used(project: Path) -> None:
         ("--batch-size", "few"): "'--batch-size'",
         ("--batchsize", "4"): "--batch-size",
         ("--train_files", "none.parquet"): "no such file: none.parquet",
-        ("trainer.total_epoch=3",): "did you mean trainer.total_epochs?",
+        ("trainer.total_epoch=3",): "did you mean trainer.total_epochs=3?",
     }.items():
         done = flags(project, *words)
         assert (done.returncode, said in done.stderr) == (2, True), (words, done.stderr[-1000:])

@@ -31,8 +31,8 @@ from typing import Any
 import torch
 
 from ..errors import ConfigError
-from ..parts import VERL_CHECKPOINTS
 from ..settings.path_checks import resume_hint
+from ..switches import VERL_CHECKPOINTS
 from ..workers.model_parts import Write, parts_of
 from ..workers.trained_model import TrainedModel
 from .background import Background

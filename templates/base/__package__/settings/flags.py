@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from ..errors import ConfigError
 from ..output import main_command
-from ..parts import SWEEP
+from ..switches import SWEEP
 from .suggestions import choose
 
 MAIN = "ppo_trainer"

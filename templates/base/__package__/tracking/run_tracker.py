@@ -18,9 +18,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..parts import PLOTS
 from ..rewards.alarm import RewardAlarm
 from ..run.provenance import surroundings
+from ..switches import PLOTS
 from .terminal import QuietView, View, make_view
 from .trackers import TRACKERS, Run, Trackers, is_installed, logger_names, without_secrets
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from ..output import say
-from ..parts import PLOTS
+from ..switches import PLOTS
 from .columns import (
     COLUMNS,
     REWARD,

@@ -13,13 +13,13 @@ import torch
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
-from ..parts import SANDBOX
 from ..rewards.calls import CALLED, refusal, source_of
 from ..rewards.manager import TextRewardManager
 from ..rewards.reward_model import RewardModel
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..settings.suggestions import choose_defined, functions_in
+from ..switches import SANDBOX
 from ..vendored.protocol import DataProto
 from .hook_arguments import arguments_of
 from .reward_managers import load_manager, manager_class
