@@ -157,28 +157,18 @@ def profiler(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Unite and intersect."""
     cls = side.get("verl.utils.profiler.config:ProfilerConfig")
     one, two = ({"tool": "t", "enable": True, "ranks": [0, 1]}, {"tool": "t", "all_ranks": True, "ranks": [1, 2]})
-    for label, more in (
-        ("first", {"global_tool_config": {"a": 1}}),
-        ("both", {"global_tool_config": {"a": 1}, "enable": True}),
-    ):
-        if more.keys() <= cls.__dataclass_fields__.keys():
-            first, second = (
-                cls(**{**one, **more}),
-                cls(**{**two, **({"global_tool_config": {"b": 2}} if len(more) > 1 else {})}),
-            )
-            for method in ("union", "intersect"):
-                yield (
-                    f"{method}/{label} configured",
-                    lambda method=method, pair=(first, second): outcome(
-                        lambda: _fields(getattr(pair[0], method)(pair[1]))
-                    ),
-                )
-                yield (
-                    f"{method}/{label} configured, turned round",
-                    lambda method=method, pair=(second, first): outcome(
-                        lambda: _fields(getattr(pair[0], method)(pair[1]))
-                    ),
-                )
+    said: dict[str, Any] = {field.name: True for field in dataclasses.fields(cls) if field.type in ("bool", bool)}
+    said["ranks"] = [3]
+    if "global_tool_config" in cls.__dataclass_fields__:
+        said["global_tool_config"] = {"a": 1}
+    for name, value in said.items():
+
+        def combined(name: str = name, value: Any = value) -> Any:
+            pair = (cls(tool="t", **{name: value}), cls(tool="t"))
+            turns = (pair, pair[::-1], (pair[0], pair[0]))
+            return [outcome(_combined, *turn, method) for turn in turns for method in ("union", "intersect")]
+
+        yield f"only {name}", combined
     yield "union", lambda: _fields(cls(**one).union(cls(**two)))
     yield "intersect", lambda: _fields(cls(**one).intersect(cls(**two)))
     yield "bad", lambda: outcome(cls, ranks=3)
@@ -198,6 +188,10 @@ def base(side: Side) -> Iterator[tuple[str, Thunk]]:
     yield "items", lambda: [Settings()["rate"], outcome(Settings().__getitem__, "none"), len(Settings())]
     yield "keys", lambda: [name for name in Settings() if name != "_target_"]
     yield "frozen", lambda: outcome(setattr, Settings(), "size", 4)
+
+
+def _combined(one: Any, other: Any, method: str) -> dict[str, Any]:
+    return _fields(getattr(one, method)(other))
 
 
 def _fields(value: Any) -> dict[str, Any]:

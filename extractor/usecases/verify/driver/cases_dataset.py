@@ -149,6 +149,7 @@ SAMPLES: tuple[tuple[int, dict[str, Any]], ...] = (
     (5, {}),
     (100, {"shuffle": True, "seed": 3}),
     (2, {"shuffle": True, "seed": 3}),
+    (5, {"shuffle": True, "seed": 3}),
     (3, {"shuffle": True}),
 )
 

@@ -127,6 +127,7 @@ def language_model(side: Side) -> Iterator[tuple[str, Thunk]]:
         ("chunked entropy", {"engine": {"entropy_from_logits_with_chunking": True}}),
         ("chunked entropy, packed", {"packed": True, "engine": CHUNKED}),
         ("checkpointed entropy, packed", {"packed": True, "engine": {"entropy_checkpointing": True}}),
+        ("no entropy, packed", {"packed": True, "entropy_coeff": 0.0}),
         ("loss scale", {"loss_agg_mode": "seq-mean-token-sum-norm", "loss_scale_factor": 3}),
         ("kl", {"kl_loss_type": "kl", "kl_loss_coef": 0.5}),
         ("dropout", {"engine": {"dropout": 0.5}}),
@@ -158,7 +159,10 @@ def language_model(side: Side) -> Iterator[tuple[str, Thunk]]:
     for label, engine in (("chunked", CHUNKED), ("dropout", {"dropout": 0.5})):
         yield f"infer_batch/{label}", functools.partial(outcome, _infer, side, packed=True, engine=engine)
     for packed in (False, True):
-        yield f"given to the model/packed {packed}", functools.partial(_given, side, packed)
+        for fused in (False, True):
+            label = f"packed {packed}{'/fused' if fused else ''}"
+            yield f"given to the model/{label}", functools.partial(outcome, _given, side, packed, fused)
+    yield "asked of other processes", functools.partial(_asked, side)
     yield "infer_batch/with a loss", functools.partial(_inferred_loss, side)
     yield "sequence parallel", lambda: outcome(made_engine, side, ulysses_sequence_parallel_size=2)
     yield "groups", lambda: _groups(made_engine(side))
@@ -190,10 +194,25 @@ def _infer(
     return {key: back(value, batch) for key, value in outputs.items()}, made.module.training
 
 
-def _given(side: Side, packed: bool) -> Any:
+def _given(side: Side, packed: bool, fused: bool) -> Any:
     """Return what a model is given of a batch, and what is kept to read its answer by."""
     made = made_engine(side, remove_padding=packed)
-    return made.prepare_model_inputs(micro_batch=unpadded(side, use_remove_padding=packed))
+    batch = unpadded(side, use_remove_padding=packed, use_fused_kernels=fused)
+    return made.prepare_model_inputs(micro_batch=batch)
+
+
+def _asked(side: Side) -> Any:
+    """Return what a pass adds up over processes, of which there is one here; what they know is told to it."""
+    made, config = made_engine(side), losses_config(side)
+    seen: list[Any] = []
+
+    def reduce(values: torch.Tensor, op: Any = None, group: Any = None, **kwargs: Any) -> None:
+        seen.append((values.clone(), str(op), group is torch.distributed.group.WORLD))
+        values *= 2
+
+    with mock.patch.object(torch.distributed, "all_reduce", reduce), made.train_mode(disable_auto_offload=True):
+        output = made.train_batch(unpadded(side), loss_function=functools.partial(_policy_loss, side, config))
+    return seen, _plain(output)
 
 
 def _inferred_loss(side: Side) -> Any:

@@ -20,7 +20,7 @@ HELPER = "verl.trainer.ppo.rollout_corr_helper"
 SHARE = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17, "loss_scale_factor": 11}
 
 # How far the policies are apart, and what is at a border: advantages and differences of zero, tokens that are masked.
-SITUATIONS = ("far", "weights", "edges", "nothing set", "first tokens", "by default")
+SITUATIONS = ("far", "weights", "edges", "nobody gained", "nothing set", "first tokens", "by default")
 
 
 @family("core_algos.policy_loss", CORE)
@@ -46,7 +46,8 @@ def policy_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "near", *, shared: bool = False) -> Any:
     old = inputs.log_probs(21)
-    apart = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=22, scale=30.0 if situation == "far" else 0.3)
+    scale = {"far": 30.0, "edges": 2.0}.get(situation, 0.3)
+    apart = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=22, scale=scale)
     if situation == "edges":
         apart[:, ::2] = 0
     new = (old + apart).requires_grad_()
@@ -56,6 +57,8 @@ def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "
         unset = ("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl_coef")
         settings |= {"clip_ratio_low": None, "clip_ratio_high": None, "clip_ratio_c": 1.0}
         settings["policy_loss"] = {**settings["policy_loss"], **dict.fromkeys(unset)}
+    if situation == "nobody gained" and kind == "dataclass" and name == "sapo":
+        settings["tau_pos"] = 0.0  # of gains alone: a token without any that took it would be no number
     if kind == "mapping":
         settings["policy_loss"]["rollout_correction"] = inputs.ROLLOUT_CORRECTION
         settings["global_batch_info"] = {}
@@ -67,7 +70,7 @@ def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "
     available = {
         "old_log_prob": old,
         "log_prob": new,
-        "advantages": (inputs.edges if situation == "edges" else _normal)(23),
+        "advantages": _advantages(situation),
         "response_mask": mask * (torch.arange(inputs.LENGTH) < 1) if situation == "first tokens" else mask,
         "loss_agg_mode": mode,
         "config": config,
@@ -79,6 +82,12 @@ def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "
     with mean_over_the_batch(side, name, config):
         result = outcome(inputs.call, loss, available, by_default=situation == "by default")
     return with_gradient(result, new)
+
+
+def _advantages(situation: str) -> torch.Tensor:
+    if situation == "nobody gained":
+        return -inputs.edges(23).abs()
+    return inputs.edges(23) if situation == "edges" else _normal(23)
 
 
 def _normal(seed: int) -> torch.Tensor:

@@ -176,7 +176,7 @@ def _actor(
             settings["fsdp_config"] = side.get("verl.workers.config.engine:FSDPEngineConfig")(dtype=dtype)
             config = actor_dataclass(side, settings)
     if config is None:
-        settings["fsdp_config"] = {"dtype": dtype}
+        settings |= {"fsdp_config": {"dtype": dtype}, "calculate_entropy": False}  # which 0.7.1 asks a mapping for
         config = inputs.config(**settings)
     update = torch.optim.AdamW(module.parameters(), lr=1e-2, weight_decay=0.01) if optimizer else None
     return side.get(f"{ACTOR}:DataParallelPPOActor")(config, module, update)
@@ -329,6 +329,7 @@ def rollout(side: Side) -> Iterator[tuple[str, Thunk]]:
             ("short", {"do_sample": False, "response_length": 3}),
             ("early end", {"do_sample": False, "eos_token_id": list(range(3, 20))}),
             ("all end", {"do_sample": False, "eos_token_id": list(range(40))}),
+            ("another padding", {"do_sample": False, "eos_token_id": list(range(3, 20)), "pad_token_id": 2}),
             ("all tokens", {"top_k": 0, "top_p": 1.0}),
             ("few tokens", {"top_k": 2}),
             ("validation, greedy", {"validate": True, "do_sample": False}),

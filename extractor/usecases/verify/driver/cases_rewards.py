@@ -193,7 +193,7 @@ def _rewards(
 def loading(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Go from the configuration to a manager, and from a batch to rewards."""
 
-    def settings(name: str | None, function: str = "score", manager: str = "naive") -> Any:
+    def settings(name: str | None, function: str | None = "score", manager: str = "naive") -> Any:
         path = side.scratch / "scorer.py"
         path.write_text(SCORER, encoding="utf-8")
         # Upstream keeps the loaded file under this name for good.
@@ -217,6 +217,7 @@ def loading(side: Side) -> Iterator[tuple[str, Thunk]]:
     yield "load_reward_manager/batch", lambda: loaded("score_many", "batch")
     yield "no file", lambda: type(outcome(_custom(side), settings("/none/scorer.py"))).__name__
     yield "no function", lambda: type(outcome(_custom(side), settings(None, "none"))).__name__
+    yield "no name", lambda: type(outcome(_custom(side), settings(None, None))).__name__
     yield "no custom function", lambda: outcome(_custom(side), inputs.config(custom_reward_function=None, reward={}))
     yield "custom function", lambda: _custom(side)(settings(None))("source", "abc", "g")
     # What the configuration gives a scorer, and what its caller does.
