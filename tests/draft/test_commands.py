@@ -163,7 +163,7 @@ def test_the_index_has_no_such_release(
 
     monkeypatch.setattr(download, "any_wheel", unknown)
     result = run("new", tmp_path / "toy", "--verl", "0.6.2")
-    assert "and the package index has no such release\nhint: did you mean 0.6.1? supported: " in result.err
+    assert "and the package index has no such release\nhint: did you mean 0.5.0? supported: " in result.err
     assert "0.8.0.dev0" not in result.err
 
 
