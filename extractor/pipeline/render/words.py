@@ -35,6 +35,11 @@ _CLASS = re.compile(r"^ *class (\w+)(?:\(([^)]*)\))?:", re.MULTILINE)
 _OUTSIDE = re.compile(r"^from \w[\w.]* import (\([^)]*\)|.*)|^import (\w+)", re.MULTILINE)
 
 
+def sets_up(path: str) -> bool:
+    """Tell whether a file of a project sets it up: such code has no object of verl's in its hands."""
+    return path == "setup.py" or path.startswith("launch/")
+
+
 def words_of_templates(manifest: Manifest, options: Options) -> Words:
     """Return the names by which a project's own code, hooks and tests as they are shipped, may reach methods.
 
@@ -42,11 +47,10 @@ def words_of_templates(manifest: Manifest, options: Options) -> Words:
     In tests most strings are values: of these, only what is taken for an attribute's name counts.
     """
     found = behind((*layers_of(manifest, options), "shims"), options.package)
-    # What sets a project up has no object of verl's in its hands.
     texts = {
         path: templates[-1].text or ""
         for path, templates in found.items()
-        if path.endswith(".py") and path != "setup.py" and not path.startswith("launch/")
+        if path.endswith(".py") and not sets_up(path)
     }
     tests = {path for path in texts if path.startswith("tests/")}
     words = words_of_text("\n".join(texts[path] for path in sorted(texts.keys() - tests)))

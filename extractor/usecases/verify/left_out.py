@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import attribute_chain
-from extractor.pipeline.render.words import words_of_text
+from extractor.pipeline.render.words import sets_up, words_of_text
 from extractor.usecases.verify.report import Check, Status, counted
 from extractor.usecases.verify.subject import PythonFile, Subject
 from extractor.values.reachable import reachable
@@ -49,7 +49,7 @@ def _methods(file: PythonFile) -> frozenset[str]:
 
 def _uses(file: PythonFile, gone: Mapping[str, PythonFile], related: Mapping[str, set[str]]) -> Iterator[str]:
     names = sorted({name.partition(".")[2] for name in gone})
-    if file.kind is not FileKind.VENDORED and not _may_name(file.text, names):
+    if sets_up(file.path) or (file.kind is not FileKind.VENDORED and not _may_name(file.text, names)):
         return
     module = Module(file.module, file.path, file.text)
     for statement in module.statements:
