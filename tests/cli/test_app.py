@@ -32,6 +32,8 @@ Commands:
   status      Show what is edited, missing, conflicted or orphaned.
   diff        Show your edits against what was emitted.
   upgrade     Move to another verl, other options or newer templates.
+  add         Add optional features to a project.
+  remove      Remove optional features from a project.
   verify      Check a project against upstream.
   sbom        Write a project's bill of materials, as SPDX 2.3 in JSON.
   provenance  Write what a project was made from, as an in-toto statement.
@@ -39,6 +41,9 @@ Commands:
   graph       Show the modules by role, with sizes and imports.
   changes     Compare two releases, as far as a project uses them.
   export      Write the experiment for full verl on Ray.
+  report      Make one HTML page about one or several runs.
+  plan        Plan the memory of a run, phase by phase, before anything...
+  attack      Try known hacks against a project's reward, and print what...
   versions    List the supported releases of verl.
   manifest    Draft what vextract must know about a new release of verl.
 """

@@ -154,7 +154,7 @@ def teacher_section(config: Any, path: str) -> Any:
 def _no_teacher(name: str) -> ConfigError:
     return ConfigError(
         f"{MODELS}.{name}.model_path is null: there is no teacher to learn from",
-        f"name a model with the policy's vocabulary there",
+        "name a model with the policy's vocabulary there",
     )
 
 
