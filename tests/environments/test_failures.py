@@ -109,7 +109,10 @@ def test_what_an_environment_raises_costs_its_sample(
     assert batch.batch["attention_mask"][:, -20:].sum(-1).tolist() == [2, 2, 2, 7, 2]
     assert batch.batch["response_mask"].sum(-1).tolist() == [2, 0, 0, 0, 2]
     assert batch.batch["rm_scores"].sum(-1).tolist() == [1.0] * 5
-    assert (columns["acc"].tolist(), columns["said"].tolist()) == ([1, 0, 0, 1, 1], ["7", "", "", "7", "7"])
+    assert (columns["acc"].tolist(), columns["said"].tolist()) == (
+        [1.0, None, None, 1.0, 1.0],
+        ["7", None, None, "7", "7"],
+    )
     metrics = episodic.module("episodes.outcomes").episode_metrics(batch)
     assert (metrics["env/errors"], metrics["env/timeouts"], metrics["env/terminated"]) == (3, 0, 0.4)
     shown = capsys.readouterr().err

@@ -93,7 +93,7 @@ def test_a_setting_of_another_engine_is_refused(made: Maker, tmp_path: Path, rel
     }
     packing = {name for name in refused["hf"] if name.startswith("local.quantization.")}
     assert len(packing) == 3
-    assert all("--with qlora" in answers["hf"][name] for name in packing)
+    assert all("vextract add qlora" in answers["hf"][name] for name in packing)
     assert {name for name in refused["hf"] if not name.startswith("actor_rollout_ref.")} == packing
     assert not any(name.startswith("actor_rollout_ref.rollout.") for name in refused["vllm"])
 

@@ -121,12 +121,14 @@ def test_the_server_is_started_on_its_gpus(
     monkeypatch.setattr(engine, "ServerProcess", Process)
     monkeypatch.setattr(engine.ServerEngine, "_make_directory", lambda self: setattr(self, "directory", tmp_path))
     monkeypatch.setattr(engine.ServerEngine, "_rules", stop)
+    policy = SimpleNamespace(module=None)
+    monkeypatch.setattr(engine, "end_tokens", lambda *arguments: {})
     ranks = SimpleNamespace(
         world_size=1, rank=0, on_driver=lambda function: function(), gather_objects=lambda value: [value] * trainers
     )
     kind.config.local.server.devices = devices
     with pytest.raises(Stop):
-        engine.ServerEngine(kind.config, None, ranks, None, kind.server)
+        engine.ServerEngine(kind.config, None, ranks, policy, kind.server)
     assert started["command"][started["command"].index(kind.options[0]) + 1] == copies
     assert started["environment"].get("CUDA_VISIBLE_DEVICES") == visible
     assert started["sleeps"] is sleeps

@@ -109,8 +109,11 @@ def _unread(name: str, value: Any) -> tuple[str, str]:
     if name in SETTINGS:
         hint = "leave it out"
         if parts := READERS.get(name):
-            options = " or ".join(f"--{part.replace('feature', 'with')}" for part in parts.split(", "))
-            hint = f"leave it out, or add what reads it: vextract upgrade {options}"
+            commands = (
+                part.replace("feature", "vextract add", 1).replace("engine", "vextract upgrade --engine", 1)
+                for part in parts.split(", ")
+            )
+            hint = f"leave it out, or add what reads it: {' or '.join(commands)}"
         return f"{name} is {value}, and nothing in this project reads it", hint
     meant = nearest(name, SETTINGS)
     hint = f"did you mean {meant}? " if meant else ""
