@@ -56,9 +56,8 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
             told = ", ".join(f"{name} ({path})" for name, path in sorted(found.parts.used.items()))
             head.append(f"features now, and here because you use them: {told}")
         if found.parts.unused:
-            head.append(
-                f"features now, and left out (`vextract add NAME` brings one back): {', '.join(found.parts.unused)}"
-            )
+            names = found.parts.unused
+            head.append(f"features now, and left out (`vextract add {names[0]}` brings it back): {', '.join(names)}")
         sections = [*_verdicts(found, _FIRST), *_settings(found), *_verdicts(found, _REST)]
         if about is not None:
             head.append(f"verl's code that you use: {changes.counted(about)}{'' if verbose else ' (-v shows it)'}")

@@ -32,7 +32,7 @@ def test_features_that_are_used_stay_and_others_go(verl: None, run: Run, tmp_pat
     assert result.code == 0, result.err
     assert lock.read(root).options.features == ("plots", "sandbox", "sweep")
     assert "sandbox (toy/custom/reward_manager.py), sweep (runs.sh)" in result.out
-    assert "left out (`vextract add NAME` brings one back): ray, verl_checkpoints" in result.out
+    assert "left out (`vextract add ray` brings it back): ray, verl_checkpoints" in result.out
     assert plots.read_text().endswith("\nMINE = 1\n")
     assert (root / PACKAGE / "rewards/sandboxing/judge.py").exists()
     assert not (root / PACKAGE / "api/under_ray").exists()

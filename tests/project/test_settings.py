@@ -323,8 +323,8 @@ def test_a_feature_is_missed_only_where_it_is_not_there(made: Maker, project: Pa
     for key in ("critic.model.lora_rank", "local.prime.other", "distillation.other", "local.teacher_server.other"):
         missing, wrong = (forked(root, "-c", READ, f"{key}=8") for root in (project, there))
         assert (missing.returncode, wrong.returncode) == (2, 2)
-        assert "this project has no" in missing.stderr
-        assert "this project has no" not in wrong.stderr, key
+        assert "vextract add" in missing.stderr
+        assert "vextract add" not in wrong.stderr, key
 
 
 def test_what_owners_code_takes_needs_no_plus(project: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_search_chooses_values_and_goes_on(made: Callable[[Configuration], Mad
         (("--multirun", "--trials", "0"), "is at least 1"),
         (("--multirun", "--trials", "2"), "no setting has values to choose from"),
         (("--multirun", "data.train_batch_size=interval(1,9)"), "let Optuna choose"),
-        (("--multirun", "--trials", "2", "data.train_batch_sze=4,8"), "did you mean data.train_batch_size?"),
+        (("--multirun", "--trials", "2", "data.train_batch_sze=4,8"), "did you mean data.train_batch_size"),
         (("--multirun", "--trials", "2", "data.train_batch_size=int(interval(-4,8))"), "data.train_batch_size is -4"),
     ],
 )

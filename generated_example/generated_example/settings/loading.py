@@ -346,8 +346,10 @@ def _check_override(override: str, known: Mapping[str, Any]) -> None:
         raise ConfigError(f"{key} is called {now} in this release of verl", f"{plus}{now}={value}")
     if name.startswith("+"):
         return
-    if key in ABSENT:
-        raise ConfigError(f"{key} is a setting that this project was made without", f"vextract add {ABSENT[key]}")
+    section = key.rpartition(".")[0]
+    others = (feature for other, feature in ABSENT.items() if other.startswith(f"{section}.") and section not in known)
+    if feature := ABSENT.get(key) or next(others, None):
+        raise ConfigError(f"{key} is a setting that this project was made without", f"vextract add {feature}")
     meant = _meant(key, known)
     hint = f"did you mean {_with_value(meant, value, known)}?" if meant else _all_keys()
     custom = f"{__name__.partition('.')[0]}/custom"
