@@ -56,8 +56,8 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
             told = ", ".join(f"{name} ({path})" for name, path in sorted(found.parts.used.items()))
             head.append(f"features now, and here because you use them: {told}")
         if found.parts.unused:
-            names = found.parts.unused
-            head.append(f"features now, and left out (`vextract add {names[0]}` brings it back): {', '.join(names)}")
+            left = found.parts.unused
+            head.append(f"features now, and left out (`vextract add {left[0]}` brings it back): {', '.join(left)}")
         sections = [*_verdicts(found, _FIRST), *_settings(found), *_verdicts(found, _REST)]
         if about is not None:
             head.append(f"verl's code that you use: {changes.counted(about)}{'' if verbose else ' (-v shows it)'}")
