@@ -22,6 +22,7 @@ from benchmarks.training import make_project
 from extractor.pipeline.source import open_source
 from extractor.usecases.verify import interpreter, parity
 from extractor.usecases.verify import subject as subjects
+from extractor.usecases.verify.declared import declared_by_both
 from extractor.values import readers, releases
 
 LIMIT, LIMIT_BY_HAND = 0.93, 0.8
@@ -159,7 +160,7 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
     scratch = folder / "run"
     scratch.mkdir()
     job = {
-        **parity.job_of(subject, source, "vendored", root, scratch),
+        **parity.job_of(subject, declared_by_both(subject, source), "vendored", root, scratch),
         "upstream": upstream["results"],
         "unmet": {file.upstream: [fix for fix in file.fixes if not fixes.get(fix)] for file in subject.vendored},
         "known": list(fixes),

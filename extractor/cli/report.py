@@ -55,12 +55,11 @@ def _default_page(runs: "list[Run]") -> Path:
 
 def _write(path: Path, text: str) -> None:
     """Write a file in one go, and print its path."""
+    from extractor.project import disk
     from extractor.values.errors import UsageError
 
-    scratch = path.with_name(path.name + ".tmp")
     try:
-        scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
-        scratch.replace(path)
+        disk.replace(path, text.encode(errors="backslashreplace"))
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror}", hint="name a file in another place with --output"

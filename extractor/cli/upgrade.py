@@ -47,7 +47,7 @@ def command(
     Your edits are merged in. Hooks and code of your own are never written. With --dry-run it also shows what changed
     in the algorithms that the project uses.
     """
-    from extractor.project import disk, journal, location
+    from extractor.project import journal, location
     from extractor.usecases.upgrade.choices import Request
     from extractor.values.errors import UsageError
 
@@ -63,9 +63,7 @@ def command(
             path, request, from_, offline, allow_dirty, dry_run=dry_run, diff=diff, verbose=verbose, json=json
         )
     root = location.find(path, half_way=True)
-    with disk.exclusive(root) as free:
-        if not free:
-            raise journal.running()
+    with journal.only_upgrade(root):
         return _continue(root, json) if continue_ else _abort(root, json)
 
 
@@ -82,12 +80,10 @@ def change(
     json: bool,
 ) -> int:
     """Give a project other options, or show what that would change; returns the exit code."""
-    from extractor.project import disk, journal, location
+    from extractor.project import journal, location
 
     root = location.find(path, half_way=True)
-    with disk.exclusive(root) as free:
-        if not free:
-            raise journal.running()
+    with journal.only_upgrade(root):
         if dry_run:
             return _dry_run(root, request, origin, offline, diff, verbose, json)
         return _upgrade(root, request, origin, offline, allow_dirty, verbose, json)

@@ -95,11 +95,9 @@ def find(path: Path, *, half_way: bool = False) -> Path:
 def _check_whole(project: Path) -> None:
     if not (project / ".vextract/upgrade/journal.zip").exists():
         return
-    from extractor.project import disk, journal
+    from extractor.project import journal
 
-    with disk.exclusive(project) as free:
-        if not free:
-            raise journal.running()
+    with journal.only_upgrade(project):
         entry = journal.read(project)
         if entry is not None and journal.phase(project, entry) is journal.Phase.HALF_WAY:
             raise journal.interrupted(entry)

@@ -133,7 +133,7 @@ def _choices(manifest: Manifest, options: Options) -> dict[str, object]:
         **{name: getattr(options, name) for name in ("package", "engine", "algorithm", "recipe")},
         "features": list(options.features),
         "modes": engine_modes(options.engine),
-        **{key: _values_in_presets(key, manifest, layers) for key in ("adv_estimator", "loss_mode")},
+        **{key: list(_values_in_presets(key, manifest.algorithms, layers)) for key in ("adv_estimator", "loss_mode")},
     }
 
 
@@ -192,15 +192,17 @@ def _literal(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-def _values_in_presets(key: str, manifest: Manifest, layers: tuple[str, ...]) -> list[str]:
-    """Read the values that the presets of a release set a key to; sorted."""
+@cache
+def _values_in_presets(key: str, algorithms: tuple[str, ...], layers: tuple[str, ...]) -> tuple[str, ...]:
+    """Read the values that the presets of some algorithms set a key to; sorted."""
     texts: dict[str, str] = {}
     for layer in layers:
-        for name in manifest.algorithms:
+        for name in algorithms:
             path = resources.templates() / layer / PRESETS / f"{name}.yaml"
             if path.is_file():
                 texts[name] = path.read_text(encoding="utf-8")
-    return sorted({value for text in texts.values() for value in re.findall(rf"^ *{key}: (\w+)", text, re.MULTILINE)})
+    found = {value for text in texts.values() for value in re.findall(rf"^ *{key}: (\w+)", text, re.MULTILINE)}
+    return tuple(sorted(found))
 
 
 def _rendered(

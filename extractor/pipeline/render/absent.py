@@ -42,18 +42,17 @@ def absent_settings(manifest: Manifest, options: Options, configs: Configs) -> d
         configs: Renders the config files of a release and options.
     """
     newest = releases.load(releases.default())
-    offered = {feature.name for feature in manifest.features}
+    offered = _names(manifest)
     found: dict[str, str] = {}
-    for feature in newest.features:
-        if feature.name in options.features:
-            continue
-        where = manifest if feature.name in offered else newest
+    for where, names in ((manifest, offered), (newest, _names(newest) - offered)):
         plain = replace(options, verl=where.release, features=tuple(set(options.features) & _names(where)))
-        without = configs(where, plain)
-        having = configs(where, replace(plain, features=(*plain.features, feature.name)))
-        later = "" if feature.name in offered else f", with verl {_first_with(feature.name)} or later"
-        for key in _new_settings(without, having):
-            found.setdefault(key, f"{feature.name}{later}")
+        lacking = sorted(names - {*options.features})
+        without = configs(where, plain) if lacking else {}
+        for name in lacking:
+            having = configs(where, replace(plain, features=(*plain.features, name)))
+            later = "" if name in offered else f", with verl {_first_with(name)} or later"
+            for key in _new_settings(without, having):
+                found.setdefault(key, f"{name}{later}")
     return dict(sorted(found.items()))
 
 

@@ -56,9 +56,7 @@ def layers_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """Return the directories below templates/ that a project is made from, in order."""
     features = (layer for name in options.features for layer in feature_layers(name))
     parts = dict.fromkeys(("base", f"recipe/{options.recipe}", *engine_layers(options.engine), *features))
-    # An inferred manifest has the roles of the one that it was inferred from, and these are what the templates call.
-    until = _until(manifest.borrowed_from or manifest.release)
-    return tuple(layer for part in parts for layer in (part, *(f"{UNTIL}/{release}/{part}" for release in until)))
+    return _of_release(parts, manifest)
 
 
 @cache
@@ -90,9 +88,7 @@ def words_of_feature(feature: str) -> tuple[str, ...]:
 
 def layers_of_feature(manifest: Manifest, feature: str) -> tuple[str, ...]:
     """Return the directories below templates/ that a release has a feature from, in order."""
-    until = _until(manifest.borrowed_from or manifest.release)
-    parts = feature_layers(feature)
-    return tuple(layer for part in parts for layer in (part, *(f"{UNTIL}/{release}/{part}" for release in until)))
+    return _of_release(feature_layers(feature), manifest)
 
 
 @cache
@@ -114,6 +110,13 @@ def behind(layers: Iterable[str], package: str, below: str = "") -> dict[str, tu
         for path, template in _templates(layer, package, below):
             found[path] = (*found.get(path, ()), template)
     return {path: templates for path, templates in found.items() if templates[-1].text is not None}
+
+
+def _of_release(parts: Iterable[str], manifest: Manifest) -> tuple[str, ...]:
+    """Return the directories of parts, each with those that a release needs over it."""
+    # An inferred manifest has the roles of the one that it was inferred from, and these are what the templates call.
+    until = _until(manifest.borrowed_from or manifest.release)
+    return tuple(layer for part in parts for layer in (part, *(f"{UNTIL}/{release}/{part}" for release in until)))
 
 
 def _listed(path: str, key: str) -> tuple[str, ...]:

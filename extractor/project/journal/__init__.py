@@ -10,7 +10,8 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from extractor.project import base, disk, lock
@@ -206,9 +207,19 @@ def interrupted(journal: Journal) -> CheckFailed:
     )
 
 
-def running() -> CheckFailed:
-    """Return the error of a command while another process upgrades the project."""
-    return CheckFailed("another vextract is upgrading this project", hint="wait until it has ended, then try again")
+@contextmanager
+def only_upgrade(project: Path) -> Iterator[None]:
+    """Keep other processes from upgrading the project meanwhile.
+
+    Raises:
+        CheckFailed: one does so already.
+    """
+    with disk.exclusive(project) as free:
+        if not free:
+            raise CheckFailed(
+                "another vextract is upgrading this project", hint="wait until it has ended, then try again"
+            )
+        yield
 
 
 def _check_there(project: Path) -> None:

@@ -69,6 +69,7 @@ class _Finder:
         }
         names = requirements.declared(subject.root)
         self.required = {requirements.import_name(name) for name in names}
+        self.builds = {requirements.import_name(name) for name in requirements.of_build(subject.root)}
         self.extras = {requirements.import_name(name) for name in requirements.extras(subject.root)}
 
     def problems(self, file: PythonFile, optional: set[str]) -> Iterator[str]:
@@ -84,8 +85,8 @@ class _Finder:
             elif top not in sys.stdlib_module_names and top not in self.required:
                 # Tests may use each other, and what the extra for development brings.
                 in_tests = file.path.startswith("tests/") and (top in self.extras or f"tests.{top}" in self.analyses)
-                builds = file.path == "setup.py" and top == "setuptools"  # the build's own requirement
-                if item.top and not in_tests and not builds:
+                in_build = file.path == "setup.py" and top in self.builds
+                if item.top and not in_tests and not in_build:
                     yield f"{where}: imports {top}, {NOT_REQUIRED}"
                 elif not item.top:
                     optional.add(top)

@@ -79,12 +79,13 @@ def run_sides(
     """Return by side what every case returned there."""
     upstream_root = folder / "upstream"
     source.materialise(upstream_root)
+    declared = declared_by_both(subject, source)
     running = {}
     for side in sides:
         root = upstream_root if side == "upstream" else subject.root
         scratch = folder / f"run-{side}"
         scratch.mkdir()
-        running[side] = interpreter.start(python, "parity", job_of(subject, source, side, root, scratch), scratch)
+        running[side] = interpreter.start(python, "parity", job_of(subject, declared, side, root, scratch), scratch)
     results = {}
     try:
         for side, started in running.items():
@@ -99,7 +100,7 @@ def run_sides(
     return results
 
 
-def job_of(subject: Subject, source: Source, side: str, root: Path, scratch: Path) -> dict[str, Any]:
+def job_of(subject: Subject, declared: dict[str, list[str]], side: str, root: Path, scratch: Path) -> dict[str, Any]:
     """Return what the driver is told: which side it runs, where that is, and what the project has of upstream."""
     return {
         "side": side,
@@ -107,7 +108,7 @@ def job_of(subject: Subject, source: Source, side: str, root: Path, scratch: Pat
         "trace": traced_files(subject) if side == "vendored" else [],
         "modules": {file.upstream: file.module for file in subject.vendored if file.upstream},
         "fixes": list(subject.fixes),
-        "declared": declared_by_both(subject, source),
+        "declared": declared,
         "dropped": [name for file in subject.vendored for name in file.dropped],
         "scratch": str(scratch.resolve()),
     }

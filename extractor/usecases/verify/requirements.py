@@ -45,12 +45,17 @@ def extras(project: Path) -> tuple[str, ...]:
     return tuple(sorted({name for items in groups.values() for name in _names(items)}))
 
 
-def _section(project: Path) -> Mapping[str, object]:
+def of_build(project: Path) -> tuple[str, ...]:
+    """Return the distributions that `pyproject.toml` requires to build the project."""
+    return _names(_section(project, "build-system").get("requires"))
+
+
+def _section(project: Path, name: str = "project") -> Mapping[str, object]:
     try:
         data = readers.toml(readers.read_text(project / "pyproject.toml"))
     except (OSError, readers.TOMLDecodeError):
         return {}
-    section = data.get("project")
+    section = data.get(name)
     return section if isinstance(section, dict) else {}
 
 
