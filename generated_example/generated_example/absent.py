@@ -20,6 +20,7 @@ MODULES: dict[str, str] = {
     "rewards.sandboxing.channel": "sandbox",
     "rewards.sandboxing.client": "sandbox",
     "rewards.sandboxing.comparisons": "sandbox",
+    "rewards.sandboxing.errors": "sandbox",
     "rewards.sandboxing.isolation": "sandbox",
     "rewards.sandboxing.judge": "sandbox",
     "rewards.sandboxing.landlock": "sandbox",

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
@@ -97,6 +97,12 @@ FORMER = {
 }
 
 
+def missing_feature(module: str) -> str | None:
+    """Return the feature that has a module, or modules of a package, below this one; None: no absent one has it."""
+    inside = (feature for name, feature in MODULES.items() if name.startswith(f"{module}."))
+    return MODULES.get(module) or next(inside, None)
+
+
 class FormerModules(MetaPathFinder, Loader):
     """Finds modules by their former names, where no file has that name.
 
@@ -123,9 +129,10 @@ class FormerModules(MetaPathFinder, Loader):
             ModuleNotFoundError: the module belongs to a feature that this project was made without.
         """
         package, _, below = fullname.partition(".")
-        if package == self._package and below in MODULES and not _is_there(below.split(".")):
+        feature = missing_feature(below) if package == self._package else None
+        if feature is not None and PathFinder.find_spec(fullname, path) is None:
             raise ModuleNotFoundError(
-                f"this project was made without {fullname}\nhint: vextract add {MODULES[below]}", name=fullname
+                f"this project was made without {fullname}\nhint: vextract add {feature}", name=fullname
             )
         return ModuleSpec(fullname, self) if self._today(fullname) is not None else None
 

@@ -25,7 +25,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         shutil.copytree(part, attacked / "rewards", dirs_exist_ok=True)
     shutil.copytree(REPOSITORY / "templates/command/attack", attacked / "attack")
     (attacked / "__init__.py").touch()
-    (attacked / "absent.py").write_text("MODULES = {}\n")
     shutil.copy(Path(__file__).with_name("functions.py"), place / "scored_by.py")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(place))

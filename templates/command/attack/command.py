@@ -13,19 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import rewards
-from ..absent import MODULES
 from ..rewards.calls import source_of
-
-# A project without the sandbox has its programs judged by vextract's own.
-_SANDBOX = Path(__file__).parents[2] / "feature" / "sandbox" / "__package__" / "rewards"
-for _name in [name for name, feature in MODULES.items() if feature == "sandbox"]:
-    del MODULES[_name]
-    rewards.__path__ = [*dict.fromkeys((*rewards.__path__, str(_SANDBOX)))]
-
-from ..rewards.sandboxing.isolation import SandboxError  # noqa: E402
-from ..rewards.verified_code import score_code  # noqa: E402
-from . import trial  # noqa: E402
+from ..rewards.sandboxing.errors import SandboxError
+from ..rewards.verified_code import score_code
+from . import trial
 
 CODE = "code"
 PACKAGE = str(__package__).partition(".")[0]

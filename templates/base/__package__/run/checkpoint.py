@@ -37,6 +37,7 @@ from ..workers.model_parts import Write, parts_of
 from ..workers.trained_model import TrainedModel
 from .background import Background
 from .checkpoint_files import (
+    MANIFEST,
     WRITING,
     notes_of,
     recover,
@@ -398,6 +399,6 @@ def _is_of_verl(path: Path) -> bool:
 
         return is_of_verl(path)
     else:
-        if not (path / "complete.json").is_file() and any((path / "actor").glob("model_world_size_*.pt")):
+        if not (path / MANIFEST).is_file() and any((path / "actor").glob("model_world_size_*.pt")):
             raise ConfigError(f"{path} is a checkpoint of verl", "vextract add verl_checkpoints")
         return False

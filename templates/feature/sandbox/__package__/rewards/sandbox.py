@@ -21,9 +21,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from .sandboxing.cases import TestsError, check
+from .sandboxing.cases import check
 from .sandboxing.client import NoAnswer, Server
-from .sandboxing.isolation import Isolation, SandboxError
+from .sandboxing.errors import SandboxError, TestsError
+from .sandboxing.isolation import Isolation
 from .sandboxing.limits import Limits
 from .sandboxing.names import INSTALLED, PROGRAM_MODULES
 

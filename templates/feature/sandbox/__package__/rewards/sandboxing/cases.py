@@ -6,27 +6,12 @@ from collections.abc import Collection, Sequence
 
 from . import names
 from .comparisons import RUNNERS
+from .errors import TestsError
 
 FORMS = (
     "a test is check(candidate) with its entry_point, test_...() functions, a class with test_... methods, or "
     "statements that assert"
 )
-
-
-class TestsError(ValueError):
-    """Says that tests are at fault, whatever the program: no program could pass them, or each would.
-
-    Attributes:
-        message: why.
-        hint: what to do.
-    """
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message, hint)  # both, so that it can be pickled
-        self.message, self.hint = message, hint
-
-    def __str__(self) -> str:
-        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
 
 
 def cases_of(module: str, entry_point: str | None) -> list[tuple[str, str]]:

@@ -14,22 +14,6 @@ FIRST_USER, FIRST_USER_OF_CONTAINER, USERS_OF_CONTAINER = 1 << 24, 20000, 40000
 FILES = 4096
 
 
-class SandboxError(RuntimeError):
-    """Programs cannot be run here, or not safely.
-
-    Attributes:
-        message: why.
-        hint: what to do.
-    """
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message, hint)  # both, so that it can be pickled
-        self.message, self.hint = message, hint
-
-    def __str__(self) -> str:
-        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
-
-
 @dataclass(frozen=True)
 class Isolation:
     """Holds a program.
