@@ -6,5 +6,6 @@ import sys
 from setuptools import setup
 
 if sys.version_info < (3, 10):  # noqa: UP036
-    sys.exit(f"generated_example needs Python 3.10 or newer; {sys.executable} is {sys.version.split()[0]}")
+    found = f"{sys.executable} is {sys.version.split()[0]}"
+    sys.exit(f"generated_example needs Python 3.10 or newer; {found}")
 setup()

@@ -102,7 +102,9 @@ class Tiny:
         self.write("pyproject.toml", re.sub(r"(?s)dependencies = \[\n.*?\]", f"dependencies = [\n{listed}]", PYPROJECT))
 
     def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PIP_FIND_LINKS": str(self.wheels), "PIP_NO_CACHE_DIR": "1", "MAKEFLAGS": ""}
+        environment = {**os.environ, "PIP_FIND_LINKS": str(self.wheels), "PIP_NO_CACHE_DIR": "1"}
+        for name in ("MAKEFLAGS", "MAKELEVEL"):  # of `make test`
+            environment.pop(name, None)
         return subprocess.run(["make", *arguments], cwd=self.root, env=environment, capture_output=True, text=True)
 
     def installed(self) -> dict[str, str]:

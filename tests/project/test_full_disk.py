@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.project.running import forked, overrides, python
+from tests.project.support import Configuration, Made
+from tests.releases import NEWEST
 
 # The kernel refuses larger files, as it refuses what a full disk has no room for, and no library can tell why.
 LIMITED = """
@@ -37,10 +41,9 @@ def limited(root: Path, limit: int, *words: str) -> str:
 
 
 @pytest.fixture
-def toy(project: Path) -> Path:
-    (package,) = (path.parent.name for path in project.glob("*/to_verl.py"))
-    assert package == "toy"
-    return project
+def toy(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
+    with_verl = made(Configuration(NEWEST[-1], "hf", ("verl_checkpoints",)))
+    return Path(shutil.copytree(with_verl.root, tmp_path / "project"))
 
 
 @pytest.mark.slow

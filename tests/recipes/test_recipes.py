@@ -150,7 +150,7 @@ def test_a_run_by_the_recipe_s_own_flags_writes_what_components_were_worth(made:
     assert found == ("Qwen/Qwen2.5-1.5B-Instruct", 4, ["console", "tensorboard"])
     without = forked(root, *begin, "--use-lora", "--model-size=2B")
     assert (without.returncode, "0.5B, 1.5B" in without.stderr) == (2, True)
-    assert "--with lora" in forked(root, *begin, "--use-lora").stderr
+    assert "vextract add lora" in forked(root, *begin, "--use-lora").stderr
     small = ("trainer.val_before_train=false", "trainer.test_freq=-1", "actor_rollout_ref.rollout.n=4")
     done = forked(root, *begin, "--max-steps", "2", "--batch-size", "4", "--num-examine", "3", *small)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -34,6 +34,6 @@ def test_every_phase_that_is_timed_is_in_the_list_and_has_its_colors() -> None:
     style = Path(phases.__file__).with_name("page.css").read_text(encoding="utf-8")
     assert set(re.findall(r"--phase-(\w+):", style)) == {*within, "other", *after}
 
-    colors = _constant(BASE / "tracking" / "plots.py", "PHASES")
+    colors = _constant(TEMPLATES / "feature/plots/__package__/tracking/plots.py", "PHASES")
     assert isinstance(colors, ast.Dict)
     assert [ast.literal_eval(key) for key in colors.keys if key is not None] == list(within)

@@ -30,7 +30,8 @@ def main(project: Path, package: str, model: str, estimator: str, loss: str, *se
         config = OmegaConf.create(dict(load(read_files(project), settings).config))
         tokenizer = AutoTokenizer.from_pretrained(model)
         module("custom")
-        rewards = module("training.rewarding").Rewards(config, tokenizer, None)  # type: ignore[attr-defined]
+        ranks = module("run.distributed").Ranks()  # type: ignore[attr-defined]
+        rewards = module("training.rewarding").Rewards(config, tokenizer, ranks)  # type: ignore[attr-defined]
         data = inputs.batch(module("protocol").DataProto, tokenizer)  # type: ignore[attr-defined]
         result = rewards.train(data, return_dict=True)
         rows, _ = module("data.datasets").build_datasets(config, tokenizer)  # type: ignore[attr-defined]

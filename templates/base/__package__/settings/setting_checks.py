@@ -105,15 +105,17 @@ def launch_answer(key: str, value: Any) -> tuple[str, str] | None:
     return f"{key} is not read here: there are as many processes as torchrun starts", command
 
 
+def _command(part: str) -> str:
+    """Return the command that brings "feature NAME" or "engine NAME"."""
+    kind, name = part.split(" ")
+    return f"vextract add {name}" if kind == "feature" else f"vextract upgrade --engine {name}"
+
+
 def _unread(name: str, value: Any) -> tuple[str, str]:
     if name in SETTINGS:
         hint = "leave it out"
         if parts := READERS.get(name):
-            commands = (
-                part.replace("feature", "vextract add", 1).replace("engine", "vextract upgrade --engine", 1)
-                for part in parts.split(", ")
-            )
-            hint = f"leave it out, or add what reads it: {' or '.join(commands)}"
+            hint = f"leave it out, or add what reads it: {' or '.join(map(_command, parts.split(', ')))}"
         return f"{name} is {value}, and nothing in this project reads it", hint
     meant = nearest(name, SETTINGS)
     hint = f"did you mean {meant}? " if meant else ""

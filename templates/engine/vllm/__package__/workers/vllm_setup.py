@@ -79,7 +79,7 @@ def explain_failure(error: Exception) -> tuple[str, str]:
     if "divisible by tensor parallel size" in lowered:
         return message, "actor_rollout_ref.rollout.tensor_model_parallel_size must divide the model's attention heads"
     if "architectures" in lowered or "not supported for now" in lowered:
-        return message, "vLLM does not have this architecture: `vextract upgrade --engine hf` rolls out with transformers"
+        return message, "vLLM lacks this architecture: `vextract upgrade --engine hf` rolls out with transformers"
     if "out of memory" in lowered:
         return message, "lower actor_rollout_ref.rollout.gpu_memory_utilization, or the sizes of the passes"
     if "head_dim" in lowered or "attention" in lowered:

@@ -123,6 +123,8 @@ class Demonstrations(Dataset[Tokens]):
 class Conversations(MultiTurnSFTDataset):  # type: ignore[misc]
     """verl's dataset of rows whose messages and tools are kept as JSON: pandas would give each the fields of all."""
 
+    tools: Any
+
     def _read_files_and_process(self) -> None:
         super()._read_files_and_process()
         if self.tools is not None:
