@@ -229,7 +229,10 @@ def test_a_file_that_was_removed_is_told_from_a_missing_package(made: Maker, tmp
     (root / PACKAGE / "vendored/protocol.py").unlink()
     done = python(root, "-B", "main.py")
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"\nerror: the project has no module {PACKAGE}.vendored.protocol\nhint: `vextract sync --removed`" in done.stderr
+    assert (
+        f"\nerror: the project has no module {PACKAGE}.vendored.protocol\nhint: `vextract sync --removed`"
+        in done.stderr
+    )
 
 
 @pytest.mark.parametrize("release", sorted({"0.6.1", NEWEST[-1]}))

@@ -406,7 +406,10 @@ def test_export_refuses(projects: dict[str, Path], tmp_path: Path) -> None:
     assert "hint: --set local.prime.enable=false" in result.err
     result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--set", "preset=distill")
     assert result.code == 2
-    assert "hint: --set distillation.teacher_models.teacher_model.model_path to a model with the policy's vocabulary" in result.err
+    assert (
+        "hint: --set distillation.teacher_models.teacher_model.model_path to a model with the policy's vocabulary"
+        in result.err
+    )
     result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--set", "preset=distill", "--verl", "0.7.1")
     assert result.code == 2
     assert "verl 0.7.1 has no on-policy distillation" in result.err
@@ -424,8 +427,16 @@ def test_an_export_whose_path_hydra_cannot_be_told_says_so(projects: dict[str, P
 @pytest.mark.parametrize(
     ("setting", "message", "hint"),
     [
-        ("data.train_files=a.parquet", "data.train_files is set and data.val_files is not", "--set data.val_files to a file"),
-        ("data.val_files=[a.parquet]", "data.val_files is set and data.train_files", "--set data.train_files to a file"),
+        (
+            "data.train_files=a.parquet",
+            "data.train_files is set and data.val_files is not",
+            "--set data.val_files to a file",
+        ),
+        (
+            "data.val_files=[a.parquet]",
+            "data.val_files is set and data.train_files",
+            "--set data.train_files to a file",
+        ),
         ("trainer.total_training_steps=many", "total_training_steps is 'many', which is not a whole number", "--set"),
         ("actor_rollout_ref.actor.optim.lr=fast", "optim.lr is 'fast', which is not a number", "--set"),
         ("trainer.val_before_train=often", "is 'often', which is not true or false", "--set"),
