@@ -59,25 +59,30 @@ class Executed:
         return self.run / max(self.total, 1)
 
 
-def execute(project: Path, files: Sequence[str], result: Path) -> Executed:
+def execute(project: Path, files: Sequence[str], result: Path, *runs: Sequence[str]) -> Executed:
     """Train for two steps and look at what ran.
 
     Args:
         project: Its directory.
         files: The Python files to look at, relative to it.
         result: A file to write to.
+        runs: The settings of each run, one after the other; by default one run with SETTINGS.
     """
     script = Path(__file__).with_name("traced.py")
     paths = [str((project / file).resolve()) for file in files]
-    subprocess.run(
-        [sys.executable, str(script), str(result), *paths, "--", *SETTINGS],
-        cwd=project,
-        env=on_one_thread(NO_COLOR="1"),
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    lines = json.loads(result.read_text())
-    return measure(project, {file: set(lines[path]) for file, path in zip(files, paths, strict=True)})
+    lines: dict[str, set[int]] = {file: set() for file in files}
+    for settings in runs or (SETTINGS,):
+        subprocess.run(
+            [sys.executable, str(script), str(result), *paths, "--", *settings],
+            cwd=project,
+            env=on_one_thread(NO_COLOR="1"),
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        found = json.loads(result.read_text())
+        for file, path in zip(files, paths, strict=True):
+            lines[file] |= set(found[path])
+    return measure(project, lines)
 
 
 def measure(project: Path, lines: dict[str, set[int]]) -> Executed:

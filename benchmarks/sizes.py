@@ -1,18 +1,23 @@
-"""How much of verl a project carries."""
+"""How much of verl a project carries, and how much code of our own."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from packaging.version import Version
 
-from benchmarks.executed import execute
+from benchmarks.environment import on_one_thread
+from benchmarks.executed import SETTINGS, execute
 from benchmarks.training import make_project
 from extractor.pipeline.generate import complete, generate
 from extractor.pipeline.source import open_source
 from extractor.project import lock
-from extractor.values import releases
+from extractor.values import readers, releases
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
 
@@ -20,6 +25,17 @@ from extractor.values.tree import FileKind
 LIMITS = {"0.4.0": 4600, "0.5.0": 4900, "0.6.0": 7000, "0.7.0": 7700, "0.7.1": 9000, "0.8.0": 10_500, "0.9.0": 11_500}
 # Of the statements of the newest release's, those that the toy task runs.
 SHARE = 0.47
+# Of our own code in a default project of the newest release.
+OWN_LIMITS = {
+    "lines of Python, tests apart": 8000,
+    "files": 80,
+    "lines of tests": 1500,
+    "dependencies": 15,
+    "files that a step runs": 25,
+    "functions that a step runs": 120,
+    "lines with all features": 27_000,
+}
+OWN_SHARE = 0.75
 
 
 def limit_of(release: str) -> int:
@@ -47,7 +63,8 @@ def run() -> bool:
             f"| {release} | {len(vendored)} | {lines:,} | {source.lines:,} | {lines / source.lines:.1%} "
             f"| {limit} | {'all' if reached else 'NOT ALL'} of {len(made.found.edges)}, {len(roots)} roots |"
         )
-    return _print_executed() and ok
+    ok = _print_executed() and ok
+    return _print_own() and ok
 
 
 def _print_executed() -> bool:
@@ -63,6 +80,58 @@ def _print_executed() -> bool:
     for piece in found.never[:10]:
         print(f"| {piece.file} | `{piece.name}` | {piece.lines} |")
     return found.share >= SHARE
+
+
+def _print_own() -> bool:
+    """Print how much code of ours a default project has, and how much of it a toy run executes."""
+    with tempfile.TemporaryDirectory() as folder:
+        project = make_project(Path(folder) / "bench")
+        everything = make_project(
+            Path(folder) / "all", features=[item.name for item in releases.load(releases.default()).features]
+        )
+        own = _own(project)
+        resumed = [word.replace("total_training_steps=2", "total_training_steps=3") for word in SETTINGS]
+        found = execute(project, own, Path(folder) / "lines.json", SETTINGS, resumed)
+        script = Path(__file__).with_name("one_step.py")
+        step = subprocess.run(
+            [sys.executable, script], cwd=project, env=on_one_thread(NO_COLOR="1"), check=True, stdout=subprocess.PIPE
+        )
+        files, functions = json.loads(step.stdout.splitlines()[-1])
+        needs = readers.toml((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+        figures = dict(
+            zip(
+                OWN_LIMITS,
+                (
+                    _lines(project, own),
+                    len(own),
+                    _lines(project, (f"tests/{path.name}" for path in (project / "tests").glob("*.py"))),
+                    len(needs),
+                    files,
+                    functions,
+                    _lines(everything, _own(everything)),
+                ),
+                strict=True,
+            )
+        )
+    print("\n| our own code, default project | is | limit |\n|---|---|---|")
+    for name, figure in figures.items():
+        print(f"| {name} | {figure:,} | {OWN_LIMITS[name]:,} |")
+    print(f"| statements that a toy run executes | {found.share:.0%} | {OWN_SHARE:.0%} |")
+    return found.share >= OWN_SHARE and all(figure <= OWN_LIMITS[name] for name, figure in figures.items())
+
+
+def _own(project: Path) -> list[str]:
+    """Return the paths of Python files that are not verl's, without tests."""
+    kept = lock.read(project).files
+    return [
+        file.path
+        for file in kept
+        if file.kind is not FileKind.VENDORED and file.path.endswith(".py") and not file.path.startswith("tests/")
+    ]
+
+
+def _lines(project: Path, paths: Iterable[str]) -> int:
+    return sum((project / path).read_bytes().count(b"\n") for path in paths)
 
 
 def _leads_to_root(symbol: str, edges: dict) -> bool:  # type: ignore[type-arg]
