@@ -114,15 +114,14 @@ def registries(side: Side) -> Iterator[tuple[str, Thunk]]:
             return 8
 
         add = side.get(f"{CORE}:register_adv_est")
-        add("vextract-mine")(mine)
-        add("vextract-mine")(mine)
+        kept = [add("vextract-mine")(mine) is mine for _ in range(2)]
         found = [side.get(f"{CORE}:get_adv_estimator_fn")("vextract-mine")() for _ in range(2)]
         clash = type(outcome(add("vextract-mine"), other)).__name__
         del core.ADV_ESTIMATOR_REGISTRY["vextract-mine"]
-        side.get(f"{CORE}:register_policy_loss")("vextract-mine")(other)
+        kept.append(side.get(f"{CORE}:register_policy_loss")("vextract-mine")(other) is other)
         found.append(side.get(f"{CORE}:get_policy_loss_fn")("vextract-mine")())
         del core.POLICY_LOSS_REGISTRY["vextract-mine"]
-        return found, clash
+        return found, clash, kept
 
     yield "registering", register
 

@@ -81,7 +81,11 @@ def dataset(side: Side) -> Iterator[tuple[str, Thunk]]:
 
     yield "resumed", resumed
 
-    for label, changes in (("said", {}), ("by default", {"max_prompt_length": None, "filter_overlong_prompts": None})):
+    texts = {"video_key": "v", "image_key": "i", "audio_key": "a", "prompt_key": "prompt", "image_patch_size": 7}
+    turned = {**texts, **dict.fromkeys(("need_tools_kwargs", "shuffle", "use_shm"), True), "filter_prompts": False}
+    turned |= {"return_multi_modal_inputs": False, "seed": 5}
+    unset = {"max_prompt_length": None, "filter_overlong_prompts": None}
+    for label, changes in (("said", {}), ("turned", turned), ("by default", unset)):
 
         def attributes(changes: dict[str, Any] = changes) -> Any:
             made = make(side, **changes)

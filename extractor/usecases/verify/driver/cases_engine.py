@@ -237,7 +237,8 @@ def _groups(engine: Any) -> Any:
         engine.is_optimizer_offload_enabled,
         engine.is_mp_src_rank_with_outputs(),
     ]
-    return size, engine.get_data_parallel_group() is torch.distributed.group.WORLD, tuple(mesh.shape), told
+    plain = {name: value for name, value in vars(engine).items() if isinstance(value, (bool, int, str, type(None)))}
+    return size, engine.get_data_parallel_group() is torch.distributed.group.WORLD, tuple(mesh.shape), told, plain
 
 
 def _registered(side: Side) -> Any:
@@ -398,8 +399,8 @@ def _plain(output: Any) -> Any:
     """Losses and metrics as numbers: a metric of verl's is an object with its values."""
     if isinstance(output, Exception):
         return output
-    kept = output.get("model_output", {})
-    return output["loss"], {name: _metric(value) for name, value in output["metrics"].items()}, sorted(kept)
+    kept = {name: value.requires_grad for name, value in output.get("model_output", {}).items()}
+    return output["loss"], {name: _metric(value) for name, value in output["metrics"].items()}, kept
 
 
 def _metric(value: Any) -> Any:

@@ -20,7 +20,7 @@ HELPER = "verl.trainer.ppo.rollout_corr_helper"
 SHARE = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17, "loss_scale_factor": 11}
 
 # How far the policies are apart, and what is at a border: advantages and differences of zero, tokens that are masked.
-SITUATIONS = ("far", "weights", "edges", "nobody gained", "nothing set", "first tokens", "by default")
+SITUATIONS = ("far", "weights", "edges", "nobody gained", "no ranges", "nothing set", "first tokens", "by default")
 
 
 @family("core_algos.policy_loss", CORE)
@@ -57,6 +57,8 @@ def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "
         unset = ("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl_coef")
         settings |= {"clip_ratio_low": None, "clip_ratio_high": None, "clip_ratio_c": 1.0}
         settings["policy_loss"] = {**settings["policy_loss"], **dict.fromkeys(unset)}
+    if situation == "no ranges":
+        settings |= {"clip_ratio_low": None, "clip_ratio_high": None}
     if situation == "nobody gained" and kind == "dataclass" and name == "sapo":
         settings["tau_pos"] = 0.0  # of gains alone: a token without any that took it would be no number
     if kind == "mapping":

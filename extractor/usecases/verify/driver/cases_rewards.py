@@ -127,8 +127,7 @@ def managers(side: Side) -> Iterator[tuple[str, Thunk]]:
         class Mine:
             pass
 
-        add("vextract-mine")(Mine)
-        found = get("vextract-mine") is Mine
+        found = add("vextract-mine")(Mine) is Mine, get("vextract-mine") is Mine
         again = type(outcome(add("vextract-mine"), type("Other", (), {}))).__name__
         del registry["vextract-mine"]
         return found, again
@@ -291,6 +290,15 @@ def loop_managers(side: Side) -> Iterator[tuple[str, Thunk]]:
                     ),
                 )
     yield "unknown", lambda: type(outcome(side.get(f"{LOOP}.registry:get_reward_manager_cls"), "none")).__name__
+
+    def register() -> Any:
+        mine = type("Mine", (), {})
+        kept = side.get(f"{LOOP}.registry:register")("vextract-mine")(mine) is mine
+        found = side.get(f"{LOOP}.registry:get_reward_manager_cls")("vextract-mine") is mine
+        del side.module(f"{LOOP}.registry").REWARD_LOOP_MANAGER_REGISTRY["vextract-mine"]
+        return kept, found
+
+    yield "registering", register
 
     def extracted(*, keys: bool = True) -> Any:
         data = answers(side, scored=True)
