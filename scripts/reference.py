@@ -18,6 +18,7 @@ import yaml
 from extractor.cli.app import app
 from extractor.pipeline.generate import complete, recipes_of
 from extractor.pipeline.render import config_files
+from extractor.pipeline.render.schema import schema
 from extractor.values import releases
 from extractor.values.configtree import flatten
 from extractor.values.options import Options
@@ -131,10 +132,12 @@ def config_page() -> str:
             below.setdefault(_section(key.name), []).append(key)
         parts += [f"## {path}", _remark(files[path]) if path != MAIN else ""]
         for section, keys in below.items():
-            lines = [f"| key of `{section}` | default | meaning |", "|---|---|---|"]
+            lines = [f"| key of `{section}` | default | meaning | may be |", "|---|---|---|---|"]
+            above = ""  # a comment on several keys stands beside the first of them
             for key in keys:
-                name = key.name.removeprefix(f"{section}.")
-                lines.append(f"| `{name}` | `{_cell(key.default)}` | {_cell(key.comment)} |")
+                name, comment = key.name.removeprefix(f"{section}."), key.comment if key.comment != above else ""
+                lines.append(f"| `{name}` | `{_cell(key.default)}` | {_cell(comment)} | {_cell(limits_of(key.name))} |")
+                above = key.comment
             parts.append("\n".join(lines))
     for folder, title in CHOICES.items():
         parts.append(f"## {title}")
@@ -144,6 +147,18 @@ def config_page() -> str:
             lines = [f"- `{key}={_yaml(value)}`" for key, value in values.items()]
             parts += [f"### {folder}={name}", _remark(files[path]), "\n".join(lines)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def limits_of(key: str) -> str:
+    """Say what a setting may be and when it counts, by templates/schema.yaml."""
+    known = schema().get(key, {})
+    values, switches = known.get("values", ()), known.get("only_with", ())
+    said = [known.get("range", "")]
+    said += [", ".join(f"`{_yaml(value)}`" for value in values)] if isinstance(values, list) else []
+    for switch in [switches] if isinstance(switches, str) else switches:
+        name, wanted = switch.split("=")
+        said.append(f"counts {f'unless `{name}={wanted[1:]}`' if wanted.startswith('!') else f'with `{switch}`'}")
+    return "; ".join(filter(None, said))
 
 
 def all_config_files(release: str) -> dict[str, str]:

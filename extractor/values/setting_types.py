@@ -1,17 +1,17 @@
-"""What a project's own `settings/setting_types.py` says of its settings."""
+"""What a project's own `settings/shipped_settings.py` says of its settings."""
 
 from __future__ import annotations
 
 import ast
 from typing import Any
 
-PATH = "settings/setting_types.py"
+PATH = "settings/shipped_settings.py"
 
 
 def types_and_words(tree: ast.AST) -> tuple[dict[str, str], dict[str, tuple[Any, ...]]]:
     """Return the types of settings that are null unless they are given, and the words of those that have some.
 
-    A type of several, and words that a name stands for, are left out.
+    A type of several is left out.
 
     Args:
         tree: Of the module.
@@ -20,10 +20,12 @@ def types_and_words(tree: ast.AST) -> tuple[dict[str, str], dict[str, tuple[Any,
     words: dict[str, tuple[Any, ...]] = {}
     for table in (node for node in ast.walk(tree) if isinstance(node, ast.Dict)):
         for key, value in zip(table.keys, table.values, strict=True):
-            if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
+            if not (isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Call)):
                 continue
-            if isinstance(value, ast.Name):
-                kinds[key.value] = value.id
-            elif isinstance(value, ast.Tuple) and all(isinstance(item, ast.Constant) for item in value.elts):
-                words[key.value] = ast.literal_eval(value)
+            given = {item.arg: item.value for item in value.keywords}
+            types = given.get("null_or")
+            if isinstance(types, ast.Tuple) and len(types.elts) == 1 and isinstance(types.elts[0], ast.Name):
+                kinds[key.value] = types.elts[0].id
+            if "values" in given:
+                words[key.value] = ast.literal_eval(given["values"])
     return kinds, words

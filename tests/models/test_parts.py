@@ -191,7 +191,9 @@ def test_a_dataset_class_without_a_constructor_is_made_with_nothing(tmp_path: Pa
 
 
 def test_no_limit_of_batches_for_a_group_may_be_said_as_in_verl() -> None:
-    assert module("settings.ranges").out_of_range("algorithm.filter_groups.max_num_gen_batches", -1) is None
+    key = "algorithm.filter_groups.max_num_gen_batches"
+    setting = module("settings.shipped_settings").SCHEMA.get(key, module("settings.setting").PLAIN)
+    assert setting.out_of_range(-1) is None
 
 
 def test_a_reward_function_that_asks_a_served_model_is_told_of_it(config: Callable[..., Any], tmp_path: Path) -> None:

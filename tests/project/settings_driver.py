@@ -82,12 +82,12 @@ def answer(default: DictConfig, name: str) -> str:
 
 def another(name: str, value: Any) -> Any:
     """Another value of the same type."""
-    choices = loading.CHOICES.get(name)
-    if choices is not None:
+    setting = loading.SCHEMA.get(name, loading.PLAIN)
+    choices = setting.values
+    if choices:
         return next((choice for choice in choices if choice not in (value, None)), "none_of_these")
-    kinds = loading.TYPES_OF_NULL.get(name)
-    if value is None and kinds is not None:
-        value = (kinds if isinstance(kinds, type) else kinds[0])()
+    if value is None and setting.null_or:
+        value = setting.null_or[0]()
     if isinstance(value, bool):
         return not value
     if isinstance(value, (int, float)):

@@ -275,10 +275,9 @@ def test_what_a_project_dropped_of_a_class_comes_along_where_it_is_inherited() -
 
 
 def test_a_choice_that_no_release_has_is_put_aside() -> None:
-    lists = b'AGG_MODES = (\n    "token-mean",\n    "seq-mean-token-sum",\n)\n'
-    choices = b'CHOICES: dict[str, tuple] = {"actor_rollout_ref.actor.loss_agg_mode": AGG_MODES, "local.x": ("a",)}\n'
-    files = {"shipped_settings": lists, "setting_types": choices}
-    tree = [File(f"pkg_of_run/settings/{name}.py", FileKind.TEMPLATE, text) for name, text in files.items()]
+    modes = 'Setting(values=("token-mean", "seq-mean-token-sum"), is_compared=True)'
+    schema = f'SCHEMA: dict[str, Setting] = {{"{AGG}": {modes}, "local.x": Setting(values=("a",))}}\n'
+    tree = [File("pkg_of_run/settings/shipped_settings.py", FileKind.TEMPLATE, schema.encode())]
     settings = {AGG: "token-mean-weighted", "local.x": "b"}
     project = recipient(Tree.of([*TREE, *tree]), Places(()), settings)
     taken, aside = unregistered.put_aside(project, {AGG: "token-mean"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from extractor.pipeline.render.fold import SWITCHES, constants_of, fold
 from extractor.pipeline.render.layers import PACKAGE, Template, behind, engine_modes, layers_of
 from extractor.pipeline.render.long_imports import wrap_imports
 from extractor.pipeline.render.pins import checked_pins_for
+from extractor.pipeline.render.schema import aliases_of, names_by_section, reads_of, registered_of, schema_text
 from extractor.pipeline.render.unread import compared_values, readers, shipped_values, unread_settings
 from extractor.pipeline.rewrite import Emitted
 from extractor.pipeline.slicer import Slice
@@ -173,23 +173,24 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
     estimators = [name for name in compared_values(algorithms, "kl_penalty") if name not in ("full", "+")]
     straight_through = 'kl_penalty.endswith("+")' in algorithms
     custom = re.compile(rf"{re.escape(options.package)}/custom/(\w+)\.py")
+    values: dict[str, Sequence[str]] = {
+        "agg_modes": compared_values(algorithms, "loss_agg_mode"),
+        "engine": (options.engine,),
+        "kl_estimators": [*estimators, *(f"{name}+" for name in estimators if straight_through)],
+        "modes": engine_modes(options.engine),
+    }
     hooks = {match[1]: text for path, text in files.items() if (match := custom.fullmatch(path))}
     return {
         "registering_hooks": sorted(name for name, text in hooks.items() if "\n@register" in text),
-        "settings": list(shipped),
+        "settings": names_by_section(shipped),
+        "schema": schema_text(shipped, unread, readers(unread, manifest.engines), values),
+        "aliases": list(aliases_of(shipped).items()),
+        "registered": registered_of(shipped, (text for path, text in files.items() if path.endswith(".py"))),
+        "reads": reads_of(shipped, algorithms),
         "pass_sizes": shipped[_PASS_SIZE],
-        "unread": [(key, [_literal(value) for value in values]) for key, values in unread.items()],
-        "readers": [(key, ", ".join(parts)) for key, parts in readers(unread, manifest.engines).items()],
-        "agg_modes": compared_values(algorithms, "loss_agg_mode"),
         "sums_rows": "torch.sum(seq_losses) / " in algorithms,
         "means_of_passes": f"{options.package}/vendored/workers/dp_actor.py" in files,
-        "kl_estimators": [*estimators, *(f"{name}+" for name in estimators if straight_through)],
     }
-
-
-def _literal(value: object) -> str:
-    """Write a value of a config as Python text."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 @cache

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.taken_over import managers, registered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
+from extractor.values.setting_types import PATH, types_and_words
 
 # What a setting chooses, and the hook that registers it.
 _CHOICES = {
@@ -27,7 +27,6 @@ _ONE_OF = (
     "algorithm.kl_penalty",
     "data.truncation",
 )
-_VALUES, _LISTS = "settings/setting_types.py", "settings/shipped_settings.py"
 
 
 def remarks(project: Recipient) -> Iterator[Remark]:
@@ -50,19 +49,8 @@ def remarks(project: Recipient) -> Iterator[Remark]:
 
 def _values(project: Recipient) -> dict[str, tuple[str, ...]]:
     """Return what a project takes for the settings that have few values."""
-    texts = (project.code.get(f"{project.package}/{path}", "") for path in (_LISTS, _VALUES))
-    known: dict[str, Any] = {}
-    for node in (node for text in texts for node in registered.tree_of(text).body):
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        if isinstance(target, ast.Name) and isinstance(value := getattr(node, "value", None), (ast.Tuple, ast.Dict)):
-            known[target.id] = value
-    choices = known.get("CHOICES")
-    found: dict[str, tuple[str, ...]] = {}
-    for key, value in zip(choices.keys, choices.values, strict=True) if isinstance(choices, ast.Dict) else ():
-        listed = known.get(value.id) if isinstance(value, ast.Name) else value
-        if isinstance(key, ast.Constant) and key.value in _ONE_OF and isinstance(listed, ast.Tuple):
-            found[key.value] = tuple(str(item.value) for item in listed.elts if isinstance(item, ast.Constant))
-    return found
+    _, words = types_and_words(registered.tree_of(project.code.get(f"{project.package}/{PATH}", "")))
+    return {key: tuple(map(str, words[key])) for key in _ONE_OF if key in words}
 
 
 def put_aside(project: Recipient, before: Mapping[str, Any]) -> tuple[Taken, dict[str, Any]]:

@@ -15,13 +15,3 @@ JUDGE_SETTINGS = {
     "param_offload": "local.reward_model.param_offload",
     "trust_remote_code": "local.reward_model.trust_remote_code",
 }
-
-# The types of those whose default is null.
-TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
-    f"{FUNCTION}.path": str,
-    JUDGE_PATH: str,
-    JUDGE_SETTINGS["input_tokenizer"]: str,
-    JUDGE_SETTINGS["max_length"]: int,
-    "reward.reward_manager.module.path": str,
-    "reward.sandbox_fusion.url": str,
-}

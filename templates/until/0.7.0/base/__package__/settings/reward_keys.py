@@ -15,12 +15,3 @@ JUDGE_SETTINGS = {
     "param_offload": "reward_model.model.fsdp_config.param_offload",
     "trust_remote_code": "reward_model.model.trust_remote_code",
 }
-
-# The types of those whose default is null.
-TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
-    f"{FUNCTION}.path": str,
-    JUDGE_PATH: str,
-    JUDGE_SETTINGS["input_tokenizer"]: str,
-    JUDGE_SETTINGS["max_length"]: int,
-    "reward_model.sandbox_fusion.url": str,
-}

@@ -1,0 +1,86 @@
+"""What code registers by name, and which words the functions behind the names have."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from extractor.values.readers import python_again
+
+_WORD = re.compile(r"\w+")
+
+
+def registered_names(texts: Iterable[str], decorator: str, enumeration: str = "") -> tuple[str, ...] | None:
+    """List the names that a decorator registers things under, sorted.
+
+    Args:
+        texts: Of modules.
+        decorator: The function's name: register_adv_est.
+        enumeration: A class whose values may stand for names.
+
+    Returns:
+        None if a name is computed, so that they cannot be read off the code.
+    """
+    trees = [python_again(text) for text in texts if f"{decorator}(" in text or (enumeration and enumeration in text)]
+    members = _members(trees, enumeration)
+    found = set(members.values())
+    for call in (node for tree in trees for node in ast.walk(tree) if _is_call(node, decorator)):
+        name = _name(call, members)
+        if name is None:
+            return None
+        found.add(name)
+    return tuple(sorted(found))
+
+
+def words_of_registered(text: str, decorator: str, enumeration: str = "") -> dict[str, frozenset[str]]:
+    """Collect the words in each function of a module that a decorator registers, by the name that it has then."""
+    tree = python_again(text)
+    members, lines = _members([tree], enumeration), text.splitlines()
+    found = {}
+    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+        for call in function.decorator_list:
+            if _is_call(call, decorator) and (name := _name(call, members)):
+                body = function.body[1:] if ast.get_docstring(function) else function.body
+                parts = [*function.args.args, *function.args.kwonlyargs, *body]
+                found[name] = frozenset(word for part in parts for word in _words(part, lines))
+    return found
+
+
+def _words(node: ast.AST, lines: list[str]) -> Iterator[str]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            yield part.id
+        elif isinstance(part, ast.Attribute):
+            yield part.attr
+        elif isinstance(part, ast.arg):
+            yield part.arg
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str) and " " not in part.value:
+            yield from _WORD.findall(part.value)
+
+
+def _is_call(node: ast.AST, decorator: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == decorator
+
+
+def _name(call: ast.AST, members: Mapping[str, str]) -> str | None:
+    """Return the name that a call registers; None where it is computed."""
+    name = next(iter(getattr(call, "args", ())), None)
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+        return name.value
+    return members.get(name.attr) if isinstance(name, ast.Attribute) else None
+
+
+def _members(trees: Iterable[ast.Module], enumeration: str) -> dict[str, str]:
+    """Read name and value of the members of an enumeration."""
+    classes = (
+        node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef) and node.name == enumeration
+    )
+    return {
+        target.id: node.value.value
+        for found in classes
+        for node in found.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }

@@ -1,0 +1,125 @@
+"""What a project's settings/shipped_settings.py says of its settings, from templates/schema.yaml and its files."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from extractor.pipeline.render.python_text import Call, Name, python_text
+from extractor.pipeline.render.registered import registered_names, words_of_registered
+from extractor.values import resources
+from extractor.values.configtree.compose import read_mapping
+
+_ESTIMATOR, _LOSS = "algorithm.adv_estimator", "actor_rollout_ref.actor.policy_loss.loss_mode"
+_ACTOR = "actor_rollout_ref.actor"
+# Settings that choose something registered: by which decorator, and the enumeration that has verl's own names.
+_REGISTERED = {
+    _ESTIMATOR: ("register_adv_est", "AdvantageEstimator"),
+    _LOSS: ("register_policy_loss", ""),
+    "reward.reward_manager.name": ("register", ""),
+    "reward_model.reward_manager": ("register", ""),
+}
+# Where the settings are that are arguments of such a function, each of only some of these.
+_ARGUMENTS = {_ESTIMATOR: ("algorithm",), _LOSS: (_ACTOR, f"{_ACTOR}.policy_loss")}
+# Up to 0.5.0 verl's actor computes the clipped loss itself.
+_CLIPS = ("clip_ratio", "clip_ratio_c", "clip_ratio_high", "clip_ratio_low")
+_LISTS = ("null_or", "only_with")
+
+
+@cache
+def schema() -> Mapping[str, Mapping[str, Any]]:
+    """Return what is known of each setting of any release, by its dotted key."""
+    found: Mapping[str, Mapping[str, Any]] = read_mapping(
+        (resources.templates() / "schema.yaml").read_text(encoding="utf-8")
+    )
+    return found
+
+
+def schema_text(
+    shipped: Iterable[str],
+    unread: Mapping[str, Sequence[Any]],
+    readers: Mapping[str, Sequence[str]],
+    values: Mapping[str, Sequence[str]],
+) -> str:
+    """Write the entries of SCHEMA, a line or more for each setting of a project of which something is known.
+
+    Args:
+        shipped: The keys of the project's settings.
+        unread: Those that nothing in the project reads, with the values that they come with.
+        readers: What would read them.
+        values: What the words of the schema stand for that name values: agg_modes, kl_estimators, modes, engine.
+    """
+    keys = {*shipped}
+    sections = {key[:place] for key in keys for place, letter in enumerate(key) if letter == "."}
+    entries = []
+    for key in sorted(keys | (sections & schema().keys())):
+        known = dict(schema().get(key, {}))
+        known.pop("also", None)
+        entry: dict[str, Any] = {name: _sequence(value) if name in _LISTS else value for name, value in known.items()}
+        if "null_or" in entry:
+            entry["null_or"] = tuple(map(Name, entry["null_or"]))
+        if isinstance(entry.get("values"), str):
+            entry["is_compared"] = entry["values"] in ("agg_modes", "kl_estimators")
+            entry["values"] = values[entry["values"]]
+        if "values" in entry:
+            entry["values"] = tuple(entry["values"])
+        if "only_with" in entry:
+            entry["only_with"] = tuple(item for item in entry["only_with"] if item.partition("=")[0] in keys)
+        if str(entry.get("still_with", "")).partition("=")[0] not in keys:
+            entry.pop("still_with", None)
+        if key in unread:
+            entry |= {"unread": tuple(unread[key]), "readers": ", ".join(readers.get(key, ()))}
+        entry = {name: value for name, value in entry.items() if value not in ((), "", False) or name == "without"}
+        if entry:
+            entries.append(python_text(Call("Setting", entry), f'"{key}": ', 4, ","))
+    return "\n".join(entries)
+
+
+def aliases_of(shipped: Iterable[str]) -> dict[str, str]:
+    """Map what other libraries call settings to those that a project has."""
+    keys = {*shipped}
+    found = {name: key for key, known in schema().items() if key in keys for name in known.get("also", ())}
+    return dict(sorted(found.items()))
+
+
+def names_by_section(shipped: Iterable[str]) -> list[str]:
+    """Return lines "section: name name ...", broken to fit, which together have all settings."""
+    sections: dict[str, list[str]] = {}
+    for key in sorted(shipped):
+        section, _, name = key.rpartition(".")
+        sections.setdefault(section, []).append(name)
+    lines = (f"{section}: {' '.join(names)}" for section, names in sorted(sections.items()))
+    return [part for line in lines for part in textwrap.wrap(line, 120, subsequent_indent="  ", break_on_hyphens=False)]
+
+
+def registered_of(shipped: Iterable[str], code: Iterable[str]) -> str:
+    """Write REGISTERED: the names that some settings can choose, as far as they can be read off the code."""
+    keys, texts = {*shipped}, list(code)
+    found = {key: registered_names(texts, *how) for key, how in _REGISTERED.items() if key in keys}
+    return python_text(
+        {key: names for key, names in found.items() if names}, "REGISTERED: dict[str, tuple[str, ...]] = "
+    )
+
+
+def reads_of(shipped: Iterable[str], algorithms: str) -> str:
+    """Write READS: which settings each of verl's estimators and losses reads, of those that only some of them read.
+
+    Args:
+        shipped: The keys of the project's settings.
+        algorithms: The text of verl's core_algos.py, as the project has it.
+    """
+    keys = {*shipped}
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for switch, sections in _ARGUMENTS.items():
+        words = {**({"vanilla": frozenset(_CLIPS)} if switch == _LOSS else {})}
+        words |= words_of_registered(algorithms, *_REGISTERED[switch])
+        names = {key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] in sections}
+        some = {name for name in names if 0 < sum(name in known for known in words.values()) < len(words)}
+        found[switch] = {function: tuple(sorted(some & known)) for function, known in sorted(words.items())}
+    return python_text(found, "READS: dict[str, dict[str, tuple[str, ...]]] = ")
+
+
+def _sequence(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list) else (value,)

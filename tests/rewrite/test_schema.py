@@ -1,0 +1,80 @@
+"""What projects are told of their settings, from templates/schema.yaml."""
+
+from __future__ import annotations
+
+import ast
+
+from extractor.pipeline.render.python_text import Call, Name, python_text
+from extractor.pipeline.render.registered import registered_names, words_of_registered
+from extractor.pipeline.render.schema import aliases_of, names_by_section, schema, schema_text
+from extractor.values.setting_types import types_and_words
+
+FIELDS = {"also", "null_or", "values", "range", "hint", "only_with", "still_with", "needs", "without"}
+LR, STEPS = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.optim.lr_warmup_steps"
+CODE = '''
+class Known(str, Enum):
+    GAE = "gae"
+
+
+@register(Known.GAE)
+def gae(batch, lam):
+    """It has no gamma."""
+    return batch["values"] * lam
+
+
+@register("own")
+def own(config):
+    return config.get("gamma")
+'''
+
+
+def test_the_schema_has_known_fields_only() -> None:
+    assert {name for known in schema().values() for name in known} == FIELDS
+    for known in schema().values():
+        switches = known.get("only_with", [])
+        for switch in [switches] if isinstance(switches, str) else switches:
+            assert switch.count("=") == 1
+
+
+def test_a_project_is_told_of_its_own_settings() -> None:
+    text = schema_text([LR, STEPS, "mine.x", "local.dtype"], {"mine.x": [0.5]}, {"mine.x": ("engine vllm",)}, {})
+    table = ast.parse(f"SCHEMA = {{\n{text}\n}}")
+    assert types_and_words(table) == ({"local.dtype": "str"}, {"local.dtype": ("float32", "bfloat16", "float16", None)})
+    assert f'"{LR}": Setting(range="0 or more"),' in text
+    assert '"mine.x": Setting(unread=(0.5,), readers="engine vllm"),' in text
+    # What only another setting could switch off is not said of one that the project lacks.
+    ratio = "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio"
+    assert "only_with" not in schema_text([ratio], {}, {}, {})
+    assert "only_with" in schema_text([ratio, STEPS], {}, {}, {})
+    assert aliases_of([LR]) == {"learning_rate": LR, "lr": LR}
+
+
+def test_settings_are_listed_by_section() -> None:
+    keys = ["top", *(f"a.b.setting_{number:02}" for number in range(20))]
+    lines = names_by_section(keys)
+    assert max(map(len, lines)) <= 120
+    assert " ".join(lines).split() == [":", "top", "a.b:", *(key.rpartition(".")[2] for key in keys[1:])]
+
+
+def test_python_text_is_broken_as_ruff_breaks_it() -> None:
+    assert python_text((1,), "x = ") == "x = (1,)"
+    long = ("a" * 60, "b" * 60)
+    assert python_text(Call("F", {"kind": (Name("str"),), "names": long}), '"k": ', 4, ",").splitlines() == [
+        '    "k": F(',
+        "        kind=(str,),",
+        "        names=(",
+        f'            "{long[0]}",',
+        f'            "{long[1]}",',
+        "        ),",
+        "    ),",
+    ]
+    assert python_text({"k": "v" * 120}, "x = ").splitlines()[1:4] == ['    "k": (', f'        "{"v" * 120}"', "    ),"]
+
+
+def test_registered_names_and_what_the_functions_read() -> None:
+    assert registered_names([CODE], "register", "Known") == ("gae", "own")
+    assert registered_names([CODE, "@register(name)\ndef f(): ..."], "register", "Known") is None
+    words = words_of_registered(CODE, "register", "Known")
+    assert {"lam", "values"} <= words["gae"]
+    assert "gamma" not in words["gae"]
+    assert "gamma" in words["own"]
