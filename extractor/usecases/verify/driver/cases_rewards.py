@@ -295,7 +295,7 @@ def loop_managers(side: Side) -> Iterator[tuple[str, Thunk]]:
         mine = type("Mine", (), {})
         kept = side.get(f"{LOOP}.registry:register")("vextract-mine")(mine) is mine
         found = side.get(f"{LOOP}.registry:get_reward_manager_cls")("vextract-mine") is mine
-        del side.module(f"{LOOP}.registry").REWARD_LOOP_MANAGER_REGISTRY["vextract-mine"]
+        del side.module(f"{LOOP}.registry").REWARD_MANAGER["vextract-mine"]
         return kept, found
 
     yield "registering", register
