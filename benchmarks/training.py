@@ -41,6 +41,17 @@ path, changed = sys.argv[1], json.loads(sys.argv[2])
 config = Qwen2Config.from_pretrained(path).to_dict() | changed | {"layer_types": None}
 Qwen2ForCausalLM(Qwen2Config(**config)).save_pretrained(path)
 """
+WRITE_DATA = """
+import sys
+from pathlib import Path
+import pyarrow, pyarrow.parquet
+from bench import load_config
+from bench.custom.env_dataset import environment_rows
+env = load_config("scale=full", "data.env.task=add1").data.env
+for split in ("train", "val"):
+    rows = pyarrow.Table.from_pylist(environment_rows(split, env))
+    pyarrow.parquet.write_table(rows, Path(sys.argv[1], f"{split}.parquet"))
+"""
 MODEL_WORK = ("timing_s/gen", "timing_s/old_log_prob", "timing_s/ref", "timing_s/values", "timing_s/update_actor")
 
 
@@ -216,7 +227,8 @@ def model_and_data(project: Path, shape: dict[str, int] | None = None) -> tuple[
     _run(project, "-c", code)
     if shape:
         _run(project, "-c", RESHAPE, str(model), json.dumps(shape))
-    _run(project, "-m", "bench.data.prepare", "--out", str(data), "data.env.task=add1")
+    data.mkdir()
+    _run(project, "-c", WRITE_DATA, str(data))
     return model, data / "train.parquet"
 
 

@@ -9,9 +9,9 @@ from extractor.cli import completion
 
 # Those of the newest release, as help is printed without reading a manifest; a test compares them.
 FEATURES = (
-    "code_scorers, critic, distillation, dynamic_bsz, lora, mfu, multimodal, plots, prime, profiler, "
-    "qlora, ray, remove_padding, reward_managers, rollout_correction, sandbox, scorers, sft, sweep, "
-    "tools, verl_checkpoints"
+    "code_scorers, critic, distillation, dynamic_bsz, hub, lora, mfu, multimodal, parts, plots, prime, "
+    "profiler, qlora, ray, remove_padding, reward_managers, rollout_correction, sandbox, scorers, sft, "
+    "short_names, sweep, tools, verl_checkpoints"
 )
 
 

@@ -14,7 +14,7 @@ from tests.project.support import PACKAGE, Configuration, make
 from tests.releases import NEWEST
 
 Run = Callable[..., Result]
-PARTS = ("plots", "ray", "sandbox", "sweep", "verl_checkpoints")
+PARTS = ("hub", "parts", "plots", "ray", "sandbox", "short_names", "sweep", "verl_checkpoints")
 
 
 @pytest.mark.slow
@@ -25,14 +25,15 @@ def test_features_that_are_used_stay_and_others_go(verl: None, run: Run, tmp_pat
     hook = root / PACKAGE / "custom/reward_manager.py"
     hook.write_text(hook.read_text() + "\n\ndef judge(text):\n    from ..rewards.verified_code import score_code\n")
     (root / "runs.sh").write_text("python main.py --multirun algorithm.adv_estimator=grpo,rloo\n")
+    (root / "script.py").write_text("from toy import LocalRollouts, load_config\n")
     plots = root / PACKAGE / "tracking/plots.py"
     plots.write_text(plots.read_text() + "\nMINE = 1\n")
 
     result = run("upgrade", root)
     assert result.code == 0, result.err
-    assert lock.read(root).options.features == ("plots", "sandbox", "sweep")
+    assert lock.read(root).options.features == ("parts", "plots", "sandbox", "sweep")
     assert "sandbox (toy/custom/reward_manager.py), sweep (runs.sh)" in result.out
-    assert "left out (`vextract add ray` brings it back): ray, verl_checkpoints" in result.out
+    assert "left out (`vextract add hub` brings it back): hub, ray, short_names, verl_checkpoints" in result.out
     assert plots.read_text().endswith("\nMINE = 1\n")
     assert (root / PACKAGE / "rewards/sandboxing/judge.py").exists()
     assert not (root / PACKAGE / "api/under_ray").exists()

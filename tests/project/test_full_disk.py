@@ -42,7 +42,7 @@ def limited(root: Path, limit: int, *words: str) -> str:
 
 @pytest.fixture
 def toy(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
-    with_verl = made(Configuration(NEWEST[-1], "hf", ("verl_checkpoints",)))
+    with_verl = made(Configuration(NEWEST[-1], "hf", features=("hub", "verl_checkpoints")))
     return Path(shutil.copytree(with_verl.root, tmp_path / "project"))
 
 

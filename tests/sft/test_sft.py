@@ -24,7 +24,8 @@ DRIVER = Path(__file__).with_name("driver.py")
 @pytest.fixture(scope="module")
 def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("sft") / "project"
-    return make(Configuration(NEWEST[-1], recipe="sft", features=("lora", "dynamic_bsz"), package="warm"), root).root
+    features = ("dynamic_bsz", "hub", "lora")
+    return make(Configuration(NEWEST[-1], recipe="sft", features=features, package="warm"), root).root
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,8 @@ from extractor.values.readers import lines_of
 
 SWITCHES = "switches"
 LINE_LENGTH = 120
-_IMPORT = re.compile(r"^from \.+switches import (?:\([^)]*\)|[^(\n]*)\n", re.MULTILINE)
+_ITSELF = r"from \.+switches import (?:\([^)]*\)|[^(\n]*)\n"
+_IMPORT = re.compile(rf"(?<=\n\n){_ITSELF}\n|^{_ITSELF}", re.MULTILINE)  # one of two blank lines around it goes too
 
 
 @dataclass(frozen=True)

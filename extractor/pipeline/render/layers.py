@@ -55,7 +55,7 @@ class Template:
 def layers_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """Return the directories below templates/ that a project is made from, in order."""
     features = (layer for name in options.features for layer in feature_layers(name))
-    parts = dict.fromkeys(("base", f"recipe/{options.recipe}", *engine_layers(options.engine), *features))
+    parts = dict.fromkeys(("base", *engine_layers(options.engine), *features, f"recipe/{options.recipe}"))
     return _of_release(parts, manifest)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from extractor.pipeline.render.layers import engine_layers, feature_layers
@@ -168,5 +169,11 @@ def _texts_of_parts() -> Mapping[str, list[str]]:
         for kind in ("engine", "feature"):
             for part in sorted((top / kind).iterdir()) if (top / kind).is_dir() else ():
                 texts = found.setdefault(f"{kind}/{part.name}", [])
-                texts += [path.read_text(encoding="utf-8") for path in sorted(part.rglob("__package__/**/*.py"))]
+                code = (path for path in sorted(part.rglob("__package__/**/*.py")) if not _lists_settings(path))
+                texts += [path.read_text(encoding="utf-8") for path in code]
     return found
+
+
+def _lists_settings(path: Path) -> bool:
+    """Tell whether a template's module lists settings by name."""
+    return any(f"/{folder}" in path.as_posix() for folder in _TABLE_FOLDERS)

@@ -7,8 +7,10 @@
 CRITIC: bool = True
 DISTILLATION: bool = True
 DYNAMIC_BSZ: bool = True
+HUB: bool = True
 LORA: bool = True
 MFU: bool = True
+PARTS: bool = True
 PLOTS: bool = True
 PRIME: bool = True
 QLORA: bool = True
@@ -16,5 +18,6 @@ RAY: bool = True
 ROLLOUT_CORRECTION: bool = True
 SANDBOX: bool = True
 SFT: bool = True
+SHORT_NAMES: bool = True
 SWEEP: bool = True
 VERL_CHECKPOINTS: bool = True

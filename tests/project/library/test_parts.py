@@ -272,7 +272,7 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
 @pytest.mark.parametrize("release", newest_release(engine="vllm"))
 def test_vllm_writes_what_transformers_writes(verl: None, tmp_path: Path, release: str) -> None:
     pytest.importorskip("vllm")
-    root = make(Configuration(release, "vllm"), tmp_path / "project").root
+    root = make(Configuration(release, "vllm", features=("parts",)), tmp_path / "project").root
     found = run(
         root,
         """

@@ -19,6 +19,7 @@ from tests.releases import NEWEST, newest_release
 
 Maker = Callable[[Configuration], Made]
 pytestmark = pytest.mark.slow
+FEATURES = ("short_names",)
 # The same run as by flags, and as main.py has it.
 FLAGS = ["--batch_size", "8", "--num-generations", "4", "--learning_rate", "1e-3", "--ppo-epochs", "2"]
 FLAGS += ["--clip-range=0.1", "--kl-coef", "0.05", "--max-steps", "2"]
@@ -53,7 +54,7 @@ def copied(made: Maker, configuration: Configuration, place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def project(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copied(made, Configuration(NEWEST[-1], "hf"), tmp_path_factory.mktemp("short"))
+    return copied(made, Configuration(NEWEST[-1], "hf", features=FEATURES), tmp_path_factory.mktemp("short"))
 
 
 def flags(root: Path, *arguments: str, program: str = "train_grpo") -> subprocess.CompletedProcess[str]:
@@ -78,7 +79,7 @@ def run(root: Path, program: str, start: Callable[..., subprocess.CompletedProce
 )
 @pytest.mark.thorough
 def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, tmp_path: Path) -> None:
-    root = copied(made, Configuration(release, "hf", algorithm=preset), tmp_path)
+    root = copied(made, Configuration(release, "hf", algorithm=preset, features=FEATURES), tmp_path)
     keys = [*KEYS, *KL[preset], "trainer.experiment_name=keys"]
     for done in (
         forked(root, "main.py", *keys),
@@ -254,7 +255,7 @@ def test_what_python_is_told(project: Path) -> None:
 
 @pytest.mark.parametrize("release", newest_release("0.4.0", "0.6.1"))
 def test_every_key_of_the_table_is_one_of_the_release(made: Maker, release: str, tmp_path: Path) -> None:
-    root = made(Configuration(release, "hf")).root
+    root = made(Configuration(release, "hf", features=FEATURES)).root
     program = f"""
     from {PACKAGE}.api.configuration import load_config
     from {PACKAGE}.api.names.flags import Flags

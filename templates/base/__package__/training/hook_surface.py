@@ -9,7 +9,6 @@ is made for and whichever it is taken to. Other names may go with an upgrade.
 SURFACE: dict[str, tuple[str, ...]] = {
     "data.datasets": ("DataError",),
     "data.encoding": ("encoded",),
-    "data.hub": ("load_rows", "rows_unless_sample"),
     "data.rows": ("RowsDataset", "rows_of_environment"),
     "vendored.data.rl_dataset": ("RLHFDataset",),
     "data.toy": ("ensure_toy_model",),
@@ -46,4 +45,7 @@ SURFACE: dict[str, tuple[str, ...]] = {
 }
 
 # The same for projects of a recipe that brings problems of its own; a project keeps its recipe.
-OF_RECIPES: dict[str, tuple[str, ...]] = {"data.problems": ("TRAIN", "VAL")}
+OF_RECIPES: dict[str, tuple[str, ...]] = {
+    "data.hub": ("load_rows", "rows_unless_sample"),
+    "data.problems": ("TRAIN", "VAL"),
+}

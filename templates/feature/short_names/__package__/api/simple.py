@@ -12,6 +12,7 @@ from omegaconf import DictConfig
 from ..errors import ConfigError
 from .configuration import as_overrides, load_config
 from .names.short_names import GRPO, PPO, ShortNames, TrainingConfig
+from .names.trl_names import adapter_settings
 
 if TYPE_CHECKING:
     from ..training.results import TrainResult
@@ -223,18 +224,7 @@ class GRPOTrainer(SimpleTrainer):
             callbacks=callbacks or (),
             reward_weights=getattr(args, "reward_weights", None),
         )
-        super().__init__(GRPO, model, TrainingConfig() if args is None else args, given, _lora(peft_config))
-
-
-def _lora(peft_config: Any) -> dict[str, Any]:
-    """Return the settings of an adapter that peft's LoraConfig describes."""
-    if peft_config is None:
-        return {}
-    found = {"lora_rank": peft_config.r, "lora_alpha": peft_config.lora_alpha}
-    if peft_config.target_modules:
-        modules = peft_config.target_modules
-        found["target_modules"] = modules if isinstance(modules, str) else sorted(modules)
-    return {f"actor_rollout_ref.model.{name}": value for name, value in found.items()}
+        super().__init__(GRPO, model, TrainingConfig() if args is None else args, given, adapter_settings(peft_config))
 
 
 def _tokenizer_of(model: Any) -> Any:

@@ -193,3 +193,14 @@ class GRPOConfig(ShortNames):
     def follows(self, stated: Container[str]) -> dict[str, Any]:
         """Have epochs count where they are given."""
         return {} if self.num_train_epochs is None else {"trainer.total_training_steps": None}
+
+
+def adapter_settings(peft_config: Any) -> dict[str, Any]:
+    """Return the settings of an adapter that peft's LoraConfig describes."""
+    if peft_config is None:
+        return {}
+    found = {"lora_rank": peft_config.r, "lora_alpha": peft_config.lora_alpha}
+    if peft_config.target_modules:
+        modules = peft_config.target_modules
+        found["target_modules"] = modules if isinstance(modules, str) else sorted(modules)
+    return {f"{MODEL}.{name}": value for name, value in found.items()}

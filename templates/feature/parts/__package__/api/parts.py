@@ -17,6 +17,7 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from ..run.event_loops import Closing, without_running_loop
 from ..settings.loading import check_choice
+from ..switches import CRITIC
 from ..training.rollouts import Rollouts
 from ..vendored.protocol import DataProto
 from ..workers.metrics import reduced
@@ -25,6 +26,7 @@ from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
 from ..workers.sampling import say_ignored
 from ..workers.trained_model import is_constant
+from ..workers.value_model import Critic
 from .assembly import fill_in_device, settle, settle_model
 from .generation import answer, texts_of
 
@@ -136,6 +138,35 @@ class LocalPolicy(Trained):
             Metrics by upstream's names: actor/...
         """
         return self._update(self.policy, "actor", self.config.actor_rollout_ref.actor.optim, batch)
+
+
+if CRITIC:
+
+    class LocalCritic(Trained):
+        """The model that estimates values.
+
+        Attributes:
+            module: the model of transformers.
+        """
+
+        def _build(self, around: ExitStack) -> None:
+            self.critic = Critic(self.config, self.tokenizer, self.ranks, self._path, self._total_steps or 1)
+            self.module = self.critic.module
+
+        def compute_values(self, batch: DataProto) -> DataProto:
+            """Compute the value at each response token: values, (bs, response_length) float32."""
+            return self.ranks.spread(self.critic.compute_values, batch)
+
+        def update(self, batch: DataProto) -> dict[str, Any]:
+            """Train on a batch, once: all its mini-batches, ppo_epochs times.
+
+            Args:
+                batch: with values, returns and response_mask, all (bs, response_length).
+
+            Returns:
+                Metrics by upstream's names: critic/...
+            """
+            return self._update(self.critic, "critic", self.config.critic.optim, batch)
 
 
 class LocalReference(Part):

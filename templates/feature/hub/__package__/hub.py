@@ -14,7 +14,7 @@ from .run.provenance import PROJECT
 from .tracking.run_tracker import CONFIG
 
 
-def push(model: Path, name: str, checkpoint: Path, *, private: bool) -> str:
+def upload(model: Path, name: str, checkpoint: Path, *, private: bool) -> str:
     """Upload a model to a repository of the hub, which is made if it is not there.
 
     Args:
