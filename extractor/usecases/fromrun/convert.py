@@ -13,6 +13,7 @@ from extractor.usecases.fromrun import prime
 from extractor.usecases.fromrun.bash.choices import choices
 from extractor.usecases.fromrun.fitting import Fit
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
+from extractor.usecases.fromrun.other_libraries.translation import ScoredBy
 from extractor.usecases.fromrun.run import Run
 from extractor.usecases.fromrun.supplied import SUPPLIED
 from extractor.usecases.fromrun.taken_over import named_files
@@ -242,6 +243,7 @@ def _features(
         "critic": flat.get("algorithm.adv_estimator") == "gae",
         prime.FEATURE: run.is_prime,
         "distillation": bool(flat.get("distillation.enabled")),
+        "reward_forms": isinstance(run.scored_by, ScoredBy),
         "reward_managers": manager not in _PLAIN_MANAGERS and target.reads(manager),
         "scorers": _reward_file(flat) is None or "default_compute_score" in (function or ""),
         "rollout_correction": flat.get(correction) is not None

@@ -15,6 +15,7 @@ PLOTS: bool = True
 PRIME: bool = True
 QLORA: bool = True
 RAY: bool = True
+REWARD_FORMS: bool = True
 ROLLOUT_CORRECTION: bool = True
 SANDBOX: bool = True
 SFT: bool = True

@@ -11,10 +11,14 @@ from ..data.rows import RowsDataset
 from ..episodes.factories import factory_of
 from ..errors import ConfigError, DataError
 from ..settings import reward_keys
+from ..switches import REWARD_FORMS
+from ..training.rewarding import Rewards
 from ..vendored.data.rl_dataset import collate_fn
+from .inputs.environments import EnvironmentReward
 from .inputs.given import Given
 from .inputs.models import check_model
-from .inputs.rewards import check_rewards
+from .inputs.reward_forms import check_forms, manager_of_forms
+from .inputs.rewards import check_reward, manager_of
 from .inputs.rows import check_kind, files_of
 
 
@@ -46,7 +50,7 @@ def settled(config: Any, given: Given, world_size: int) -> Given:
         with open_dict(config):  # there is nothing to validate on
             config.trainer.test_freq, config.trainer.val_before_train = -1, False
     _check_scores(config, given)
-    check_rewards(given, config)
+    _check_rewards(given)
     check_model(config, given, world_size)
     return given
 
@@ -96,6 +100,41 @@ def _check_scores(config: Any, given: Given) -> None:
             "a reward_fn is given, and with local.env.is_reward the environments give the reward of an episode",
             "set local.env.is_reward=false, or give no reward_fn",
         )
+
+
+def _check_rewards(given: Given) -> None:
+    if REWARD_FORMS:
+        check_forms(given)
+    else:
+        if given.reward_weights is not None:
+            raise ConfigError("reward_weights are given, for several rewards", "vextract add reward_forms")
+        for reward_fn in (given.reward_fn, given.val_reward_fn):
+            if reward_fn is not None:
+                check_reward(reward_fn)
+
+
+def reward_functions(given: Given, rewards: Rewards, config: Any, tokenizer: Any) -> tuple[Any, Any]:
+    """Return what scores the batches of training and of validation: what is given, else the config's.
+
+    Raises:
+        ConfigError: what is given cannot be called as a reward is.
+    """
+    train, validation = rewards.train, rewards.validation
+    is_multi_turn = config.actor_rollout_ref.rollout.multi_turn.enable
+    if given.environment is not None and not (is_multi_turn and config.local.env.is_reward):
+        play = EnvironmentReward(given.environment, config.data.get("env") or {})
+        train = validation = manager_of(play, config, tokenizer)
+    if given.reward_fn is not None:
+        if REWARD_FORMS:
+            train = validation = manager_of_forms(given, "reward_fn", config, tokenizer)
+        else:
+            train = validation = manager_of(given.reward_fn, config, tokenizer)
+    if given.val_reward_fn is not None:
+        if REWARD_FORMS:
+            validation = manager_of_forms(given, "val_reward_fn", config, tokenizer)
+        else:
+            validation = manager_of(given.val_reward_fn, config, tokenizer)
+    return train, validation
 
 
 def _without_loaders(config: Any, given: Given) -> Given:

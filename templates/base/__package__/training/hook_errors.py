@@ -24,12 +24,16 @@ import torch
 from ..errors import ProjectError
 from ..rewards import calls, components, functions, manager, pipelines, scoring, time_limit
 from ..rewards.scoring import ScoringError
+from ..switches import REWARD_FORMS
 from ..vendored.protocol import DataProto
 from . import registries
 from .model_words import ModelWords
 
 # What calls the parts of a reward.
-CALLERS = (calls, components, functions, manager, pipelines, scoring, time_limit)
+if REWARD_FORMS:
+    CALLERS = (calls, components, functions, manager, pipelines, scoring, time_limit)
+else:
+    CALLERS = (calls, components, manager, scoring, time_limit)
 # How long to look for the sample that made a reward raise, in seconds.
 SEARCH_LIMIT = 20.0
 # Where verl's reward managers are, and what computes rewards with them.

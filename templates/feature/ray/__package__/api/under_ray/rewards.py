@@ -154,7 +154,7 @@ def with_columns(row: Mapping[str, Any], split: str, config: Any) -> dict[str, A
 
 
 def _parts_of(functions: Any, given: Given, split: str) -> list[Any]:
-    from ..inputs.rewards import parts_of, weights_for
+    from ..inputs.reward_forms import parts_of, weights_for
 
     parts = parts_of(functions, weights_for(given, "reward_fn" if split == "train" else "val_reward_fn"), None)
     if parts is None:

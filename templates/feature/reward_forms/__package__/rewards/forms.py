@@ -6,6 +6,8 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any
 
+from .calls import takes_batch
+
 # What a function that scores one sample may ask for, besides the columns of the data.
 TEXTS = ("solution_str", "response", "completion")
 OF_SAMPLE = ("data_source", "ground_truth", "extra_info", "prompt", *TEXTS)
@@ -15,7 +17,6 @@ VERLS_OF_BATCH = ("data_sources", "solution_strs", "ground_truths", "extra_infos
 OF_BATCH = ("prompts", "completions", "completion_ids", "responses", "trainer_state", "log_extra", "log_metric")
 # OpenRLHF's names: queries are prompts with their responses, labels the answers.
 QUERIES, LABELS = "queries", "labels"
-BATCHES = ("data", "batch", "data_proto")
 FORMS = (
     "f(data_source, solution_str, ground_truth, extra_info), f(response), f(prompt, response), "
     "f(prompts, completions, **columns) -> list, f(queries, prompts, labels), or a reward manager f(batch, return_dict)"
@@ -62,7 +63,7 @@ def form_of(function: Callable[..., Any], columns: Set[str] | None = None) -> Fo
     names = [item.name for item in named]
     required = [item.name for item in named if item.default is item.empty]
     known = {*OF_SAMPLE, *OF_BATCH, *VERLS_OF_BATCH, *(columns or ())}
-    if "return_dict" in names or (len(required) == 1 and required[0] in BATCHES):
+    if takes_batch(function):
         return Form("manager")
     if QUERIES in names:
         return Form("batch", _chosen(function, named, {*OF_BATCH, QUERIES, LABELS}, columns), takes_all)
