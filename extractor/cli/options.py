@@ -9,7 +9,7 @@ from extractor.cli import completion
 
 # Those of the newest release, as help is printed without reading a manifest; a test compares them.
 FEATURES = (
-    "code_scorers, critic, distillation, dynamic_bsz, hub, lora, mfu, multimodal, parts, plots, prime, "
+    "code_scorers, critic, distillation, dynamic_bsz, given_objects, hub, lora, mfu, multimodal, parts, plots, prime, "
     "profiler, qlora, ray, remove_padding, reward_forms, reward_managers, rollout_correction, sandbox, scorers, sft, "
     "short_names, sweep, tools, verl_checkpoints"
 )

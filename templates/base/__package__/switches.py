@@ -7,6 +7,7 @@
 CRITIC: bool = True
 DISTILLATION: bool = True
 DYNAMIC_BSZ: bool = True
+GIVEN_OBJECTS: bool = True
 HUB: bool = True
 LORA: bool = True
 MFU: bool = True

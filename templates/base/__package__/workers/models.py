@@ -17,6 +17,7 @@ from ..run.checkpoint_files import check_saved_model
 from ..run.distributed import Ranks
 from ..settings.attention import attention_for
 from ..shims.precision import to_dtype
+from ..switches import GIVEN_OBJECTS
 from .end_tokens import listed
 from .model_files import check_model_directory, load_pretrained
 from .own_shares import shares_at, without_weights
@@ -137,27 +138,35 @@ def load_model(
     return _prepared(module, model)
 
 
-def taken_over(module: nn.Module, loaded: nn.Module | None, model: Any, fsdp_config: Any, tokenizer: Any) -> nn.Module:
-    """Return a model that the caller has loaded, as `load_model` would.
+if GIVEN_OBJECTS:
 
-    Args:
-        module: the model.
-        loaded: has the weights that it gets, if they are not its own.
-        model: the `model` section it belongs to.
-        fsdp_config: its `model_dtype` is the dtype that the weights get.
-        tokenizer: its special tokens become the model's.
+    def taken_over(
+        module: nn.Module,
+        loaded: nn.Module | None,
+        model: Any,
+        fsdp_config: Any,
+        tokenizer: Any,
+    ) -> nn.Module:
+        """Return a model that the caller has loaded, as `load_model` would.
 
-    Raises:
-        ConfigError: the tokenizer is another model's.
-    """
-    _check_vocabulary(model.path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
-    if loaded is not None:
-        module.load_state_dict(loaded.state_dict())
-    override: Any = OmegaConf.to_container(model.override_config, resolve=True)
-    override.pop("attn_implementation", None)
-    _override(module.config, {**_tokens(tokenizer, module.config), **override})
-    module.requires_grad_(True).to(to_dtype(fsdp_config.model_dtype))
-    return _prepared(module, model)
+        Args:
+            module: the model.
+            loaded: has the weights that it gets, if they are not its own.
+            model: the `model` section it belongs to.
+            fsdp_config: its `model_dtype` is the dtype that the weights get.
+            tokenizer: its special tokens become the model's.
+
+        Raises:
+            ConfigError: the tokenizer is another model's.
+        """
+        _check_vocabulary(model.path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
+        if loaded is not None:
+            module.load_state_dict(loaded.state_dict())
+        override: Any = OmegaConf.to_container(model.override_config, resolve=True)
+        override.pop("attn_implementation", None)
+        _override(module.config, {**_tokens(tokenizer, module.config), **override})
+        module.requires_grad_(True).to(to_dtype(fsdp_config.model_dtype))
+        return _prepared(module, model)
 
 
 def _prepared(module: nn.Module, model: Any) -> nn.Module:

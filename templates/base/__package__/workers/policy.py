@@ -24,7 +24,7 @@ from .adapters import starting_point, wants_adapter
 from .device_map import first_device, spread_reader
 from .devices import computing_on, device_of, here
 from .model_notes import note_dropout
-from .models import check_positions, load_model, taken_over
+from .models import check_positions, load_model
 from .offload import rests, weights_at_rest
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
 from .sharding import place
@@ -38,15 +38,12 @@ class Policy(TrainedModel):
         config: the whole config.
         path: where its weights are: the configured model, or a checkpoint.
         total_steps: of the run, for the learning rate.
-        module: the model, if it is loaded already; it gets the weights at `path`, unless they are to be packed.
     """
 
     section_name = "actor_rollout_ref.actor"
     compares = True  # its probabilities in updates with those of before
 
-    def __init__(
-        self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int, module: Any = None
-    ) -> None:
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
         actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
         self.config, self.tokenizer = config, tokenizer
         fsdp_config = actor.fsdp_config
@@ -54,27 +51,25 @@ class Policy(TrainedModel):
         settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, self.section_name)
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(device_of(config, "policy")):
-            module = place(self.module_at(path, ranks, module), fsdp_config, ranks)
+            module = place(self.module_at(path, ranks), fsdp_config, ranks)
             if self.compares and ranks.rank == 0:
                 note_dropout(module)
             super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
             self.actor = Actor(actor_config(config, settings), self.module, self.optimizer, config.local.max_logits_mb)
         self.actor.passes.share_between(ranks)
 
-    def module_at(self, path: str, ranks: Ranks, module: Any = None) -> Any:
-        """Return a model with the weights at `path`: `module`, unless they are to be packed, or a new one."""
-        model, fsdp_config = self.config.actor_rollout_ref.model, self.config.actor_rollout_ref.actor.fsdp_config
+    def module_at(self, path: str, ranks: Ranks) -> Any:
+        """Return a model with the weights at `path`."""
+        model = self.config.actor_rollout_ref.model
         start = starting_point(path, model, ranks)
-        reader, loaded = quantized_reader(self.config), None
-        module = module if reader is None else None  # weights are packed where they are read
-        if module is None or start.model != model.path:
-            own_shares = module is None and not wants_adapter(model)
-            loaded = _load_causal_lm(
-                self.config, start.model, fsdp_config, self.tokenizer, ranks, reader, own_shares=own_shares
-            )
-        module = loaded if module is None else taken_over(module, loaded, model, fsdp_config, self.tokenizer)
+        module = self.load(start.model, ranks, own_shares=not wants_adapter(model))
         check_positions(module, start.model, self.config.data)
         return add_adapter(module, model, start, ranks)
+
+    def load(self, path: str, ranks: Ranks, *, own_shares: bool) -> Any:
+        """Load the model at `path`, as it is without an adapter; `own_shares`: see `load_model`."""
+        reader, fsdp_config = quantized_reader(self.config), self.config.actor_rollout_ref.actor.fsdp_config
+        return _load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader, own_shares=own_shares)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None

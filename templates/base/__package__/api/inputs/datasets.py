@@ -35,16 +35,17 @@ from torch.utils.data import DataLoader, Dataset
 from ...data.dataloading import SharedLoader, build_loaders
 from ...data.datasets import GIVEN, build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
 from ...data.encoding import encoded
-from ...data.rows import rows_of_environment
 from ...errors import DataError, DataProblems, Problem
 from ...run.distributed import Ranks
+from ...switches import GIVEN_OBJECTS
 from ...vendored.data.rl_dataset import collate_fn
+from .environments import prompts_of_environment
 from .given import Given
 from .rows import files_of, rows_of
 
 
 def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dataset, Dataset]:
-    """Return the training and the validation dataset: those that are given, else the environment's or the config's.
+    """Return the training and the validation dataset: those that are given, else the config's.
 
     Where prompts for training are given and none for validation, these stand for them, and `settled` has turned
     validation off.
@@ -53,14 +54,14 @@ def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dat
         DataError: the data cannot be used.
         HookError: a dataset or an environment raised.
     """
-    needs_truth = given.reward_fn is None and given.environment is None
+    needs_truth = given.reward_fn is None
     sources = {"train": given.train_dataset, "val": given.val_dataset}
-    if sources["train"] is None and given.environment is not None and not config.data.train_files:
-        rows = {split: _environment_rows(given, split, config) for split in sources if sources[split] is None}
-        sources.update(rows)
-    elif sources["train"] is None:
+    if GIVEN_OBJECTS:
+        needs_truth = needs_truth and given.environment is None
+        sources.update(prompts_of_environment(config, given))
+    if sources["train"] is None:
         return build_datasets(config, tokenizer)
-    elif sources["val"] is None:
+    if sources["val"] is None:
         sources["val"] = config.data.val_files
     problems: list[Problem] = []
     more: dict[str, Any] = {"needs_truth": needs_truth, "problems": problems}
@@ -122,10 +123,6 @@ def _of_tokens(value: Any, split: str, data: Any, tokenizer: Any) -> Dataset:
                 "give rows with a `prompt` instead, or set data.max_prompt_length to that length",
             )
     return dataset
-
-
-def _environment_rows(given: Given, split: str, config: Any) -> list[dict[str, Any]]:
-    return rows_of_environment(given.environment, split, data_section(config).get("env") or {})
 
 
 def loader_of(value: Any, config: Any, tokenizer: Any, ranks: Ranks) -> SharedLoader:

@@ -34,15 +34,13 @@ class SupervisedPolicy(Policy):
     """A policy that learns what responses say, whatever they would be rewarded by.
 
     Args:
-        config, tokenizer, ranks, path, total_steps, module: see `Policy`.
+        config, tokenizer, ranks, path, total_steps: see `Policy`.
     """
 
     compares = False
 
-    def __init__(
-        self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int, module: Any = None
-    ) -> None:
-        super().__init__(config, tokenizer, ranks, path, total_steps, module)
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
+        super().__init__(config, tokenizer, ranks, path, total_steps)
         self.actor.loss = supervised_loss
 
     def with_old_log_probs(self, batch: DataProto) -> DataProto:

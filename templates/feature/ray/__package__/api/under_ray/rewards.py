@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...episodes.factories import factory_of
+from ...episodes.makers import factory_of
 from ...errors import ConfigError
 from ..inputs.given import Given
 from .functions import place_of

@@ -1,17 +1,21 @@
 # vextract:template - edit freely
-"""Checks of a model that the caller has loaded, before it is written, copied or trained."""
+"""A model that the caller has loaded: whether it can be trained, where it is written, and the policy of it."""
 
+from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 from torch import nn
 
 from ...errors import ConfigError
+from ...workers.given_policy import GivenPolicy
+from ...workers.policy import Policy
 from ..configuration import CONFIG_DIRECTORY
 from .given import Given
 
 # A model with fewer parameters may well be meant for the toy's sizes.
 SMALL = 1_000_000
+WRITTEN = "given_model"
 TOY_SIZES = CONFIG_DIRECTORY / "scale" / "toy.yaml"
 TELLING = ("actor_rollout_ref.actor.optim.lr", "data.max_prompt_length")
 
@@ -101,3 +105,18 @@ def _check_sizes(model: nn.Module, config: Any) -> None:
 def _equal(config: Any, toy: Any, key: str) -> bool:
     value = OmegaConf.select(toy, key)
     return value is not None and OmegaConf.select(config, key) == value
+
+
+def write_model(given: Given, run_directory: Path) -> Path:
+    """Write the model into a run's directory: the reference starts from it, and engines read it."""
+    directory = run_directory / WRITTEN
+    given.model.save_pretrained(directory)
+    given.tokenizer.save_pretrained(directory)
+    return directory
+
+
+def policy_of(given: Given, config: Any, tokenizer: Any, *arguments: Any) -> Policy:
+    """Return the policy: of the model that is given, or one that is loaded."""
+    if given.model is None:
+        return Policy(config, tokenizer, *arguments)
+    return GivenPolicy(given.model, config, tokenizer, *arguments)

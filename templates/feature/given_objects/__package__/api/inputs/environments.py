@@ -14,10 +14,55 @@ know nothing of each other's.
 - With `actor_rollout_ref.rollout.multi_turn.enable=true` it takes turns with the model, as `local.env` configures.
 """
 
+from dataclasses import replace
 from typing import Any
 
+from omegaconf import OmegaConf
+
+from ...data.datasets import data_section
+from ...data.rows import RowsDataset, rows_of_environment
 from ...episodes.environments import Failure, step_result
 from ...episodes.factories import resolved
+from ...episodes.makers import factory_of
+from ...errors import ConfigError
+from .given import Given
+
+
+def with_environment(config: Any, given: Given) -> Given:
+    """Check the environment that is given, or that a dataset is of, and return a function that makes it in its place.
+
+    Raises:
+        ConfigError: it cannot be used, or there is nothing for it to do.
+    """
+    source = given.train_dataset if given.train_dataset is not None else given.val_dataset
+    takes_turns = OmegaConf.select(config, "actor_rollout_ref.rollout.multi_turn.enable")
+    if given.environment is None and isinstance(source, RowsDataset) and source.environment is not None:
+        if given.reward_fn is None or takes_turns:
+            given = replace(given, environment=source.environment)
+    if given.environment is None:
+        return given
+    has_prompts = given.train_dataset is not None or config.data.train_files
+    if has_prompts and given.reward_fn is not None and not takes_turns:
+        raise ConfigError(
+            "an environment is given, and prompts and a reward as well: there is nothing left for it to do",
+            "leave one of them out; or let it take turns with the model: "
+            "actor_rollout_ref.rollout.multi_turn.enable=true",
+        )
+    return replace(given, environment=factory_of(given.environment))
+
+
+def prompts_of_environment(config: Any, given: Given) -> dict[str, Any]:
+    """Return the rows that the environment gives, by split: those of splits that have no others."""
+    if given.environment is None or given.train_dataset is not None or config.data.train_files:
+        return {}
+    settings = data_section(config).get("env") or {}
+    splits = [split for split in ("train", "val") if getattr(given, f"{split}_dataset") is None]
+    return {split: rows_of_environment(given.environment, split, settings) for split in splits}
+
+
+def plays(config: Any, given: Given) -> bool:
+    """Tell whether the environment that is given scores responses, each as its only action."""
+    return given.environment is not None and not config.actor_rollout_ref.rollout.multi_turn.enable
 
 
 class EnvironmentReward:

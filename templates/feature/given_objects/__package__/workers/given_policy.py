@@ -1,0 +1,31 @@
+# vextract:template - edit freely
+"""The policy of a model that the caller has loaded; it is trained in place."""
+
+from typing import Any
+
+from ..features import quantized_reader
+from ..run.distributed import Ranks
+from .models import taken_over
+from .policy import Policy
+
+
+class GivenPolicy(Policy):
+    """The model that is trained, loaded already.
+
+    Args:
+        module: the model; it gets the weights that `Policy` would load, unless they are to be packed.
+        config, tokenizer, ranks, path, total_steps: see `Policy`.
+    """
+
+    def __init__(self, module: Any, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
+        self._given = module if quantized_reader(config) is None else None  # weights are packed where they are read
+        super().__init__(config, tokenizer, ranks, path, total_steps)
+        self._given = None  # from now on weights are read anew
+
+    def load(self, path: str, ranks: Ranks, *, own_shares: bool) -> Any:
+        """Return the model that is given, with the weights at `path`."""
+        if self._given is None:
+            return super().load(path, ranks, own_shares=own_shares)
+        section = self.config.actor_rollout_ref
+        loaded = None if path == section.model.path else super().load(path, ranks, own_shares=False)
+        return taken_over(self._given, loaded, section.model, section.actor.fsdp_config, self.tokenizer)
