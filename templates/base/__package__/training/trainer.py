@@ -70,10 +70,8 @@ class LocalPPOTrainer(Closing):
         config: the whole config, from `load_config`. It is copied.
         train_dataset, val_dataset: prompts; see `api/inputs/datasets.py` for what they may be.
         reward_fn: scores responses; see `api/inputs/rewards.py`. `val_reward_fn` does so in validation, if it differs.
-        reward_weights: of several reward functions.
-        environment: gives prompts, rewards or turns; see `api/inputs/environments.py`.
-        model: a causal language model of transformers that is loaded already; it is trained in place.
-        tokenizer: of that model.
+        reward_weights: of several reward functions; it takes the feature reward_forms.
+        environment, model, tokenizer: objects of the caller's; see `Given`. They take the feature given_objects.
         callbacks: are told what happens, as transformers' `TrainerCallback` describes, and may have the run stop.
         ranks: this process among its peers, of a program that ends with the run.
 

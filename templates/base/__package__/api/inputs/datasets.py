@@ -6,7 +6,7 @@ whose items are rows; or names of files, as `data.train_files` has them. Their c
 
     prompt          text, or messages: [{"role": "user", "content": "..."}]; `data.prompt_key` names another column
     ground_truth    what the reward compares with; or `solution`, `answer`, or verl's `reward_model`. Where a reward_fn
-                    or an environment scores, it may be left out
+                    scores, or an environment that is given, it may be left out
     data_source     names the validation metrics of these rows; by default all are of one source
     extra_info      a dictionary, which verl's reward functions and the environments' `reset` get
     others          are kept: a reward_fn that names them gets them
@@ -15,8 +15,8 @@ Tokens, in verl's schema: a dataset of torch whose items have input_ids, attenti
 tensors of (data.max_prompt_length,) with the padding on the left, raw_prompt_ids (a list without padding),
 reward_model and data_source.
 
-States of an environment: `EnvDataset(environment, tokenizer)`. Its rewards are the environment's then, unless a
-reward_fn is given.
+States of an environment, with the feature given_objects: `EnvDataset(environment, tokenizer)`. Its rewards are the
+environment's then, unless a reward_fn is given.
 
 A data loader of torch around any of these: its batch size, its workers and whether it shuffles stand for
 `data.train_batch_size`, `data.dataloader_num_workers` and `data.shuffle`, for validation `data.val_batch_size` and

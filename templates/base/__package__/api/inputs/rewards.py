@@ -13,7 +13,7 @@ reward_fn_key and the settings of `local.reward`.
 
 Functions of other forms, and several at once: `reward_forms.py`, by `vextract add reward_forms`.
 
-No reward_fn: the environment's reward, if one is given (see `api.inputs.environments`); else what the config says.
+No reward_fn: what the config says; or the reward of an environment, if one is given.
 """
 
 import inspect
