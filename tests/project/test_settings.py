@@ -106,6 +106,7 @@ MISTAKES = {
     "local.prime.beta_train=0.1": "vextract add prime",
     "recipe=tyo": "did you mean toy?",
     "trainer.logger=[console,wandbb]": "did you mean wandb?",
+    "trainer.logger=[console,wandb]": "vextract add trackers",
     "+trainer.totl_epochs=3": "did you mean trainer.total_epochs?",
     "trainer.n_gpus_per_node=8": "torchrun --nproc-per-node 8 main.py",
     "+trainer.nnodes=2": "torchrun --nnodes 2",
@@ -206,7 +207,7 @@ def test_hints_are_taken_as_they_are_typed(made: Maker) -> None:
         assert TYPED[mistake] in hint, shown
     words = [_typed(mistake, hint) for mistake, hint in zip(TYPED, hints, strict=True)]
     taken = forked(root, "-c", code, "--cfg", stdin=json.dumps(words)).stderr.split("=" * 9)[1:]
-    lacking = "the package wandb is not installed\nhint: "
+    lacking = "names 'wandb', which is not a logger here\nhint: vextract add trackers"
     assert not [
         f"{word}: {shown}"
         for word, shown in zip(words, taken, strict=True)
@@ -451,7 +452,7 @@ def test_a_manager_that_asks_for_the_config_gets_it(made: Maker, release: str) -
 
 
 def test_a_tracker_is_needed_where_it_is_asked_for_now(made: Maker, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", ("trackers",))).root, tmp_path / "project"))
     config = root / "config" / "ppo_trainer.yaml"
     text = config.read_text()
     config.write_text(text.replace("logger: [console, tensorboard]", "logger: [console, trackio]"))

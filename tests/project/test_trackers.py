@@ -18,19 +18,19 @@ from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
-TABLE = f"import json; from {PACKAGE}.tracking.trackers import LOGGERS, TRACKERS; "
+TABLE = f"import json; from {PACKAGE}.tracking.trackers import LOGGERS, TRACKER_CLASSES; "
 
 
 def test_a_converted_script_keeps_the_loggers_that_there_are(made: Callable[[Configuration], Made]) -> None:
-    done = forked(made(Configuration(NEWEST[-1], "hf")).root, "-c", TABLE + "print(json.dumps(LOGGERS))")
+    done = forked(made(Configuration(NEWEST[-1], "hf", ("trackers",))).root, "-c", TABLE + "print(json.dumps(LOGGERS))")
     assert sorted(json.loads(done.stdout)) == sorted(settings._LOGGERS)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["mlflow", "swanlab", "trackio", "wandb"])
 def test_what_a_tracker_wrote_is_read_back(made: Callable[[Configuration], Made], tmp_path: Path, name: str) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
-    code = TABLE + f"print(TRACKERS[{name!r}].requirement)"
+    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", ("trackers",))).root, tmp_path / "project"))
+    code = TABLE + f"print(TRACKER_CLASSES[{name!r}].requirement)"
     requirement = forked(root, "-c", code).stdout.strip()
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
@@ -38,7 +38,7 @@ def test_what_a_tracker_wrote_is_read_back(made: Callable[[Configuration], Made]
     subprocess.run([sys.executable, "-m", "pip", "--python", own, "install", "-q", requirement], check=True)
     (packages,) = venv.glob("lib/python*/site-packages")
     (packages / "rest.pth").write_text(sysconfig.get_path("purelib"))  # torch and the others, after its own packages
-    command = [own, "-m", "pytest", "-q", "tests/test_trackers.py", "-k", f"test_{name}", "-rs"]
+    command = [own, "-m", "pytest", "-q", "tests/test_services.py", "-k", f"test_{name}", "-rs"]
     done = subprocess.run(command, cwd=root, env=environment(root), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "SKIPPED" not in done.stdout

@@ -23,6 +23,8 @@ from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
 
 _MODEL_KEY = "actor_rollout_ref.model.path"
+# Loggers of the feature `trackers`.
+SERVICES = ("mlflow", "swanlab", "trackio", "wandb")
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,11 @@ def _function(flat: Mapping[str, Any], run: Run, target: Target) -> str | None:
         return None
 
 
+def logger_names(value: Any) -> list[Any]:
+    """Return what `trainer.logger` lists; it may be a single name."""
+    return [value] if isinstance(value, str) else list(value or [])
+
+
 def _features(
     flat: Mapping[str, Any],
     run: Run,
@@ -248,6 +255,7 @@ def _features(
         "scorers": _reward_file(flat) is None or "default_compute_score" in (function or ""),
         "rollout_correction": flat.get(correction) is not None
         or flat.get("algorithm.rollout_correction.rollout_rs") is not None,
+        "trackers": any(name in SERVICES for name in logger_names(flat.get("trainer.logger"))),
         "verl_checkpoints": any(flat.get(key) for key in ("local.checkpoint.begin_from", "trainer.resume_from_path")),
         "multimodal": re.search(r"vl\b|-vl-|vision|minicpm|internvl", model, re.IGNORECASE) is not None,
     }

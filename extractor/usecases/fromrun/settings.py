@@ -10,7 +10,7 @@ from typing import Any
 from extractor.usecases.export.keys import READ_BY_THE_ENGINE, about_the_machine, candidates, name_in
 from extractor.usecases.export.target import Defaults, Target
 from extractor.usecases.fromrun import prime, reward_model
-from extractor.usecases.fromrun.convert import Experiment
+from extractor.usecases.fromrun.convert import SERVICES, Experiment, logger_names
 from extractor.usecases.fromrun.fitting import TAKES_ANYTHING
 from extractor.usecases.fromrun.meaning import KEPT, Remark, is_about_where, rule_for
 from extractor.usecases.fromrun.run import Run
@@ -180,8 +180,8 @@ def _local(
     if rule is not None and value != rule[0]:
         return rule[0], Remark(name, value, "lowered", rule[1]) if name in stated else None
     if key == "trainer.logger":
-        kept = [item for item in ([value] if isinstance(value, str) else value or []) if item in _LOGGERS]
-        gone = [item for item in ([value] if isinstance(value, str) else value or []) if item not in _LOGGERS]
+        kept = [item for item in logger_names(value) if item in _LOGGERS]
+        gone = [item for item in logger_names(value) if item not in _LOGGERS]
         remark = (
             Remark(name, value, "changed", f"the project has no logger {', '.join(map(str, gone))}") if gone else None
         )
@@ -206,7 +206,7 @@ _OF_THE_RUN = (
     "trainer.total_epochs",
     "trainer.val_before_train",
 )
-_LOGGERS = ("console", "file", "mlflow", "swanlab", "tensorboard", "trackio", "wandb")
+_LOGGERS = ("console", "file", "tensorboard", *SERVICES)
 _ONE_DEVICE: dict[str, tuple[Any, str]] = {
     "actor_rollout_ref.rollout.tensor_model_parallel_size": (1, "one device holds the model"),
     "actor_rollout_ref.actor.ulysses_sequence_parallel_size": (1, "one device has whole sequences"),

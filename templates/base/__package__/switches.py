@@ -22,4 +22,5 @@ SANDBOX: bool = True
 SFT: bool = True
 SHORT_NAMES: bool = True
 SWEEP: bool = True
+TRACKERS: bool = True
 VERL_CHECKPOINTS: bool = True
