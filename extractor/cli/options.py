@@ -11,7 +11,7 @@ from extractor.cli import completion
 FEATURES = (
     "code_scorers, critic, distillation, dynamic_bsz, given_objects, hub, lora, mfu, multimodal, parts, plots, prime, "
     "profiler, qlora, ray, remove_padding, reward_forms, reward_managers, rollout_correction, sandbox, scorers, sft, "
-    "short_names, sweep, tools, trackers, verl_checkpoints"
+    "sharded_checkpoints, short_names, sweep, tools, trackers, verl_checkpoints"
 )
 
 

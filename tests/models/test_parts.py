@@ -19,7 +19,7 @@ from torch import nn
 from tests.project.support import Configuration, forget, make
 
 PACKAGE, BARE = "modelside", "bareside"
-FEATURES = ("lora", "mfu", "qlora", "rollout_correction")
+FEATURES = ("lora", "mfu", "qlora", "rollout_correction", "sharded_checkpoints")
 IN_4_BITS = "local.quantization.load_in_4bit=true"
 MODEL = "actor_rollout_ref.model"
 
@@ -416,7 +416,7 @@ def test_only_the_adapter_is_trained_and_saved(policy: Callable[..., Any], ranks
     torch.testing.assert_close(merged.eval()(ids).logits, logits, atol=1e-5, rtol=0)
     assert all(torch.equal(weight, frozen[name]) for name, weight in made.module.named_parameters())
 
-    for write in module("workers.model_parts").parts_of(made, ranks, sharded=True, copies=True):
+    for write in module("workers.shared_parts").parts_of(made, ranks, sharded=True, copies=True):
         write(tmp_path / "adapter", ranks)
     start = AutoModelForCausalLM.from_pretrained(made.lora.base_model_name_or_path)
     assert not torch.allclose(start.eval()(ids).logits, logits, atol=1e-3)
@@ -477,7 +477,7 @@ def test_an_adapter_beside_weights_in_4_bits(policy: Callable[..., Any], ranks: 
     logits = packed.module.eval()(ids).logits
     torch.testing.assert_close(merged.eval()(ids).logits, logits, atol=1e-5, rtol=0)
 
-    for write in module("workers.model_parts").parts_of(packed, ranks, sharded=True, copies=True):
+    for write in module("workers.shared_parts").parts_of(packed, ranks, sharded=True, copies=True):
         write(tmp_path / "adapter", ranks)
     again = policy(f"{MODEL}.lora_adapter_path={tmp_path / 'adapter'}", IN_4_BITS)
     torch.testing.assert_close(again.module.eval()(ids).logits, logits, atol=0, rtol=0)
@@ -910,7 +910,7 @@ def test_shares_become_the_model_that_they_are_of(kind: str, ranks: Any, tmp_pat
     start.generation_config.eos_token_id = [3, 5]
     start.save_pretrained(tmp_path / "start")
     trained = AutoModelForCausalLM.from_pretrained(tmp_path / "start", dtype="auto")
-    own = module("workers.trained_model").TrainedModel.own_weights(SimpleNamespace(module=trained))
+    own = module("workers.own_shares").own_tensors(trained)
     trained.save_pretrained(tmp_path / "actor", state_dict={})
     assert not list((tmp_path / "actor").glob("*.safetensors"))
     module("run.shards").write_shards(own, tmp_path / "actor" / "weights", ranks)

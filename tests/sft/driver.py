@@ -46,7 +46,6 @@ COMMON = (
     f"{ACTOR}.grad_clip=1000000",
     f"{ACTOR}.optim.lr=0.0001",
     f"{ACTOR}.optim.lr_warmup_steps_ratio=0",
-    "local.checkpoint.sharded=false",
     f"data.cache_dir={DIRECTORY / 'cache'}",
 )
 

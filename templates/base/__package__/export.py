@@ -4,9 +4,8 @@
     python -m PACKAGE.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint
     python -m PACKAGE.export checkpoints/PROJECT/RUN OUT                    the run's last one; --best: its best
 
-`global_step_N/actor` is in this format already, unless each process wrote its own share of it
-(`local.checkpoint.sharded`), or the run trained a LoRA adapter: then it holds the adapter, in peft's format. What this
-adds: it checks that the checkpoint is complete, puts shares together, merges an adapter into its model, changes the
+`global_step_N/actor` is in this format already, unless the run trained a LoRA adapter: then it holds the adapter, in
+peft's format. What this adds: it checks that the checkpoint is complete, merges an adapter into its model, changes the
 dtype, leaves the optimizer behind, and OUT is there whole or not at all.
 """
 

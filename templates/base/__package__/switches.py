@@ -21,6 +21,7 @@ ROLLOUT_CORRECTION: bool = True
 SANDBOX: bool = True
 SFT: bool = True
 SHORT_NAMES: bool = True
+SHARDED_CHECKPOINTS: bool = True
 SWEEP: bool = True
 TRACKERS: bool = True
 VERL_CHECKPOINTS: bool = True

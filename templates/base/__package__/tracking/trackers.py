@@ -45,7 +45,7 @@ class Tracker(Protocol):
         """End the record of a run that is finished, stopped or failed."""
 
 
-TRACKER_CLASSES: dict[str, type[Tracker]] = {"tensorboard": TensorBoard}
+TRACKER_CLASSES: dict[str, Any] = {"tensorboard": TensorBoard}
 if TRACKERS:
     TRACKER_CLASSES.update(SERVICES)
 # `file` is verl's name for a file of JSON lines, which metrics.jsonl always is.

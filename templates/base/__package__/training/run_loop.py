@@ -17,8 +17,10 @@ from ..run.heap import freed_memory
 from ..run.interrupts import StopRequested, StopSignal
 from ..run.next_steps import noting_checkpoint
 from ..run.run_lock import lock_run_directory
+from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last
 from ..run.stray_errors import stray_errors_in
 from ..run.watch import is_connection_error
+from ..switches import SHARDED_CHECKPOINTS
 from ..tracking.run_tracker import RunTracker, as_numbers
 from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
@@ -138,12 +140,16 @@ class RunLoop:
             self._has_begun = True
             trainer.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
             noting, going_on = noting_checkpoint(checkpoints, config, total), self._marked_going_on()
-            with noting, stray_errors_in(directory), trainer.tracker, checkpoints, going_on:
+            with noting, stray_errors_in(directory), trainer.tracker, going_on:
                 if start and self.resumed_from is not None:
                     trainer.tracker.message(f"resuming from {self.resumed_from}")
                 if self.state.missing_row:
                     trainer.tracker.log_missing(self.state.missing_row, start)
-                yield
+                if SHARDED_CHECKPOINTS:
+                    with waiting_for_last(checkpoints):
+                        yield
+                else:
+                    yield
 
     @contextlib.contextmanager
     def _marked_going_on(self) -> Iterator[None]:
@@ -199,13 +205,18 @@ class RunLoop:
         early = None if self._is_last else self.stopping.reason
         stopping = (stopping and not self._is_last) or trainer.failure is not None or early is not None
         ends = stopping or self._is_last
-        trainer.checkpoints.raise_failure()
+        if SHARDED_CHECKPOINTS:
+            raise_failure(trainer.checkpoints)
         is_best = self.stopping.improved and trainer.config.local.early_stopping.patience is not None
         if stopping or is_best or self.saves_after(step) or trainer.callbacks.asked("save"):
             # A run that is killed before the step is logged logs it when it goes on.
             self.state.row = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):
-                self.state.save(in_background=not ends)
+                if SHARDED_CHECKPOINTS:
+                    with beside_training(trainer.checkpoints, not ends):
+                        self.state.save()
+                else:
+                    self.state.save()
         metrics.update(compute_timing_metrics(batch, timing))
         trainer.tracker.log(metrics, step)
         trainer.callbacks("on_log", logs=metrics)

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..run.checkpoint import Checkpoints
 from ..run.distributed import random_state, set_random_state
 from .early_stopping import EarlyStopping
 from .run_identity import differences, identity
@@ -63,7 +62,7 @@ class RunState:
         if self._steps == self.trainer.steps_done:
             set_random_state(self._random)
 
-    def save(self, path: str | Path | None = None, *, in_background: bool = False) -> Path:
+    def save(self, path: str | Path | None = None) -> Path:
         """Save a checkpoint of the state after the last step; see `LocalPPOTrainer.save`."""
         trainer = self.trainer
         if self._remembered is None or self._steps != trainer.steps_done:
@@ -76,13 +75,8 @@ class RunState:
         data = state.pop("data")
         if self.row is not None:
             state["row"] = self.row
-        checkpoints, in_background = trainer.checkpoints, in_background and path is None
-        if path is not None:
-            checkpoints = Checkpoints(Path(path), trainer.ranks, settings=checkpoints.settings)
-        step, score = trainer.steps_done, trainer.score
-        saved = checkpoints.save(
-            step, trainer.models, data, state, score, finished=finished, in_background=in_background
-        )
+        checkpoints = trainer.checkpoints if path is None else trainer.checkpoints.elsewhere(Path(path))
+        saved = checkpoints.save(trainer.steps_done, trainer.models, data, state, trainer.score, finished=finished)
         trainer.callbacks("on_save")
         return saved
 

@@ -341,12 +341,11 @@ class LocalPPOTrainer(Closing):
         super().require_open()
         self._run.require_own_thread()
 
-    def save(self, path: str | Path | None = None, *, in_background: bool = False) -> Path:
+    def save(self, path: str | Path | None = None) -> Path:
         """Save a checkpoint of the state after the last step.
 
         Args:
             path: a directory of its own for it; None: the run's.
-            in_background: with `local.checkpoint.asynchronous`, return once all is copied, and write it meanwhile.
 
         Returns:
             The checkpoint: `path`/global_step_N.
@@ -356,7 +355,7 @@ class LocalPPOTrainer(Closing):
             CheckpointError: it cannot be written.
         """
         self.require_open()
-        return self._state.save(path, in_background=in_background)
+        return self._state.save(path)
 
     def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
         """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""

@@ -20,7 +20,6 @@ from ..shims.precision import to_dtype
 from ..switches import GIVEN_OBJECTS
 from .end_tokens import listed
 from .model_files import check_model_directory, load_pretrained
-from .own_shares import shares_at, without_weights
 
 
 def load_tokenizer(model: Any, ranks: Ranks) -> Any:
@@ -64,8 +63,6 @@ def load_model(
     auto_class: Any,
     ranks: Ranks,
     reader: Callable[..., Any] | None = None,
-    *,
-    own_shares: bool = False,
     **settings: Any,
 ) -> nn.Module:
     """Load a model in Hugging Face format: with weights, on the CPU, on rank 0; without ("meta") on other processes.
@@ -80,8 +77,6 @@ def load_model(
         auto_class: the class of transformers that chooses the architecture.
         ranks: this process among its peers; every one must call this.
         reader: reads the weights on each process, as they are to be and where, in the place of `from_pretrained`.
-        own_shares: of a checkpoint of shares, leave it to `place` to have each process read its own: then no process
-            has weights.
         settings: further settings of the model's config.
 
     Raises:
@@ -106,12 +101,8 @@ def load_model(
         except Exception as error:  # of many classes, depending on the value that does not fit
             raise _missing("model", path, error) from error
 
-    shares = shares_at(path, ranks) if own_shares and reader is None else None
-
     def read_model() -> nn.Module:
         try:
-            if shares is not None:
-                return without_weights(auto_class, path, model_config, shares, **arguments)
             if reader is not None or ranks.rank == 0:
                 read = reader or load_pretrained
                 loaded, report = read(auto_class, path, config=model_config, output_loading_info=True, **arguments)

@@ -16,6 +16,7 @@ from omegaconf import OmegaConf, open_dict
 from ..errors import ConfigError
 from ..features import add_adapter, flops_metrics, quantized_reader, without_adapter
 from ..run.distributed import Ranks
+from ..switches import SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
 from ..training.hook_calls import calling_policy_loss
 from ..vendored.protocol import DataProto
@@ -26,6 +27,7 @@ from .devices import computing_on, device_of, here
 from .model_notes import note_dropout
 from .models import check_positions, load_model
 from .offload import rests, weights_at_rest
+from .own_shares import shares_reader
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
 from .sharding import place
 from .trained_model import TrainedModel
@@ -62,14 +64,17 @@ class Policy(TrainedModel):
         """Return a model with the weights at `path`."""
         model = self.config.actor_rollout_ref.model
         start = starting_point(path, model, ranks)
-        module = self.load(start.model, ranks, own_shares=not wants_adapter(model))
+        module = self.load(start.model, ranks)
         check_positions(module, start.model, self.config.data)
         return add_adapter(module, model, start, ranks)
 
-    def load(self, path: str, ranks: Ranks, *, own_shares: bool) -> Any:
-        """Load the model at `path`, as it is without an adapter; `own_shares`: see `load_model`."""
-        reader, fsdp_config = quantized_reader(self.config), self.config.actor_rollout_ref.actor.fsdp_config
-        return _load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader, own_shares=own_shares)
+    def load(self, path: str, ranks: Ranks) -> Any:
+        """Load the model at `path`, as it is without an adapter."""
+        section = self.config.actor_rollout_ref
+        reader, fsdp_config = quantized_reader(self.config), section.actor.fsdp_config
+        if SHARDED_CHECKPOINTS and reader is None and not wants_adapter(section.model):
+            reader = shares_reader(path, fsdp_config, ranks)
+        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None
@@ -167,7 +172,7 @@ class Reference:
             return
         path = own_path or config.actor_rollout_ref.model.path
         reader = spread_reader(config)
-        module = _load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader).requires_grad_(False)
+        module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader).requires_grad_(False)
         check_positions(module, path, config.data)
         self.device = device_of(config, "reference") if reader is None else first_device(module)
         rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] and reader is None else None
@@ -221,7 +226,7 @@ def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str,
     return dict(settings)
 
 
-def _load_causal_lm(
+def load_causal_lm(
     config: Any,
     path: str,
     fsdp_config: Any,

@@ -2,7 +2,7 @@
 """A model with its optimizer and the course of its learning rate."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,15 @@ from ..errors import ConfigError
 from ..features import adapter_settings, adapter_weights, plain_weights
 from ..run.distributed import Ranks
 from ..shims.precision import keeping_casts
+from ..switches import SHARDED_CHECKPOINTS
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .devices import computing_on, here
-from .host_memory import HostCopies, wait
+from .host_copies import HostCopies
 from .model_notes import note_rounding
 from .offload import SteppedByShares, rests, weights_at_rest
 from .optimizer_state import gathered, read
 from .optimizers import build_optimizer
-from .own_shares import own_tensors, read_own_shares, shares_at
+from .own_shares import read_own_shares, shares_at
 from .sharding import like, local, whole
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
@@ -53,7 +54,8 @@ class TrainedModel:
         self.tokenizer = tokenizer
         self.is_usable = True
         self.given_back: Callable[[], int] = lambda: 0
-        self._copies = HostCopies()
+        if SHARDED_CHECKPOINTS:
+            self.copies = HostCopies()
         self.optimizer = _optimizer(module, optim)
         if ranks.rank == 0 and _steps_by_rate(self.optimizer, optim):
             trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
@@ -130,21 +132,6 @@ class TrainedModel:
             for name, value in adapter_weights(self.module):
                 yield name, whole(value)
 
-    def own_weights(self) -> dict[str, torch.Tensor]:
-        """Return this process's shares of the weights, by the names that the module has for them."""
-        return own_tensors(self.module)
-
-    def staged(self, name: str, tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-        """Copy tensors, or this process's shares of them, to CPU memory: what a GPU has, to the same place each time.
-
-        Args:
-            name: of what they are.
-            tensors: by name, one after the other.
-        """
-        found = {key: self._copies.of(f"{name} {key}", value) for key, value in tensors}
-        wait()
-        return found
-
     def module_at(self, path: str, ranks: Ranks) -> nn.Module:
         """Return a new model with the weights at `path`: on rank 0, on the CPU."""
         raise NotImplementedError
@@ -152,22 +139,20 @@ class TrainedModel:
     @torch.no_grad()
     def load_weights(self, path: str, ranks: Ranks) -> None:
         """Put what is trained to what it is at `path`, a checkpoint's. Every process must call this."""
-        shares = shares_at(path, ranks) if self.lora is None else None
-        with self.at_work():
-            if shares is not None:
+        if SHARDED_CHECKPOINTS and self.lora is None and (shares := shares_at(path, ranks)) is not None:
+            with self.at_work():
                 read_own_shares(self.module, shares, ranks)
-                return
+            return
+        with self.at_work():
             values = dict(self.module_at(path, ranks).named_parameters())
             for name, own in self.module.named_parameters():
                 if own.requires_grad:
                     value = values[name] if ranks.rank == 0 else torch.empty_like(values[name], device="cpu")
                     own.copy_(like(value, own))
 
-    def optimizer_state(self, ranks: Ranks, *, copies: bool = False) -> dict[str, Any]:
+    def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
         """Return the state of optimizer and scheduler, for any number of processes: see `gathered`."""
-        state = gathered(self.optimizer, self.scheduler, ranks, self.device, self._copies.of if copies else None)
-        wait()
-        return state
+        return gathered(self.optimizer, self.scheduler, ranks, self.device)
 
     def load_optimizer_state(self, path: Path, ranks: Ranks) -> None:
         """Put optimizer and scheduler back to where a checkpoint has them. Every process must call this.

@@ -32,6 +32,7 @@ from .run.shards import read_whole
 from .run.share_names import OPTIMIZER, is_sharded
 from .run.verl_shards import EXTRA, LATEST, MODEL
 from .run.verl_shards import OPTIMIZER as OPTIMIZER_SHARES
+from .switches import SHARDED_CHECKPOINTS
 from .workers.adapters import ADAPTER_CONFIG
 from .workers.model_files import load_pretrained
 from .workers.optimizer_state import FILE
@@ -113,7 +114,7 @@ def _write_model(source: Path, target: Path, random_states: list[Any], processes
         model.generation_config.save_pretrained(files)
     tokenizer.save_pretrained(files)
     weights, state = model.state_dict(), read_state(source / FILE)
-    if is_sharded(source / OPTIMIZER):
+    if SHARDED_CHECKPOINTS and is_sharded(source / OPTIMIZER):
         for name, value in read_whole(source / OPTIMIZER).items():
             index, _, kind = name.partition(".")
             state["optimizer"]["state"][int(index)][kind] = value

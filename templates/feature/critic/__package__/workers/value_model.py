@@ -8,11 +8,13 @@ from omegaconf import OmegaConf
 
 from ..features import flops_metrics
 from ..run.distributed import Ranks
+from ..switches import SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic
 from .devices import computing_on, device_of, here
 from .models import check_positions, load_model
+from .own_shares import shares_reader
 from .policy import sized
 from .sharding import place
 from .trained_model import TrainedModel
@@ -34,7 +36,8 @@ class Critic(TrainedModel):
         self.section = section = config.critic
         self._data = config.data
         self.tokenizer = tokenizer
-        self._goes_on = path is not None  # from a checkpoint, which has a value head
+        if SHARDED_CHECKPOINTS:
+            self._goes_on = path is not None  # from a checkpoint, which has a value head
         path = path or section.model.path or config.actor_rollout_ref.model.path
         fsdp_config = section.model.fsdp_config
         node = OmegaConf.create(sized(section, config.actor_rollout_ref.rollout.n, ranks.world_size, "critic"))
@@ -52,8 +55,10 @@ class Critic(TrainedModel):
         # Without dropout, so that values do not depend on chance.
         settings: dict[str, Any] = {"num_labels": 1, "classifier_dropout": 0.0, "summary_dropout_prob": 0.0}
         model, auto_class = self.section.model, AutoModelForTokenClassification
-        place = path, model, model.fsdp_config, self.tokenizer, auto_class, ranks
-        module = load_model(*place, own_shares=self._goes_on, **settings)
+        place: Any = path, model, model.fsdp_config, self.tokenizer, auto_class, ranks
+        if SHARDED_CHECKPOINTS and self._goes_on:
+            place = *place, shares_reader(path, model.fsdp_config, ranks)
+        module = load_model(*place, **settings)
         check_positions(module, path, self._data)
         return module
 

@@ -6,7 +6,7 @@ from typing import Any
 from ..features import quantized_reader
 from ..run.distributed import Ranks
 from .models import taken_over
-from .policy import Policy
+from .policy import Policy, load_causal_lm
 
 
 class GivenPolicy(Policy):
@@ -22,10 +22,12 @@ class GivenPolicy(Policy):
         super().__init__(config, tokenizer, ranks, path, total_steps)
         self._given = None  # from now on weights are read anew
 
-    def load(self, path: str, ranks: Ranks, *, own_shares: bool) -> Any:
+    def load(self, path: str, ranks: Ranks) -> Any:
         """Return the model that is given, with the weights at `path`."""
         if self._given is None:
-            return super().load(path, ranks, own_shares=own_shares)
+            return super().load(path, ranks)
         section = self.config.actor_rollout_ref
-        loaded = None if path == section.model.path else super().load(path, ranks, own_shares=False)
-        return taken_over(self._given, loaded, section.model, section.actor.fsdp_config, self.tokenizer)
+        fsdp_config, loaded = section.actor.fsdp_config, None
+        if path != section.model.path:
+            loaded = load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
+        return taken_over(self._given, loaded, section.model, fsdp_config, self.tokenizer)

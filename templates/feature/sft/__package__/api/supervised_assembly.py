@@ -16,8 +16,10 @@ from ..run.checkpoint import Checkpoints
 from ..run.checkpoint_state import restoring
 from ..run.distributed import Ranks, seed_everything
 from ..run.run_lock import lock_run_directory
+from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
 from ..settings.attention import attention_problems
 from ..settings.batch_sizes import fitting
+from ..switches import SHARDED_CHECKPOINTS
 from ..training.rollouts import Rollouts
 from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
@@ -64,7 +66,12 @@ def assemble_supervised(config: Any, ranks: Ranks, given: Given, around: ExitSta
     total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
 
     keep, local = config.trainer.max_actor_ckpt_to_keep, config.local
-    checkpoints = Checkpoints(run_directory, ranks, keep, digests=local.check_digests, settings=local.checkpoint)
+    if SHARDED_CHECKPOINTS:
+        checkpoints: Checkpoints = SharedCheckpoints(
+            local.checkpoint, run_directory, ranks, keep, digests=local.check_digests
+        )
+    else:
+        checkpoints = Checkpoints(run_directory, ranks, keep, digests=local.check_digests)
     resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
     weights = checkpoints.weights(resume, "actor")
     policy = SupervisedPolicy(config, tokenizer, ranks, weights or model.path, total_steps)
@@ -74,7 +81,8 @@ def assemble_supervised(config: Any, ranks: Ranks, given: Given, around: ExitSta
         with restoring(resume):
             check_base_models(resume, config, bases, {POLICY} if wants_adapter(model) else set(), ranks)
             state = load_optimizers(resume, {"actor": policy}, ranks)
-    around.enter_context(checkpoints)
+    if SHARDED_CHECKPOINTS:
+        around.enter_context(waiting_for_last(checkpoints))
     return Parts(
         tokenizer=tokenizer,
         policy=policy,

@@ -111,9 +111,9 @@ class SimpleTrainer:
         from ..workers.model_parts import parts_of
 
         ranks = self.trainer.ranks
-        write = next(parts_of(self.trainer.policy, ranks, sharded=False, copies=False))  # the weights
+        write = next(parts_of(self.trainer.policy, ranks))  # the weights
         ranks.on_driver(lambda: directory.mkdir(parents=True, exist_ok=True))
-        write(directory, ranks)
+        ranks.on_driver(lambda: write(directory))
 
     def close(self) -> None:
         """End the rollout engine and what else runs beside this process."""

@@ -9,6 +9,7 @@ Any number of processes reads what any other has written. Reading runs no code: 
 
 import contextlib
 import json
+import math
 import re
 import sys
 import time
@@ -20,10 +21,10 @@ from typing import Any
 
 import torch
 import torch.distributed.checkpoint as dcp
+from torch.distributed.tensor import DTensor, Shard
 
 from ..errors import ConfigError
 from ..output import install_command
-from ..workers.sharding import processes_of
 from .checkpoint_files import digest_of
 from .distributed import Ranks
 from .share_names import LISTED
@@ -167,11 +168,19 @@ def _files(tensors: Mapping[str, torch.Tensor]) -> dict[str, int]:
     """Deal tensors out to files, counted from 1, so that a process's share of each is small enough."""
     numbers, number, size = {}, 1, 0
     for name, tensor in tensors.items():
-        share = tensor.numel() * tensor.element_size() // processes_of(tensor)
+        share = tensor.numel() * tensor.element_size() // _processes_of(tensor)
         if size and size + share > BYTES_PER_FILE:
             number, size = number + 1, 0
         numbers[name], size = number, size + share
     return numbers
+
+
+def _processes_of(value: Any) -> int:
+    """Count the processes between which a tensor is shared out; where each has all of it, 1."""
+    if not isinstance(value, DTensor):
+        return 1
+    sizes = zip(value.device_mesh.shape, value.placements, strict=True)
+    return math.prod(size for size, placement in sizes if isinstance(placement, Shard))
 
 
 def _writer_of(path: Path) -> int | None:

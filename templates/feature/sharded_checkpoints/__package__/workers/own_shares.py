@@ -2,7 +2,8 @@
 """A model of a checkpoint of shares, of which each process reads its own: none holds the whole model."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import nn
 from ..errors import ConfigError
 from ..run.distributed import Ranks
 from ..run.share_names import WEIGHTS, holds_shares
+from ..shims.precision import to_dtype
 
 # Where a module notes the directory that its weights are to be read from.
 NOTE = "shares_at"
@@ -24,16 +26,26 @@ def shares_at(path: str, ranks: Ranks) -> Path | None:
     return model / WEIGHTS if several and all(ranks.gather_objects(holds_shares(model))) else None
 
 
-def without_weights(auto_class: Any, path: str, config: Any, directory: Path, **arguments: Any) -> nn.Module:
-    """Return a model without weights ("meta"), and with a note of where they are.
+def shares_reader(path: str, fsdp_config: Any, ranks: Ranks) -> Callable[..., Any] | None:
+    """Return what reads a model, like `from_pretrained`, of which `place` has each process read its own shares.
 
-    Args:
-        auto_class: chooses the architecture.
-        path: the model's directory in the checkpoint.
-        config: its config.
-        directory: of the shares.
-        arguments: further arguments of `from_config`.
+    None: the directory has no shares, or one process reads it.
     """
+    directory = shares_at(path, ranks)
+    return None if directory is None else partial(_without_weights, directory, to_dtype(fsdp_config.model_dtype))
+
+
+def _without_weights(
+    directory: Path,
+    dtype: torch.dtype,
+    auto_class: Any,
+    path: str,
+    *,
+    config: Any,
+    output_loading_info: bool,
+    **arguments: Any,
+) -> tuple[nn.Module, dict[str, Any]]:
+    """Return a model without weights ("meta"), with a note of where they are, and that it lacks none."""
     from transformers import GenerationConfig
 
     with _weights_on_meta():
@@ -41,11 +53,11 @@ def without_weights(auto_class: Any, path: str, config: Any, directory: Path, **
     if module.can_generate() and (directory.parent / "generation_config.json").is_file():
         module.generation_config = GenerationConfig.from_pretrained(path)
     setattr(module, NOTE, directory)
-    return module  # type: ignore[no-any-return]
+    return module.to(dtype), {"missing_keys": ()}
 
 
 def taken_note(module: nn.Module) -> Path | None:
-    """Return what `without_weights` has noted, once; None: the model has its weights."""
+    """Return what `shares_reader` has noted, once; None: the model has its weights."""
     found: Path | None = module.__dict__.pop(NOTE, None)
     return found
 
