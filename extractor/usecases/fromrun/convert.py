@@ -200,6 +200,9 @@ _BY_TOKENS = (
     "critic.use_dynamic_bsz",
     "trainer.balance_batch",
 )
+_OFFLOAD = re.compile(
+    r"(actor_rollout_ref\.(actor|ref)|critic\.model)\.fsdp_config\.(param_offload|optimizer_offload|offload_policy)"
+)
 _WITHOUT_PADDING = ("actor_rollout_ref.model.use_remove_padding", "critic.model.use_remove_padding")
 
 
@@ -257,6 +260,7 @@ def _features(
         or flat.get("algorithm.rollout_correction.rollout_rs") is not None,
         "trackers": any(name in SERVICES for name in logger_names(flat.get("trainer.logger"))),
         "verl_checkpoints": any(flat.get(key) for key in ("local.checkpoint.begin_from", "trainer.resume_from_path")),
+        "offload": any(bool(value) for key, value in flat.items() if _OFFLOAD.fullmatch(key)),
         "multimodal": re.search(r"vl\b|-vl-|vision|minicpm|internvl", model, re.IGNORECASE) is not None,
     }
     found = []

@@ -12,6 +12,7 @@ HUB: bool = True
 LORA: bool = True
 MFU: bool = True
 PARTS: bool = True
+OFFLOAD: bool = True
 PLOTS: bool = True
 PRIME: bool = True
 QLORA: bool = True

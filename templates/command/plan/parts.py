@@ -10,7 +10,6 @@ from ..settings import reward_keys
 from ..shims.precision import to_dtype
 from ..training.process_choice import wants_process_rewards
 from ..workers.adapters import Start, wants_adapter
-from ..workers.offload import SHARE, rests
 from .measured import optimizer_factor, program_size
 from .plan import CUDA_CONTEXT, CUDA_IDLE_SHARE, NCCL_BUFFERS, PASSING, PHASES, MemoryPlan
 from .rollout import add_rollout
@@ -26,6 +25,16 @@ from .sizes import (
     wants_reference,
 )
 from .tracing import Usage
+
+try:
+    from ..workers.offload import SHARE, rests
+except ImportError:  # without the feature nothing rests, and an optimizer takes its step for all weights at once
+    SHARE = 2**63
+
+    def rests(fsdp_config: Any, world_size: int) -> tuple[bool, bool]:
+        """Tell that neither weights nor an optimizer's state wait in CPU memory."""
+        return False, False
+
 
 MODEL = "actor_rollout_ref.model.path"
 

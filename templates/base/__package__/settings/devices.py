@@ -90,8 +90,7 @@ def _reference_problems(config: DictConfig, processes: int) -> Iterator[tuple[st
     if processes > 1:
         yield (
             f"{MAP} spreads the reference by one process, and there are {processes}, which share it out",
-            "leave it out; GPU memory is saved by actor_rollout_ref.ref.fsdp_config.offload_policy=true, too, or by "
-            f"{SECTION}.reference=cpu",
+            f"leave it out; {SECTION}.reference=cpu saves GPU memory, too",
         )
 
 

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf, open_dict
 from ..errors import ConfigError
 from ..features import add_adapter, flops_metrics, quantized_reader, without_adapter
 from ..run.distributed import Ranks
-from ..switches import SHARDED_CHECKPOINTS
+from ..switches import OFFLOAD, SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
 from ..training.hook_calls import calling_policy_loss
 from ..vendored.protocol import DataProto
@@ -175,11 +175,12 @@ class Reference:
         module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader).requires_grad_(False)
         check_positions(module, path, config.data)
         self.device = device_of(config, "reference") if reader is None else first_device(module)
-        rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] and reader is None else None
         with computing_on(self.device):
             module = module if reader is not None else place(module, ref.fsdp_config, ranks)
             self.actor = self.actor_class(node, module, max_logits_mb=config.local.max_logits_mb)
-            self.weights = weights_at_rest(module, self.device, rest)
+            if OFFLOAD:
+                rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] and reader is None else None
+                self.weights = weights_at_rest(module, self.device, rest)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Compute the log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
@@ -197,8 +198,12 @@ class Reference:
     def at_work(self) -> Iterator[None]:
         """Have the weights on the device that they compute on."""
         if self.policy is None:
-            with computing_on(self.device), self.weights:
-                yield
+            with computing_on(self.device):
+                if OFFLOAD:
+                    with self.weights:
+                        yield
+                else:
+                    yield
         else:
             with self.policy.at_work(), without_adapter(self.policy.module):
                 yield

@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
-from ..switches import SHARDED_CHECKPOINTS
+from ..switches import OFFLOAD, SHARDED_CHECKPOINTS
 from ..vendored.utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
 from .devices import get_device_name, here
 from .own_shares import give_memory, read_own_shares, taken_note
@@ -30,7 +30,8 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     if ranks.world_size == 1:
         return module.to(here())
     mesh = _mesh(int(fsdp_config.fsdp_size), ranks.world_size)
-    offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
+    if OFFLOAD:
+        offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
     each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))
     full_state = module.state_dict() if ranks.rank == 0 and not each_has_all else {}
     for parameter in module.parameters() if each_has_all else ():
@@ -45,16 +46,19 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
                 reduce_dtype=torch.float32,
                 cast_forward_inputs=True,
             ),
-            "offload_policy": offload,
+            "offload_policy": offload if OFFLOAD else None,
             "reshard_after_forward": fsdp_config.reshard_after_forward,
         },
         {"wrap_policy": {"transformer_layer_cls_to_wrap": _layer_classes(module, fsdp_config)}},
     )
     if SHARDED_CHECKPOINTS and (shares := taken_note(module)) is not None:
-        give_memory(module, "cpu" if offload else here(), here())
+        give_memory(module, "cpu" if OFFLOAD and offload else here(), here())
         read_own_shares(module, shares, ranks)
     elif not each_has_all:
-        fsdp2_load_full_state_dict(module, full_state, mesh, offload)
+        if OFFLOAD:
+            fsdp2_load_full_state_dict(module, full_state, mesh, offload)
+        else:
+            fsdp2_load_full_state_dict(module, full_state, mesh)
     return module
 
 

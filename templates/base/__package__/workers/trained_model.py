@@ -14,12 +14,12 @@ from ..errors import ConfigError
 from ..features import adapter_settings, adapter_weights, plain_weights
 from ..run.distributed import Ranks
 from ..shims.precision import keeping_casts
-from ..switches import SHARDED_CHECKPOINTS
+from ..switches import OFFLOAD, SHARDED_CHECKPOINTS
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .devices import computing_on, here
 from .host_copies import HostCopies
 from .model_notes import note_rounding
-from .offload import SteppedByShares, rests, weights_at_rest
+from .offload import SteppedByShares, kept_home, rests, state_at_rest, weights_at_rest
 from .optimizer_state import gathered, read
 from .optimizers import build_optimizer
 from .own_shares import read_own_shares, shares_at
@@ -60,9 +60,10 @@ class TrainedModel:
         if ranks.rank == 0 and _steps_by_rate(self.optimizer, optim):
             trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
             note_rounding(trained, optim.lr, f"{self.section_name}.fsdp_config.model_dtype")
-        weights_rest, state_rests = rests(fsdp_config, ranks.world_size)
-        self._weights = weights_at_rest(module, self.device, "cpu" if weights_rest else None)
-        self._stepped = SteppedByShares(self.optimizer, self.device, "cpu" if state_rests else None)
+        if OFFLOAD:
+            weights_rest, state_rests = rests(fsdp_config, ranks.world_size)
+            self._weights = weights_at_rest(module, self.device, "cpu" if weights_rest else None)
+            self._stepped = SteppedByShares(self.optimizer, self.device, "cpu" if state_rests else None)
         warmup_steps = optim.lr_warmup_steps
         if warmup_steps < 0:
             warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
@@ -79,18 +80,24 @@ class TrainedModel:
                     num_cycles=optim.num_cycles,
                 )
 
-    def in_use(self) -> AbstractContextManager[None]:
-        """Keep the model on its device within it: with `fsdp_config.param_offload` it rests in CPU memory otherwise."""
-        return self._weights
+    if OFFLOAD:
+
+        def in_use(self) -> AbstractContextManager[None]:
+            """Keep the model on its device within it: `fsdp_config.param_offload` rests it in CPU memory otherwise."""
+            return self._weights
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Compute on the model's device within it, where the model is then: see `in_use`.
+        """Compute on the model's device within it, where the model is then.
 
         Autocast keeps no weights in its dtype: a pass uses each once, and they would be half as large as the model.
         """
-        with computing_on(self.device), self.in_use(), keeping_casts(False):
-            yield
+        with computing_on(self.device), keeping_casts(False):
+            if OFFLOAD:
+                with self.in_use():
+                    yield
+            else:
+                yield
 
     def step_learning_rate(self) -> float:
         """Return the learning rate of the step that has just been done; then go on to the next one's."""
@@ -119,18 +126,19 @@ class TrainedModel:
         Args:
             device: where they are to be; None: where the model computes.
         """
-        with self.in_use():
-            for name, value in plain_weights(self.module):
-                yield name, whole(value, device)
+        for name, value in plain_weights(self.module):
+            yield name, whole(value, device)
 
     def adapter_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Return the adapter's weights by their names in peft's format, whole, on the CPU; none without an adapter.
 
         Every process must take them all.
         """
-        with self.in_use():
-            for name, value in adapter_weights(self.module):
-                yield name, whole(value)
+        for name, value in adapter_weights(self.module):
+            yield name, whole(value)
+
+    if OFFLOAD:
+        full_weights, adapter_weights = kept_home(full_weights), kept_home(adapter_weights)
 
     def module_at(self, path: str, ranks: Ranks) -> nn.Module:
         """Return a new model with the weights at `path`: on rank 0, on the CPU."""
@@ -164,32 +172,16 @@ class TrainedModel:
             ranks: this process among its peers.
         """
         parameters = [parameter for group in self._groups for parameter in group["params"]]
-        with self._reading_state(ranks):
-            state = read(path, parameters, ranks)
-            self._check_optimizer(state)
-            configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
-            self.optimizer.load_state_dict(state["optimizer"])
-            self._stepped.settle()
+        state = read(path, parameters, ranks)
+        self._check_optimizer(state)
+        configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
+        self.optimizer.load_state_dict(state["optimizer"])
         for group, settings in zip(self._groups, configured, strict=True):
             group.update(settings)
         self._continue_schedule(state["scheduler"])
 
-    @contextmanager
-    def _reading_state(self, ranks: Ranks) -> Iterator[None]:
-        """Have the weights where an optimizer's state is to be read to, which comes to where they are.
-
-        One process may have no room for both on its GPU. Several spread what is read between their devices.
-        """
-        if self._stepped.rest is None or ranks.world_size > 1:
-            with self.in_use():
-                yield
-        else:
-            where = next(self.module.parameters()).device
-            self.module.to(self._stepped.rest)
-            try:
-                yield
-            finally:
-                self.module.to(where)
+    if OFFLOAD:
+        load_optimizer_state = state_at_rest(load_optimizer_state)
 
     def _check_optimizer(self, state: dict[str, Any]) -> None:
         """Refuse the state of another optimizer, whose settings it has under other names."""

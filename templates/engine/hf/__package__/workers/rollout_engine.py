@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from packaging.version import Version
 
 from ..run.distributed import Ranks, random_state, set_random_state
+from ..switches import OFFLOAD
 from ..tracking.timing import advance, begin, expect
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
@@ -99,8 +100,10 @@ class RolloutEngine(HFRollout):
         return output
 
     def session(self) -> contextlib.AbstractContextManager[object]:
-        """Keep the policy on its device within it, if it is what generates: with `param_offload` it rests otherwise."""
-        return self.policy.in_use() if self.shares_weights else contextlib.nullcontext()
+        """Have what generates on its device within it."""
+        if OFFLOAD and self.shares_weights:
+            return self.policy.in_use()
+        return contextlib.nullcontext()
 
     def finish(self) -> None:
         """Do nothing: no other process needs this one for its responses."""

@@ -5,8 +5,10 @@ Upstream's workers move both before and after each of their calls (`fsdp_config.
 Here an optimizer takes its step for one share of the weights after the other, and no more of its state comes along.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import MethodType
 from typing import Any
 
@@ -14,6 +16,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
+from ..run.distributed import Ranks
 from ..shims.device import empty_cache
 from .host_memory import overwrite, to_host, wait
 from .sharding import local
@@ -148,6 +151,45 @@ class SteppedByShares:
             for name, value in list(state.items()):
                 if isinstance(value, torch.Tensor) and value.dim() > 0:
                     yield state, name
+
+
+Weights = Callable[..., Iterator[tuple[str, torch.Tensor]]]
+
+
+def kept_home(method: Weights) -> Weights:
+    """Have a model's method that yields weights keep them on its device until it ends."""
+
+    @functools.wraps(method)
+    def around(model: Any, *arguments: Any, **named: Any) -> Iterator[tuple[str, torch.Tensor]]:
+        with model.in_use():
+            yield from method(model, *arguments, **named)
+
+    return around
+
+
+def state_at_rest(load: Callable[..., None]) -> Callable[..., None]:
+    """Have a model's method that reads its optimizer's state bring it to where it waits.
+
+    It comes to where the weights are. One process may have no room for both on its GPU. Several spread what is read
+    between their devices.
+    """
+
+    @functools.wraps(load)
+    def around(model: Any, path: Path, ranks: Ranks) -> None:
+        if model._stepped.rest is None or ranks.world_size > 1:
+            with model.in_use():
+                load(model, path, ranks)
+                model._stepped.settle()
+            return
+        where = next(model.module.parameters()).device
+        model.module.to(model._stepped.rest)
+        try:
+            load(model, path, ranks)
+            model._stepped.settle()
+        finally:
+            model.module.to(where)
+
+    return around
 
 
 def _shares(weights: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
