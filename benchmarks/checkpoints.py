@@ -44,7 +44,7 @@ print(model.num_parameters())
 def run() -> bool:
     """Print the seconds of each kind and their ratios; True where training on costs less than the limit."""
     with tempfile.TemporaryDirectory() as folder:
-        project = training.make_project(Path(folder) / "bench")
+        project = training.make_project(Path(folder) / "bench", features=("sharded_checkpoints",))
         model = project.parent / "model"
         weights = int(python_in(project, "-c", MODEL, str(model)).split()[-1])
         size = f"{weights / 1e6:.0f} million weights with AdamW, {weights * 12 / 1e6:.0f} MB"

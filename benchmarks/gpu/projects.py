@@ -17,8 +17,8 @@ from benchmarks.gpu.shapes import Shape
 
 # What each engine's project has to have been made with: `vextract new bench_hf --engine hf --with ...`.
 NEEDED = {
-    "hf": ("mfu", "lora", "remove_padding"),
-    "vllm": ("mfu", "lora", "rollout_correction"),
+    "hf": ("mfu", "lora", "offload", "remove_padding", "sharded_checkpoints"),
+    "vllm": ("mfu", "lora", "offload", "rollout_correction", "sharded_checkpoints"),
 }
 STEPS, WARM_UP = 6, 2
 MODELS = Path(__file__).with_name("inside") / "make_model.py"

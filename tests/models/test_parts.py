@@ -783,7 +783,7 @@ def test_memory_that_a_gpu_copies_to_is_exactly_as_large(root: Path, tmp_path: P
 
 
 def test_copies_do_not_change_with_what_they_are_of(root: Path) -> None:
-    copies = module("workers.host_memory").HostCopies()
+    copies = module("workers.host_copies").HostCopies()
     value = torch.ones(3)
     found = copies.of("name", value)
     value.zero_()
