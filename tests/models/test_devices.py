@@ -42,14 +42,14 @@ def test_devices_that_cannot_be(config: Callable[..., Any], settings: tuple[str,
 
 
 def test_devices_of_several_processes(config: Callable[..., Any]) -> None:
-    problems = module("settings.devices").device_problems
+    problems = module("settings.placement").placement_problems
     assert "2 processes, each of which has a GPU of its own" in next(problems(config(f"{DEVICES}.policy=cuda:0"), 2))[0]
     assert "by one process, and there are 2" in next(problems(config(f"{DEVICES}.reference_map=auto"), 2))[0]
     assert list(problems(config(f"{DEVICES}.reference=cpu"), 2)) == []
 
 
 def test_a_gpu_is_not_there_where_all_are_hidden(config: Callable[..., Any]) -> None:
-    hidden = module("settings.devices").hidden_devices
+    hidden = module("settings.placement").hidden_devices
     assert "local.device=cpu hides all GPUs" in next(hidden(config(f"{DEVICES}.rollout=cuda:1")))[0]
     assert list(hidden(config(f"{DEVICES}.rollout=cpu"))) == []
 
@@ -112,7 +112,7 @@ def test_parts_on_devices_of_their_own(
 
     Tensors of different devices do not mix, so that one which lies on the wrong device ends the run.
     """
-    root = make(Configuration(release, "hf", features=("critic",)), tmp_path / "project").root
+    root = make(Configuration(release, "hf", features=("critic", "placement")), tmp_path / "project").root
     built = tmp_path_factory.getbasetemp() / "device"
     built.mkdir(exist_ok=True)
     small = overrides("trainer.logger=[]", "actor_rollout_ref.actor.use_kl_loss=true", "algorithm.adv_estimator=gae")

@@ -62,8 +62,8 @@ def find_former_parts(
     used: dict[str, str] = {}
     for name, files in former.items():
         modules = [module_name(path.removeprefix(f"{package}/")) for path in files if path.startswith(f"{package}/")]
-        keys = [key.rpartition(".")[2] for key, feature in settings.items() if feature == name]
-        pattern = _pattern(modules, [*keys, *words_of_feature(name)], package)
+        keys = [key for key, feature in settings.items() if feature == name]
+        pattern = _pattern(modules, keys, words_of_feature(name), package)
         others = {path: text for path, text in texts.items() if path not in hooks.intersection(files)}
         using = next((path for path, text in others.items() if path in files or pattern.search(text)), None)
         if using is not None:
@@ -71,9 +71,13 @@ def find_former_parts(
     return FormerParts(used, tuple(sorted(former.keys() - used.keys())))
 
 
-def _pattern(modules: list[str], words: list[str], package: str) -> re.Pattern[str]:
-    """Match a mention of a module (`rewards.sandbox`, `rewards import sandbox`) or a word."""
+def _pattern(modules: list[str], keys: list[str], words: tuple[str, ...], package: str) -> re.Pattern[str]:
+    """Match a mention of a module (`rewards.sandbox`, `rewards import sandbox`), a setting or a word."""
     found = [rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words]
+    for key in keys:
+        section, _, leaf = key.rpartition(".")
+        found.append(rf"\b{re.escape(section.rpartition('.')[2])}\.{leaf}\b" if section else rf"\b{leaf}\b")
+        found.append(rf"(?m:^\s*{leaf}:\s)")
     for module in modules:
         above, _, leaf = f"{package}.{module}".rpartition(".")
         found.append(rf"\b{above.rpartition('.')[2]}(?:\.| import (?:[^\n]*\b)?){leaf}\b")

@@ -13,6 +13,7 @@ LORA: bool = True
 MFU: bool = True
 PARTS: bool = True
 OFFLOAD: bool = True
+PLACEMENT: bool = True
 PLOTS: bool = True
 PRIME: bool = True
 QLORA: bool = True

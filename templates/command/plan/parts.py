@@ -16,6 +16,7 @@ from .rollout import add_rollout
 from .shapes import CannotTrace, Entropy, ModelShape, model_config_of
 from .sizes import (
     computes_old_log_probs,
+    device_of,
     responses,
     rows_of_pass,
     said_by_teachers,
@@ -151,7 +152,7 @@ class Planner:
         works: tuple[str, ...] = ("old_log_prob", "update_actor")
         if not self._own_reference(config):
             works = (*works, "ref")
-        elsewhere = config.local.devices.rollout not in (None, config.local.devices.policy)
+        elsewhere = device_of(config, "rollout") not in (None, device_of(config, "policy"))
         if section.rollout.name == "hf" and self.processes == 1 and not elsewhere:
             works = (*works, "gen")  # it writes the responses itself
         return Role("policy", shape, section.actor, fsdp_config, works, "update_actor")
@@ -210,7 +211,7 @@ class Planner:
         away = plan.device != "cpu"
         weights_rest, state_rests = (away and rests_there for rests_there in rests(role.fsdp_config, self.processes))
         by_fsdp = away and bool(role.fsdp_config.offload_policy) and self.processes > 1
-        elsewhere = role.name in ("reference", "teacher") and config.local.devices.reference == "cpu" and away
+        elsewhere = role.name in ("reference", "teacher") and device_of(config, "reference") == "cpu" and away
         others = [phase for phase in plan.phases if phase not in role.works]
         weights, name = shape.weights / share, f"{role.name}: weights"
         if by_fsdp or elsewhere:
@@ -266,7 +267,7 @@ class Planner:
         if "old_log_prob" in plan.phases:
             rows = rows_of_pass(section.rollout, "log_prob_", length, own)
             self._add_forward(plan, policy, "old_log_prob", rows, length, entropy=True)
-        here = config.local.devices.reference != "cpu" or plan.device == "cpu"
+        here = device_of(config, "reference") != "cpu" or plan.device == "cpu"
         frozen = {phase: role for role in roles for phase in role.works if phase in ("ref", "teacher")}
         for phase, role in frozen.items() if here else ():
             rows = rows_of_pass(section.ref, "log_prob_", length, own)

@@ -9,6 +9,7 @@ from ..workers.rollout_interface import CPU_KV_CACHE_BYTES
 from ..workers.sampling import unknown_to_trainer
 from .plan import MemoryPlan
 from .shapes import CannotTrace, ModelShape
+from .sizes import device_of
 
 ROLLOUT = "actor_rollout_ref.rollout"
 # Of each word of the vocabulary, for each row, while a token is drawn: logits and probabilities in float32, their sums
@@ -36,8 +37,8 @@ def add_rollout(plan: MemoryPlan, config: Any, policy: ModelShape) -> None:
 def _add_own_loop(plan: MemoryPlan, config: Any, policy: ModelShape) -> None:
     """Add what transformers' `generate` holds with this project's decoding loop and its cache."""
     rollout, data = config.actor_rollout_ref.rollout, config.data
-    away = plan.device != "cpu" and config.local.devices.rollout == "cpu"
-    if plan.processes > 1 or config.local.devices.rollout not in (None, config.local.devices.policy):
+    away = plan.device != "cpu" and device_of(config, "rollout") == "cpu"
+    if plan.processes > 1 or device_of(config, "rollout") not in (None, device_of(config, "policy")):
         whole = sum(weight.numel() for weight in policy.module.parameters()) * policy.kept.itemsize
         plan.add("rollout: a copy of the weights", whole, rests=away)
     prompts = data.gen_batch_size or data.train_batch_size if config.algorithm.filter_groups.enable else None

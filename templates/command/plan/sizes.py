@@ -4,12 +4,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from omegaconf import OmegaConf
 
 from ..settings.teacher_models import named_teachers, teacher_paths
 from ..training.process_choice import wants_process_rewards
 from ..training.registries import AdvantageEstimator
 from ..workers.passes import SharedPasses
 from ..workers.role_configs import TAKES_OWN_LOG_PROBS
+
+
+def device_of(config: Any, part: str) -> str | None:
+    """Return the device that `local.devices` names for a part of the run; None: none."""
+    found: str | None = OmegaConf.select(config, f"local.devices.{part}")
+    return found
 
 
 def responses(config: Any) -> int:

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from ..errors import ConfigError
 from ..features import check_adapter, check_quantization, correct
+from ..switches import PLACEMENT
 from ..training.distillation_choice import check_distillation
 from ..training.hook_calls import importing_hooks
 from ..training.process_choice import check_process_rewards, wants_process_rewards
@@ -21,8 +22,9 @@ from . import reward_keys
 from .ahead import check_ahead
 from .attention import attention_problems
 from .batch_sizes import check_sizes
-from .devices import device_problems, missing_devices
+from .devices import logits_problems
 from .group_size import made_of_one, why_it_fails
+from .placement import missing_devices, placement_problems
 
 
 def check_config(config: Any, world_size: int, *, sizes: bool = True) -> tuple[bool, bool]:
@@ -55,8 +57,10 @@ def check_config(config: Any, world_size: int, *, sizes: bool = True) -> tuple[b
             "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
             "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
         )
-    for found in (attention_problems(config), device_problems(config, world_size), missing_devices(config)):
-        for problem in found:
+    for problem in (*attention_problems(config), *logits_problems(config)):
+        raise ConfigError(*problem)
+    if PLACEMENT:
+        for problem in (*placement_problems(config, world_size), *missing_devices(config)):
             raise ConfigError(*problem)
     check_adapter(config.actor_rollout_ref.model)
     check_quantization(config)

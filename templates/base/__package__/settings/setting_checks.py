@@ -9,9 +9,11 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ..switches import PLACEMENT
 from ..tracking.trackers import missing_loggers, unknown_loggers
 from .attention import attention_problems
-from .devices import device_problems, hidden_devices
+from .devices import logits_problems
+from .placement import hidden_devices, placement_problems
 from .setting import PACKAGE, stands_in_code
 from .shipped_settings import FEATURES, MEANS_OF_PASSES, READS, REGISTERED, SCHEMA, SETTINGS, SUMS_RESPONSES
 from .suggestions import choose, nearest
@@ -54,8 +56,10 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
     yield from _features(config)
     yield from _names(config)
     yield from attention_problems(config)
-    yield from hidden_devices(config)
-    yield from device_problems(config, int(os.environ.get("WORLD_SIZE", "1")))
+    if PLACEMENT:
+        yield from hidden_devices(config)
+        yield from placement_problems(config, int(os.environ.get("WORLD_SIZE", "1")))
+    yield from logits_problems(config)
     yield from unknown_loggers(config)
     if "trainer.logger" in names:
         yield from missing_loggers(config)

@@ -16,14 +16,14 @@ from omegaconf import OmegaConf, open_dict
 from ..errors import ConfigError
 from ..features import add_adapter, flops_metrics, quantized_reader, without_adapter
 from ..run.distributed import Ranks
-from ..switches import OFFLOAD, SHARDED_CHECKPOINTS
+from ..switches import OFFLOAD, PLACEMENT, SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
 from ..training.hook_calls import calling_policy_loss
 from ..vendored.protocol import DataProto
 from .actor import Actor
 from .adapters import starting_point, wants_adapter
-from .device_map import first_device, spread_reader
-from .devices import computing_on, device_of, here
+from .device_map import device_of, first_device, spread_reader
+from .devices import computing_on, here
 from .model_notes import note_dropout
 from .models import check_positions, load_model
 from .offload import rests, weights_at_rest
@@ -52,7 +52,7 @@ class Policy(TrainedModel):
         self._world_size = ranks.world_size
         settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, self.section_name)
         settings["use_remove_padding"] = model.use_remove_padding
-        with computing_on(device_of(config, "policy")):
+        with computing_on(device_of(config, "policy") if PLACEMENT else here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
             if self.compares and ranks.rank == 0:
                 note_dropout(module)
@@ -146,8 +146,7 @@ class Policy(TrainedModel):
 class Reference:
     """The model that the policy started from. It is not trained.
 
-    If the policy trains an adapter, it is the policy without its adapter, and costs no memory. Otherwise it may have a
-    device of its own, or several.
+    If the policy trains an adapter, it is the policy without its adapter, and costs no memory.
 
     Attributes:
         actor: what computes with it.
@@ -171,15 +170,26 @@ class Reference:
             self.actor = Actor(node, self.policy.module, max_logits_mb=config.local.max_logits_mb)
             return
         path = own_path or config.actor_rollout_ref.model.path
-        reader = spread_reader(config)
-        module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader).requires_grad_(False)
+        if PLACEMENT:
+            reader = spread_reader(config)
+            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader).requires_grad_(False)
+        else:
+            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks).requires_grad_(False)
         check_positions(module, path, config.data)
-        self.device = device_of(config, "reference") if reader is None else first_device(module)
+        if PLACEMENT:
+            self.device = device_of(config, "reference") if reader is None else first_device(module)
+        else:
+            self.device = here()
         with computing_on(self.device):
-            module = module if reader is not None else place(module, ref.fsdp_config, ranks)
+            if PLACEMENT:
+                module = module if reader is not None else place(module, ref.fsdp_config, ranks)
+            else:
+                module = place(module, ref.fsdp_config, ranks)
             self.actor = self.actor_class(node, module, max_logits_mb=config.local.max_logits_mb)
             if OFFLOAD:
-                rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] and reader is None else None
+                rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] else None
+                if PLACEMENT:
+                    rest = rest if reader is None else None
                 self.weights = weights_at_rest(module, self.device, rest)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
@@ -240,6 +250,7 @@ def load_causal_lm(
     reader: Callable[..., Any] | None = None,
     **settings: Any,
 ) -> Any:
+    """Load a causal language model with the settings of the policy; `settings`: see `load_model`."""
     from transformers import AutoModelForCausalLM
 
     model = config.actor_rollout_ref.model

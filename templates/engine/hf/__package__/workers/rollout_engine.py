@@ -14,11 +14,12 @@ from omegaconf import OmegaConf
 from packaging.version import Version
 
 from ..run.distributed import Ranks, random_state, set_random_state
-from ..switches import OFFLOAD
+from ..switches import OFFLOAD, PLACEMENT
 from ..tracking.timing import advance, begin, expect
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
-from .devices import computing_on, device_of, here
+from .device_map import device_of
+from .devices import computing_on, here
 from .end_tokens import end_tokens
 from .padding import WHOLE_SEQUENCE, common_left_padding
 from .rollout_interface import Ended, gives_log_probs
@@ -49,7 +50,7 @@ class RolloutEngine(HFRollout):
         self.policy = policy
         self.tokenizer = tokenizer
         self.ends = end_tokens(tokenizer, policy.module, config.data.get("apply_chat_template_kwargs"))
-        self.device = device_of(config, "rollout")
+        self.device = device_of(config, "rollout") if PLACEMENT else here()
         self.shares_weights = ranks.world_size == 1 and self.device == policy.device
         with computing_on(self.device):
             self.model: Any = policy.module if self.shares_weights else self._whole_copy()

@@ -11,10 +11,12 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks
 from ..shims.device import empty_cache
 from ..shims.precision import to_dtype
+from ..switches import PLACEMENT
 from ..tracking.timing import advance, expect
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
-from .devices import computing_on, device_of, here
+from .device_map import device_of
+from .devices import computing_on, here
 from .end_tokens import end_tokens
 from .rollout_interface import Ended, RolloutError, gives_log_probs
 from .sampling import sampling_of
@@ -56,7 +58,7 @@ class RolloutEngine(VllmRollout):
         self.alone = ranks.world_size == 1
         ranks.leaves_group_open = not self.alone
         self.up_to_date = False
-        self.device = device_of(config, "rollout")
+        self.device = device_of(config, "rollout") if PLACEMENT else here()
         settings = vllm_settings(config, ranks, self.device)
         with_adapter = hands_over_adapter(config, policy)
         if with_adapter:

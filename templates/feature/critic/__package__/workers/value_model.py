@@ -8,11 +8,12 @@ from omegaconf import OmegaConf
 
 from ..features import flops_metrics
 from ..run.distributed import Ranks
-from ..switches import SHARDED_CHECKPOINTS
+from ..switches import PLACEMENT, SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic
-from .devices import computing_on, device_of, here
+from .device_map import device_of
+from .devices import computing_on, here
 from .models import check_positions, load_model
 from .own_shares import shares_reader
 from .policy import sized
@@ -42,7 +43,7 @@ class Critic(TrainedModel):
         fsdp_config = section.model.fsdp_config
         node = OmegaConf.create(sized(section, config.actor_rollout_ref.rollout.n, ranks.world_size, "critic"))
         self._world_size = ranks.world_size
-        with computing_on(device_of(config, "policy")):
+        with computing_on(device_of(config, "policy") if PLACEMENT else here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
             super().__init__(module, section.optim, fsdp_config, tokenizer, ranks, total_steps)
             self.critic = SharedCritic(node, self.module, self.optimizer)

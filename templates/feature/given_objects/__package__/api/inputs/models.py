@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from ...errors import ConfigError
+from ...switches import PLACEMENT
 from ...workers.given_policy import GivenPolicy
 from ...workers.policy import Policy
 from ..configuration import CONFIG_DIRECTORY
@@ -54,7 +55,7 @@ def check_model(config: Any, given: Given, world_size: int) -> None:
             "leave one of them out: actor_rollout_ref.model.path=null, or no model",
         )
     _check_kind(model)
-    _check_devices(model, config.local.devices.policy or config.local.device)
+    _check_devices(model, (config.local.devices.policy or config.local.device) if PLACEMENT else config.local.device)
     if path is None:
         _check_sizes(model, config)
 
@@ -85,7 +86,7 @@ def _check_devices(model: nn.Module, device: str) -> None:
     if kind != "cpu" and kind != device.partition(":")[0]:
         raise ConfigError(
             f"the model that is given is on {devices[0]}, and the run is to train on {device}",
-            f"give model.to({device!r}), or leave local.device and local.devices.policy out",
+            f"give model.to({device!r}), or leave local.device{' and local.devices.policy' if PLACEMENT else ''} out",
         )
 
 

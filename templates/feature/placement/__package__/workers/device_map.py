@@ -1,5 +1,5 @@
 # vextract:template - edit freely
-"""A reference model that is spread over several devices, by accelerate: it only infers."""
+"""The device of each part of a run; and a reference that accelerate spreads over several: it only infers."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,9 +11,24 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from ..shims.precision import to_dtype
+from .devices import computing_on, here
 from .model_files import load_pretrained
 
 OFFLOADED = "reference_offload"
+
+
+def device_of(config: Any, part: str) -> torch.device:
+    """Return the device of a part of the run.
+
+    Args:
+        config: the whole config, whose `local.devices` has been checked.
+        part: policy (what is trained: the critic as well), reference or rollout; the others follow the policy.
+    """
+    chosen = config.local.devices[part] or config.local.devices.policy
+    if chosen is None:
+        return here()
+    with computing_on(torch.device(chosen)):
+        return here()
 
 
 def spread_reader(config: Any) -> Callable[..., Any] | None:
