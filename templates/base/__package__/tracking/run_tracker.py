@@ -21,7 +21,7 @@ from ..rewards.alarm import RewardAlarm
 from ..run.provenance import surroundings
 from ..switches import PLOTS, TRACKERS
 from .secrets import without_secrets
-from .services.service import IDS
+from .service import IDS
 from .terminal import QuietView, View, make_view
 from .trackers import TRACKER_CLASSES, Trackers, is_installed, logger_names
 

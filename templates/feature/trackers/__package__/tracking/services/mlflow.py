@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ..service import Service
 from ..tensorboard import COLUMNS, Rows, cells, flat
-from .service import Service
 
 
 class MLflow(Service):
