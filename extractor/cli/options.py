@@ -25,7 +25,7 @@ def features(flag: str, purpose: str) -> Any:
     return typer.Option(
         flag,
         metavar="FEATURE[,...]",
-        help=f"{purpose}; repeatable. Features: {FEATURES}." if flag == "--with" else f"{purpose}; repeatable.",
+        help=f"{purpose}; repeatable. Features: all, {FEATURES}." if flag == "--with" else f"{purpose}; repeatable.",
         callback=split,
         autocompletion=completion.features,
     )

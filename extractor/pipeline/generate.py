@@ -20,6 +20,8 @@ from extractor.values.options import RECIPES, Options
 from extractor.values.reachable import reachable
 from extractor.values.tree import File, FileKind, Tree
 
+ALL = "all"  # in place of a feature: each that the release has for the engine
+
 
 @dataclass(frozen=True)
 class Generated:
@@ -38,8 +40,13 @@ class Generated:
     warnings: tuple[str, ...]
 
 
-def complete(options: Options, manifest: Manifest) -> Options:
+def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) -> Options:
     """Check options against what the release offers, and switch on what the algorithm needs.
+
+    Args:
+        options: As asked for.
+        manifest: The release.
+        without: Features that ALL leaves out.
 
     Raises:
         UsageError: an option names nothing that exists, or the engine does not have the feature.
@@ -48,6 +55,10 @@ def complete(options: Options, manifest: Manifest) -> Options:
     _known("algorithm", options.algorithm, manifest.algorithms, manifest)
     _known("recipe", options.recipe, RECIPES, manifest)
     names = [feature.name for feature in manifest.features]
+    if ALL in options.features:
+        fitting = (item for item in manifest.features if not item.engines or options.engine in item.engines)
+        every = {item.name for item in fitting if not item.by_name}
+        options = replace(options, features=tuple({*options.features, *every} - {ALL, *without}))
     withheld = {feature.name: feature.withheld for feature in manifest.withheld}
     for feature in options.features:
         if feature in withheld:

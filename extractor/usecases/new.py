@@ -182,7 +182,7 @@ def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest)
             raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
     for feature in without:
         generate.complete(replace(asked, features=(feature,)), manifest)
-    options = generate.complete(asked, manifest)
+    options = generate.complete(asked, manifest, without)
     generate.check_dropped(without, options, manifest)
     return options
 

@@ -158,6 +158,14 @@ def test_features_may_be_named_in_one_go(run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("verl")
+def test_all_features_that_the_engine_has(run, tmp_path: Path) -> None:
+    """But for those that have to be named."""
+    assert run("new", tmp_path / "toy", "--with", "all", "--without", "plots").code == 0
+    made = lock.read(tmp_path / "toy").options.features
+    offered = {item.name for item in releases.load(releases.default()).features}
+    assert offered - {*made} == {"code_scorers", "plots"}
+
+
 def test_a_feature_brings_what_it_needs(run, tmp_path: Path) -> None:
     assert run("new", tmp_path / "toy", "--with", "qlora").code == 0
     assert 'features = ["lora", "qlora"]' in (tmp_path / "toy" / "vextract.lock").read_text(encoding="utf-8")

@@ -56,6 +56,7 @@ class Feature:
         needs: Features that it switches on as well.
         engines: Engines that have it; empty: all.
         withheld: Why no project can have it; empty: any can.
+        by_name: Why `--with all` leaves it out; empty: it does not.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Feature:
     needs: tuple[str, ...] = ()
     engines: tuple[str, ...] = ()
     withheld: str = ""
+    by_name: str = ""
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def _role(table: Table) -> Role:
 
 
 def _feature(table: Table) -> Feature:
-    table.keys_are("summary cut replaced requirements algorithms needs engines withheld")
+    table.keys_are("summary cut replaced requirements algorithms needs engines withheld by_name")
     return Feature(
         name=table.name,
         summary=table.string("summary"),
@@ -112,6 +112,7 @@ def _feature(table: Table) -> Feature:
         needs=table.strings("needs", optional=True),
         engines=table.strings("engines", optional=True),
         withheld=table.optional_string("withheld") or "",
+        by_name=table.optional_string("by_name") or "",
     )
 
 
