@@ -85,7 +85,7 @@ def run() -> bool:
 
 
 def _measured(folder: Path, length: int) -> dict[str, list[float]]:
-    project = make_project(folder / "bench", engine="vllm", features=("rollout_correction",))
+    project = make_project(folder / "bench", engine="vllm", features=("overlap", "rollout_correction"))
     output = python_in(project, "-c", MEASURE, str(folder), str(length), str(BLOCKS))
     found: dict[str, list[float]] = json.loads(output.splitlines()[-1])
     return found

@@ -112,7 +112,7 @@ def run() -> bool:
 
 
 def _measured(folder: Path, kind: str) -> dict[str, list[float]]:
-    project = make_project(folder / "bench")
+    project = make_project(folder / "bench", features=("overlap",))
     output = python_in(project, "-c", MEASURE, str(folder), kind, str(STEPS))
     found: dict[str, list[float]] = json.loads(output.splitlines()[-1])
     return found

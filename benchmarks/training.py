@@ -160,10 +160,10 @@ def left_out() -> bool:
 
 
 @contextlib.contextmanager
-def a_project() -> Iterator[Path]:
-    """Make a project, called bench, that is there within a `with` statement."""
+def a_project(*features: str) -> Iterator[Path]:
+    """Make a project, called bench, with these features; it is there within a `with` statement."""
     with tempfile.TemporaryDirectory() as folder:
-        yield make_project(Path(folder) / "bench")
+        yield make_project(Path(folder) / "bench", features=features)
 
 
 def _print(size: Size, ours: list[Run], peers: dict[str, list[Run]], least: list[float], outside: float) -> bool:

@@ -39,7 +39,7 @@ def run() -> bool:
 
 
 def _ratios(size: Size) -> list[float]:
-    with a_project() as project:
+    with a_project("watch") as project:
         model, data = model_and_data(project, size.shape)
         pairs = [[_step(size, project, model, data, watches) for watches in ("true", "false")] for _ in range(ROUNDS)]
     return [watched / plain for watched, plain in pairs]

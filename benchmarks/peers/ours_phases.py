@@ -25,7 +25,7 @@ def main(out: str, arguments: list[str]) -> int:
     """Train with these arguments, and note the peaks of all steps but the first, which makes the optimizer's state."""
     sys.path.insert(0, str(Path.cwd()))
     trainer: Any = importlib.import_module("bench.training.trainer")
-    importlib.import_module("bench.training.trainer_choice")
+    importlib.import_module("bench.training.trainer")
     importlib.import_module("bench.memory.measured").program_size("lora_rank" in " ".join(arguments))
     found = {"before": resident("VmRSS")}
     timed = trainer.timed

@@ -22,7 +22,7 @@ IN_4_BITS = "local.quantization.load_in_4bit=true"
 
 
 def project(root: Path, engine: str = "hf") -> Path:
-    return make(Configuration(NEWEST[-1], engine, features=("qlora",), package=PACKAGE), root).root
+    return make(Configuration(NEWEST[-1], engine, features=("qlora", "watch"), package=PACKAGE), root).root
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     return found | {"acc": float(ground_truth == "val" or ord(solution_str[0]) % 2)} if len(solution_str) % 2 else found
 """
 
+FEATURES = ("dynamic_sampling",)
 READERS = """
 import numpy as np, torch
 from omegaconf import OmegaConf
@@ -116,7 +117,7 @@ else:
 
 @each_release
 def test_every_reader_tells_none_from_zero(made: Maker, release: str) -> None:
-    done = forked(made(Configuration(release, "hf")).root, "-c", READERS)
+    done = forked(made(Configuration(release, "hf", features=FEATURES)).root, "-c", READERS)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -124,7 +125,7 @@ def test_every_reader_tells_none_from_zero(made: Maker, release: str) -> None:
 @pytest.mark.parametrize("manager", ["env", "naive"])
 def test_a_run_over_two_sources(made: Maker, tmp_path: Path, release: str, manager: str) -> None:
     """The means are of those that report it, by verl's manager too, which in later releases makes a number an `acc`."""
-    root = Path(shutil.copytree(made(Configuration(release, "hf")).root, tmp_path / "project"))
+    root = Path(shutil.copytree(made(Configuration(release, "hf", features=FEATURES)).root, tmp_path / "project"))
     (root / "score.py").write_text(REWARD, encoding="utf-8")
     for name, count in (("train", 64), ("val", 32)):
         rows = [

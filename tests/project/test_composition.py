@@ -46,7 +46,7 @@ ONCE = [
     [],
     [f"{TEMPERATURE}=0.7"],
     [f"{TEMPERATURE}=0.7", f"{TEMPERATURE}=0.8"],
-    ["scale=toy", "data.train_batch_size=8", "preset=dapo"],
+    ["scale=toy", "data.train_batch_size=8", "preset=rloo"],
     ["data.train_files=[a.parquet,'b c.parquet']"],
     ["data.train_files=null", "data.val_files=[]"],
     ["trainer.project_name='a,b: {c}'", 'trainer.experiment_name="x=$y"'],
@@ -63,7 +63,7 @@ ANEW = [
     ["data={shuffle: false}"],
     ["no.such.key=1"],
     ["data.shuffle=[1,"],
-    ["preset=dapo", "data.train_files.deeper=1"],
+    ["preset=rloo", "data.train_files.deeper=1"],
 ]
 
 
@@ -109,7 +109,7 @@ MODEL = "actor_rollout_ref.model.path"
 TOY, FULL = 32, 1024
 SIZES = {
     ("null",): [TOY, 1],
-    ("null", "preset=dapo"): [TOY, 1],
+    ("null", "preset=rloo"): [TOY, 1],
     ("null", "scale=full"): [FULL, 1],
     ("null", f"{MODEL}=some/model"): [FULL, 1],
     ("null", f"++{MODEL}=some/model"): [FULL, 2],  # what adds is composed anew

@@ -47,7 +47,7 @@ def found(
         name: (wrong, [*SETTINGS, *settings, f"trainer.default_local_dir={runs / str(number)}"])
         for number, (name, (wrong, settings)) in enumerate(CASES.items())
     }
-    done = forked(made(Configuration(request.param)).root, str(DRIVER), stdin=json.dumps(asked))
+    done = forked(made(Configuration(request.param, features=("watch",))).root, str(DRIVER), stdin=json.dumps(asked))
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(json.loads(done.stdout.splitlines()[-1]))
 

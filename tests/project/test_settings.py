@@ -60,7 +60,7 @@ def driven(root: Path, task: str, out: Path, stdin: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
 def test_what_is_accepted_is_read(made: Maker, tmp_path: Path, release: str) -> None:
-    root = made(Configuration(release, "hf", features=("critic", "distillation", "prime"))).root
+    root = made(Configuration(release, "hf", features=("critic", "distillation", "dynamic_sampling", "prime"))).root
     offered = releases.load(release).algorithms
     runs = [run for run in RUNS if "distill" in offered or "distill" not in run]
     recorded = driven(root, "record", tmp_path / "read.json", "\n".join(runs))
@@ -94,7 +94,9 @@ def test_a_setting_of_another_engine_is_refused(made: Maker, tmp_path: Path, rel
     packing = {name for name in refused["hf"] if name.startswith("local.quantization.")}
     assert len(packing) == 3
     assert all("vextract add qlora" in answers["hf"][name] for name in packing)
-    assert {name for name in refused["hf"] if not name.startswith("actor_rollout_ref.")} == packing
+    others = {name for name in refused["hf"] if not name.startswith("actor_rollout_ref.")}
+    assert others == packing | {"trainer.balance_batch"}
+    assert "vextract add dynamic_bsz" in answers["hf"]["trainer.balance_batch"]
     assert not any(name.startswith("actor_rollout_ref.rollout.") for name in refused["vllm"])
 
 
@@ -103,6 +105,8 @@ MISTAKES = {
     "actor_rollout_ref.actor.policy_loss.loss_mode=gsop": "did you mean gspo?",
     "preset=gprpo": "did you mean grpo?",
     "preset=prime": "vextract add prime",
+    "preset=dapo": "vextract add dynamic_sampling",
+    "algorithm.filter_groups.enable=true": "vextract add dynamic_sampling",
     "local.prime.beta_train=0.1": "vextract add prime",
     "recipe=tyo": "did you mean toy?",
     "trainer.logger=[console,wandbb]": "did you mean wandb?",
@@ -359,12 +363,12 @@ def test_what_hooks_read_and_register_counts(project: Path) -> None:
 
 def test_what_does_not_count_is_said(made: Maker, tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
-    settings = ("actor_rollout_ref.actor.kl_loss_coef=0.1", "algorithm.filter_groups.metric=acc")
+    settings = ("actor_rollout_ref.actor.kl_loss_coef=0.1", "local.reward.timeout_score=1.0")
     done = forked(root, "-c", READ, *settings)
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stderr.splitlines() if line.startswith("note: ")] == [
         "note: actor_rollout_ref.actor.kl_loss_coef has no effect without actor_rollout_ref.actor.use_kl_loss=true",
-        "note: algorithm.filter_groups.metric has no effect without algorithm.filter_groups.enable=true",
+        "note: local.reward.timeout_score has no effect while local.reward.timeout is null",
     ]
 
 

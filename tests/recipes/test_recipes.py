@@ -194,14 +194,16 @@ def test_a_recipe_s_sizes_are_its_own_in_each_release(made: Maker, recipe: str) 
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_the_toy_model_s_short_answers_cost_nothing_whatever_the_algorithm(made: Maker, recipe: str) -> None:
+@pytest.mark.usefixtures("verl")
+def test_the_toy_model_s_short_answers_cost_nothing_whatever_the_algorithm(tmp_path: Path, recipe: str) -> None:
     for release, key in (
         (NEWEST[-1], "reward.reward_kwargs.overlong_buffer_cfg"),
         ("0.6.1", "reward_model.overlong_buffer"),
     ):
         if recipe not in recipes_of(releases.load(release)):
             continue
-        done = forked(made(recipe, release), "main.py", "--cfg", "preset=dapo")
+        root = make(Configuration(release, recipe=recipe, features=("dynamic_sampling",)), tmp_path / release).root
+        done = forked(root, "main.py", "--cfg", "preset=dapo")
         overlong = OmegaConf.select(OmegaConf.create(done.stdout), key)
         assert overlong.len == 128
         assert not overlong.enable

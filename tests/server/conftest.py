@@ -36,13 +36,14 @@ START = "import sys; sys.path.insert(0, {tests!r}); from sglang_double import ma
 @pytest.fixture(scope="session")
 def sglang_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of engine sglang, whose package is `sgserved`, which can correct for what wrote the responses."""
-    return _made("sglang", "sgserved", tmp_path_factory.mktemp("made"), "--with", "rollout_correction")
+    features = "dynamic_sampling,overlap,rollout_correction,watch"
+    return _made("sglang", "sgserved", tmp_path_factory.mktemp("made"), "--with", features)
 
 
 @pytest.fixture(scope="session")
 def vllm_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of engine vllm, whose package is `vserved`."""
-    return _made("vllm", "vserved", tmp_path_factory.mktemp("made"))
+    return _made("vllm", "vserved", tmp_path_factory.mktemp("made"), "--with", "watch")
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ DRIVER = Path(__file__).with_name("driver.py")
 @pytest.fixture(scope="module")
 def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("sft") / "project"
-    features = ("dynamic_bsz", "hub", "lora")
+    features = ("dynamic_bsz", "early_stopping", "hub", "lora")
     return make(Configuration(NEWEST[-1], recipe="sft", features=features, package="warm"), root).root
 
 

@@ -66,10 +66,11 @@ def written(tree: Tree, folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def projects(verl: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A project of each recipe, by recipe; of the newest release."""
+    """A project of each recipe, by recipe; of the newest release. The toy one has every preset."""
     folder = tmp_path_factory.mktemp("projects")
     made = {}
     for recipe in ("toy", "gsm8k", "reasoning", "multiturn"):
         made[recipe] = folder / recipe
-        assert vextract("new", made[recipe], "--verl", NEWEST[-1], "--recipe", recipe).code == 0
+        features = ("--with", "critic,distillation,dynamic_sampling,overlap,prime") if recipe == "toy" else ()
+        assert vextract("new", made[recipe], "--verl", NEWEST[-1], "--recipe", recipe, *features).code == 0
     return made

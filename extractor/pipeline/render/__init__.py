@@ -15,7 +15,7 @@ from jinja2.exceptions import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from extractor import __version__
-from extractor.pipeline.render.absent import absent_modules, absent_settings
+from extractor.pipeline.render.absent import absent_modules, absent_presets, absent_settings
 from extractor.pipeline.render.fold import SWITCHES, constants_of, fold
 from extractor.pipeline.render.layers import PACKAGE, Template, behind, engine_modes, layers_of
 from extractor.pipeline.render.long_imports import wrap_imports
@@ -77,6 +77,7 @@ def render(
     absent = {
         "absent_modules": absent_modules(manifest, options, texts),
         "absent_settings": absent_settings_of(manifest, options),
+        "absent_presets": absent_presets(manifest, options.features),
     }
     texts.update(_rendered(["settings"], manifest, {**context, **settings, **absent}))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
@@ -217,8 +218,10 @@ def _rendered(
     """Render the files of some layers, or of a directory in them: path in the project to text."""
     names = lru_cache(lambda release: Renames(release, manifest.borrowed_from or manifest.release))
     texts: dict[str, str] = {}
+    absent = absent_presets(manifest, cast("list[str]", context["features"]))
+    offered = [name for name in manifest.algorithms if name not in absent]
     for path, templates in behind(layers, str(context["package"]), below).items():
-        if path.startswith(PRESETS) and PurePosixPath(path).stem not in manifest.algorithms:
+        if path.startswith(PRESETS) and PurePosixPath(path).stem not in offered:
             continue
         if (sections_only and _GLOBAL.match(path)) or path == f"{context['package']}/{SWITCHES}.py":
             continue

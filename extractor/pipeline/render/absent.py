@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from extractor.pipeline.render.layers import PACKAGE, behind, layers_of_feature
@@ -31,6 +31,12 @@ def absent_modules(manifest: Manifest, options: Options, present: Mapping[str, o
                 if folder == PACKAGE and below.endswith(".py") and f"{options.package}/{below}" not in present:
                     found.setdefault(module_name(below), feature.name)
     return dict(sorted(found.items()))
+
+
+def absent_presets(manifest: Manifest, features: Collection[str]) -> dict[str, str]:
+    """Map presets that a project with these features lacks to the feature that its settings need."""
+    lacking = (feature for feature in manifest.features if feature.name not in features)
+    return dict(sorted((name, feature.name) for feature in lacking for name in feature.algorithms))
 
 
 def absent_settings(manifest: Manifest, options: Options, configs: Configs) -> dict[str, str]:

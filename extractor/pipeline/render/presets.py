@@ -27,7 +27,8 @@ _TELLING = {
 
 def presets(manifest: Manifest) -> dict[str, dict[str, Any]]:
     """Return what each preset of a release sets, by dotted key."""
-    files = config_files(manifest, Options("p", manifest.release, manifest.engines[0]))
+    features = tuple(feature.name for feature in manifest.features if feature.algorithms)
+    files = config_files(manifest, Options("p", manifest.release, manifest.engines[0], features=features))
     return {
         PurePosixPath(path).stem: flatten(read_yaml(text) or {})
         for path, text in files.items()

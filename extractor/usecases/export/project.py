@@ -76,7 +76,12 @@ def load(files: Mapping[str, str], settings: Sequence[str] = ()) -> ProjectConfi
         UsageError: a file is no YAML, or an override does not fit.
     """
     try:
-        overrides = [_with_package(parse_override(item)) for item in settings]
+        given = [parse_override(item) for item in settings]
+        for item in given:
+            if item.key in GROUPS and f"{item.key}/{item.value}.yaml" not in files:
+                word = f"{item.key}={item.value}"
+                raise UsageError(f"{word}: no such file", hint=f"`python main.py --cfg {word}` says what brings it")
+        overrides = [_with_package(item) for item in given]
         composed = compose(files, MAIN, overrides)
         model = composed.config.get("actor_rollout_ref", {}).get("model", {}).get("path")
         toy = model is None and not any(item.key.startswith("scale@") for item in overrides)

@@ -125,6 +125,8 @@ _OTHER_PARTS = (
         "dropped",
         "the project's data have no such setting",
     ),
+    Rule(r"trainer\.critic_warmup", "dropped", "its estimator has no critic"),
+    Rule(r"algorithm\.filter_groups\..*", "dropped", "dynamic sampling, which the run has not switched on"),
     Rule(
         r"(critic|actor_rollout_ref\.ref|actor_rollout_ref\.actor|actor_rollout_ref\.model|algorithm|data|trainer)\..*",
         "not carried over",

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+import yaml
+
 from extractor.pipeline.render import absent_settings_of
 from extractor.pipeline.render.layers import behind, layers_of, layers_of_feature, words_of_feature
 from extractor.project.lock import Lock
 from extractor.usecases.explain.ours import own_files
+from extractor.values.configtree import flatten
+from extractor.values.configtree.compose import read_yaml
 from extractor.values.manifest import Manifest
 from extractor.values.modules import module_name
 from extractor.values.options import Options
@@ -97,10 +102,20 @@ def _owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> Iterato
         if emitted.get(path) == sha256(text.encode()).hexdigest():
             continue  # an example as it came
         if path not in paths or paths[path] is FileKind.HOOK:
-            yield path, text
+            yield path, "\n".join(_lines_of(path, text))
         elif text.encode() != base[path]:
-            before = set(base[path].decode("utf-8", "replace").splitlines())
-            yield path, "\n".join(line for line in text.splitlines() if line not in before)
+            lines, before = (_lines_of(path, version) for version in (text, base[path].decode("utf-8", "replace")))
+            known = set(before)
+            yield path, "\n".join(line for line in lines if line not in known)
+
+
+def _lines_of(path: str, text: str) -> list[str]:
+    """Return the lines of a text, or of a YAML file its settings by dotted key."""
+    if path.endswith(".yaml"):
+        with contextlib.suppress(yaml.YAMLError):
+            if isinstance(config := read_yaml(text), Mapping):
+                return [f"{key}: {value}" for key, value in flatten(config).items()]
+    return text.splitlines()
 
 
 def _scripts(project: Path) -> Iterator[str]:

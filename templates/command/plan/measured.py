@@ -15,7 +15,7 @@ SAMPLE = 128  # rows and columns of the weights that an optimizer is tried on
 
 def program_size(adapter: bool) -> int:
     """Return the bytes that this process holds with all that a run imports, with peft too, before it loads anything."""
-    from ..training import trainer_choice  # noqa: F401 - imported to be there
+    from ..training import trainer  # noqa: F401 - imported to be there
 
     if adapter:
         import_module("peft")

@@ -8,7 +8,6 @@ from omegaconf import OmegaConf
 
 from ..settings import reward_keys
 from ..shims.precision import to_dtype
-from ..training.process_choice import wants_process_rewards
 from ..workers.adapters import Start, wants_adapter
 from .measured import optimizer_factor, program_size
 from .plan import CUDA_CONTEXT, CUDA_IDLE_SHARE, NCCL_BUFFERS, PASSING, PHASES, MemoryPlan
@@ -23,6 +22,7 @@ from .sizes import (
     teachers,
     update_passes,
     wants_critic,
+    wants_process_rewards,
     wants_reference,
 )
 from .tracing import Usage

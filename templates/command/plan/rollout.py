@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 
 from ..shims.precision import to_dtype
 from ..workers.rollout_interface import CPU_KV_CACHE_BYTES
-from ..workers.sampling import unknown_to_trainer
+from ..workers.sampling import NEUTRAL, sampling_of
 from .plan import MemoryPlan
 from .shapes import CannotTrace, ModelShape
 from .sizes import device_of
@@ -41,7 +41,8 @@ def _add_own_loop(plan: MemoryPlan, config: Any, policy: ModelShape) -> None:
     if plan.processes > 1 or device_of(config, "rollout") not in (None, device_of(config, "policy")):
         whole = sum(weight.numel() for weight in policy.module.parameters()) * policy.kept.itemsize
         plan.add("rollout: a copy of the weights", whole, rests=away)
-    prompts = data.gen_batch_size or data.train_batch_size if config.algorithm.filter_groups.enable else None
+    filters = (config.algorithm.get("filter_groups") or {}).get("enable")
+    prompts = data.gen_batch_size or data.train_batch_size if filters else None
     own = -(-(prompts or data.train_batch_size) * rollout.n // plan.processes)
     rows = min(config.local.rollout_micro_batch_size or own, own)
     different = max(1, -(-rows // rollout.n))
@@ -55,7 +56,7 @@ def _add_own_loop(plan: MemoryPlan, config: Any, policy: ModelShape) -> None:
     cache = rows * length * of_token
     cache += cache // layers  # of the layer that moves to where there is more room
     plan.add("keys and values", cache, ["gen"], rests=away)
-    warps = rollout.temperature != 1.0 or bool(unknown_to_trainer(rollout))
+    warps = any(value != NEUTRAL[name] for name, value in sampling_of(rollout, {"do_sample": True}).items())
     drawing = rows * policy.vocabulary * (DRAWING + WARPING * warps)
     plan.add("logits", max(drawing, reading.logits), ["gen"], rests=away)
     before = reading.activations + different * data.max_prompt_length * of_token

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from omegaconf import OmegaConf
 
-from ..settings.teacher_models import named_teachers, teacher_paths
-from ..training.process_choice import wants_process_rewards
 from ..training.registries import AdvantageEstimator
 from ..workers.passes import SharedPasses
 from ..workers.role_configs import TAKES_OWN_LOG_PROBS
@@ -50,6 +48,11 @@ def computes_old_log_probs(config: Any) -> bool:
     return bool(asked or given or not (TAKES_OWN_LOG_PROBS and one_update))
 
 
+def wants_process_rewards(config: Any) -> bool:
+    """Tell whether a run has process rewards (PRIME)."""
+    return bool((config.local.get("prime") or {}).get("enable"))
+
+
 def wants_reference(config: Any) -> bool:
     """Tell whether a run has a reference."""
     in_loss, in_reward = config.actor_rollout_ref.actor.use_kl_loss, config.algorithm.use_kl_in_reward
@@ -58,6 +61,10 @@ def wants_reference(config: Any) -> bool:
 
 def teachers(config: Any) -> dict[str, str]:
     """Return the settings that name the models of a run's own teachers, and these; one that several name, once."""
+    if not (config.get("distillation") or {}).get("enabled"):
+        return {}
+    from ..settings.teacher_models import teacher_paths
+
     paths = teacher_paths(config)
     once = {path or config.actor_rollout_ref.model.path: key for key, path in paths.items()}  # null: as a toy policy
     return {key: path for path, key in once.items()}
@@ -65,7 +72,7 @@ def teachers(config: Any) -> dict[str, str]:
 
 def said_by_teachers(config: Any) -> int:
     """Return the bytes of what teachers say of a token of a batch: a float32 and an int64 for each that may follow."""
-    if not named_teachers(config):
+    if not (config.get("distillation") or {}).get("enabled"):
         return 0
     section = config.distillation.distillation_loss
     return 12 * (section.topk if section.loss_mode.endswith("_topk") else 1)

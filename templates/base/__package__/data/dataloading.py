@@ -15,6 +15,7 @@ from torchdata.stateful_dataloader.sampler import RandomSampler
 
 from ..errors import DataError, ProjectError
 from ..run.distributed import Ranks
+from ..switches import DYNAMIC_SAMPLING
 from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import collate_fn
 
@@ -277,7 +278,7 @@ def build_loaders(
     # Generators of their own: starting an epoch must not draw from the global one, or a resumed run would differ.
     train_loader = StatefulDataLoader(
         PlacedPrompts(train_dataset, data.seed),
-        batch_size=data.gen_batch_size or data.train_batch_size,
+        batch_size=data.gen_batch_size or data.train_batch_size if DYNAMIC_SAMPLING else data.train_batch_size,
         sampler=_sampler(data, train_dataset),
         num_workers=workers,
         drop_last=True,

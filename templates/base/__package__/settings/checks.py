@@ -6,32 +6,32 @@ import os
 import sys
 from typing import Any
 
-import torch
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
-from ..features import check_adapter, check_quantization, correct
-from ..switches import PLACEMENT
+from ..features import check_adapter, check_quantization
+from ..switches import CRITIC, DISTILLATION, OVERLAP, PLACEMENT, PRIME, ROLLOUT_CORRECTION
 from ..training.distillation_choice import check_distillation
 from ..training.hook_calls import importing_hooks
-from ..training.process_choice import check_process_rewards, wants_process_rewards
+from ..training.process_checks import check_process_rewards, wants_process_rewards
 from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from ..training.reward_managers import registered_managers
-from ..vendored.protocol import DataProto
+from ..training.rollout_correction import check_correction
 from . import reward_keys
 from .ahead import check_ahead
 from .attention import attention_problems
 from .batch_sizes import check_sizes
+from .critic_checks import check_critic
 from .devices import logits_problems
 from .group_size import made_of_one, why_it_fails
 from .placement import missing_devices, placement_problems
 
 
-def check_config(config: Any, world_size: int, *, sizes: bool = True) -> tuple[bool, bool]:
+def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
     """Check the config for this many processes; `sizes`: those of batches too, which else are checked with the data.
 
     Returns:
-        Whether the reference model is needed, and whether the critic is.
+        Whether the reference model is needed.
 
     Raises:
         ConfigError: settings contradict each other, or name something that does not exist.
@@ -64,27 +64,27 @@ def check_config(config: Any, world_size: int, *, sizes: bool = True) -> tuple[b
             raise ConfigError(*problem)
     check_adapter(config.actor_rollout_ref.model)
     check_quantization(config)
-    check_process_rewards(config)
-    check_distillation(config)
+    if PRIME:
+        check_process_rewards(config)
+    if DISTILLATION:
+        check_distillation(config)
     _check_sharing(config, world_size)
-    if config.local.rollout.ahead:
+    if OVERLAP and config.local.rollout.ahead:
         check_ahead(config)
-    if "rollout_correction" in algorithm:
-        _check_correction(algorithm.rollout_correction)
+    if ROLLOUT_CORRECTION:
+        check_correction(algorithm.rollout_correction)
     if rollout.multi_turn.enable:
         _check_episodes(config)
-    critic = config.get("critic")
-    needs_values = algorithm.adv_estimator == AdvantageEstimator.GAE
-    use_critic = needs_values if critic is None or critic.enable is None else bool(critic.enable)
-    if needs_values and critic is None:
+    if CRITIC:
+        check_critic(config)
+    elif algorithm.adv_estimator == AdvantageEstimator.GAE:
         raise ConfigError(
             "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
-            "vextract upgrade --algorithm ppo, or --with critic; or choose another estimator, such as grpo",
+            "vextract add critic; or choose another estimator, such as grpo",
         )
-    if needs_values and not use_critic:
-        raise ConfigError("algorithm.adv_estimator=gae needs the critic", "leave critic.enable out")
-    needs_reference = actor.use_kl_loss or algorithm.use_kl_in_reward or wants_process_rewards(config)
-    return bool(needs_reference), use_critic
+    if PRIME and wants_process_rewards(config):
+        return True
+    return bool(actor.use_kl_loss or algorithm.use_kl_in_reward)
 
 
 def _note_single_responses(algorithm: Any) -> None:
@@ -104,20 +104,6 @@ def _check_sharing(config: Any, world_size: int) -> None:
                 f"{key}.fsdp_size is {size}, and {world_size} processes are no multiple of it",
                 "set it to a number that divides them (the processes of a machine), or to -1: all share one copy",
             )
-
-
-def _check_correction(section: Any) -> None:
-    """Check the settings by correcting a batch of two tokens: upstream's functions refuse what they do not know."""
-    token = torch.ones(2, 1)
-    batch = DataProto.from_dict({"old_log_probs": -token, "rollout_log_probs": -token, "response_mask": token})
-    config = OmegaConf.create({"algorithm": {"rollout_correction": {**section, "bypass_mode": False}}})
-    try:
-        correct(batch, config)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"algorithm.rollout_correction cannot be used as it is: {error}",
-            "config/rollout_correction/rollout_corr.yaml says what each setting may be",
-        ) from error
 
 
 def _check_episodes(config: Any) -> None:

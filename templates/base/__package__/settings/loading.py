@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from omegaconf import DictConfig, ListConfig, OmegaConf, ValueNode
 
+from ..absent import PRESETS
 from ..absent import SETTINGS as ABSENT
 from ..errors import ConfigError
 from ..output import main_command
@@ -306,6 +307,11 @@ def _check_choice(override: str, files: ConfigFiles) -> None:
     """Refuse an override such as preset=ppo that names no file."""
     group, _, option = override.partition("=")
     options = sorted({path.stem for directory in files.directories for path in (directory / group).glob("*.yaml")})
+    if group == "preset" and option in PRESETS and option not in options:
+        raise ConfigError(
+            f"{override} needs {PRESETS[option]}, which this project was made without",
+            f"vextract add {PRESETS[option]}",
+        )
     if option not in options:
         raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
 

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..errors import ConfigError
 from ..output import main_command
-from ..switches import SHARDED_CHECKPOINTS
+from ..switches import DISTILLATION, SHARDED_CHECKPOINTS
 from . import reward_keys
 from .share_checks import unread_shares
 from .teacher_models import teacher_paths
@@ -84,7 +84,10 @@ def _unwritable(config: DictConfig) -> Iterator[tuple[str, str]]:
 
 
 def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
-    for key in (*MODELS, *teacher_paths(config)):
+    keys = [*MODELS]
+    if DISTILLATION:
+        keys += teacher_paths(config)
+    for key in keys:
         for path in _paths(config, key):
             if _is_of_this_machine(path) and not _exists(path):
                 yield f"no model at {path}: there is no such directory", f"check {key}"

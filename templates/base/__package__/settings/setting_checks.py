@@ -9,7 +9,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..switches import PLACEMENT
+from ..switches import EARLY_STOPPING, PLACEMENT
 from ..tracking.trackers import missing_loggers, unknown_loggers
 from .attention import attention_problems
 from .devices import logits_problems
@@ -47,7 +47,7 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
     lengths = [OmegaConf.select(config, name) for name in prompts]
     if lengths[0] != lengths[1]:
         yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
-    if config.local.early_stopping.patience is not None and config.trainer.test_freq <= 0:
+    if EARLY_STOPPING and config.local.early_stopping.patience is not None and config.trainer.test_freq <= 0:
         yield (
             "local.early_stopping.patience is set, and there is no validation: trainer.test_freq is "
             f"{config.trainer.test_freq}",

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ..switches import OVERLAP
+
 # What a step consists of, in its order, as upstream's timing_s/* calls it; then what comes after a step.
 STEP_PHASES = (
     "gen",
@@ -51,23 +53,27 @@ class Phase:
 
 
 _under_way: list[Phase] = []
-# Of what goes on beside the training loop, and is not shown.
-_beside: contextvars.ContextVar[list[Phase] | None] = contextvars.ContextVar("beside", default=None)
+if OVERLAP:
+    # Of what goes on beside the training loop, and is not shown.
+    _beside: contextvars.ContextVar[list[Phase] | None] = contextvars.ContextVar("beside", default=None)
 
 
-@contextlib.contextmanager
-def beside_the_loop() -> Iterator[None]:
-    """Keep what is done within it, in a thread of its own, out of the phases of the training loop."""
-    token = _beside.set([])
-    try:
-        yield
-    finally:
-        _beside.reset(token)
+if OVERLAP:
+
+    @contextlib.contextmanager
+    def beside_the_loop() -> Iterator[None]:
+        """Keep what is done within it, in a thread of its own, out of the phases of the training loop."""
+        token = _beside.set([])
+        try:
+            yield
+        finally:
+            _beside.reset(token)
 
 
 def _here() -> list[Phase]:
-    beside = _beside.get()
-    return _under_way if beside is None else beside
+    if OVERLAP and (beside := _beside.get()) is not None:
+        return beside
+    return _under_way
 
 
 @contextlib.contextmanager

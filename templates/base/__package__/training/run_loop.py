@@ -20,13 +20,12 @@ from ..run.run_lock import lock_run_directory
 from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last
 from ..run.stray_errors import stray_errors_in
 from ..run.watch import is_connection_error
-from ..switches import SHARDED_CHECKPOINTS
+from ..switches import EARLY_STOPPING, OVERLAP, SHARDED_CHECKPOINTS
 from ..tracking.run_tracker import RunTracker, as_numbers
 from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
 from ..vendored.protocol import DataProto
 from .divergence import DivergenceError
-from .prompts import Prompts
 from .results import Step
 from .run_state import RunState
 
@@ -61,25 +60,31 @@ class RunLoop:
         self.finished = False
         self._has_begun = self._is_going_on = False
         self._thread = 0  # in which it is going on
-        self.stopping = state.stopping
+        if EARLY_STOPPING:
+            self.stopping = state.stopping
 
     def steps(self) -> Iterator[Step]:
         """Train step by step; see `LocalPPOTrainer.steps`."""
         trainer, settings = self.trainer, self.trainer.config.trainer
-        if (self._is_last or self.stopping.reason) and not settings.val_only:
+        is_over = self._is_last
+        if EARLY_STOPPING:
+            is_over = is_over or self.stopping.reason is not None
+        if is_over and not settings.val_only:
             self._say_nothing_to_do()
             self.finished = True
             return
         stop = StopSignal(ends_process=self.is_program)
-        with self._surrounded(), stop, self._putting_back():
+        with self._surrounded(), stop:
             self.state.set_random_numbers()
             trainer.callbacks("on_train_begin")
             if settings.val_only or (settings.val_before_train and trainer.steps_done == 0):
-                trainer.tracker.log(self._validate(), step=trainer.steps_done)
+                metrics = self._validate() if EARLY_STOPPING else trainer.validate()
+                trainer.tracker.log(metrics, step=trainer.steps_done)
             self.state.remember()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or trainer.ranks.any(stop.requested))  # validating may have taken long
-            first, trainer.prompts = trainer.steps_done + 1, Prompts(trainer)
+            first = trainer.steps_done + 1
+            trainer.begin_prompts()
             for prompts in trainer.prompts if trains else ():
                 trainer.callbacks("on_step_begin")
                 timing: dict[str, float] = {}
@@ -113,7 +118,7 @@ class RunLoop:
             trainer.rollouts.sync_weights()
         self.resumed_from, self.finished, trainer.failure = start, False, None
         self._has_begun = False
-        trainer.prompts = Prompts(trainer)
+        trainer.begin_prompts()
         self.state.forget()
         return start
 
@@ -122,7 +127,7 @@ class RunLoop:
         if trainer.ranks.rank == 0:
             place = self.resumed_from or "the model"
             print(f"nothing to do: {place} is at step {trainer.steps_done} of {trainer.total_steps}")
-            if self.stopping.reason:
+            if EARLY_STOPPING and self.stopping.reason:
                 print(f"{self.stopping.reason}\nhint: set local.early_stopping.patience higher, or null")
                 return
             print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
@@ -145,8 +150,14 @@ class RunLoop:
                     trainer.tracker.message(f"resuming from {self.resumed_from}")
                 if self.state.missing_row:
                     trainer.tracker.log_missing(self.state.missing_row, start)
-                if SHARDED_CHECKPOINTS:
+                if SHARDED_CHECKPOINTS and OVERLAP:
+                    with waiting_for_last(checkpoints), self._putting_back():
+                        yield
+                elif SHARDED_CHECKPOINTS:
                     with waiting_for_last(checkpoints):
+                        yield
+                elif OVERLAP:
+                    with self._putting_back():
                         yield
                 else:
                     yield
@@ -166,28 +177,31 @@ class RunLoop:
                 "a run is going on in another thread", "call it there, in the loop over steps(), or in a callback"
             )
 
-    @contextlib.contextmanager
-    def _putting_back(self) -> Iterator[None]:
-        """When the run ends, have a batch that was drawn before its turn drawn again, should it go on."""
-        try:
-            yield
-        except Exception:  # what is remembered is where the step began that failed
-            raise
-        except BaseException:  # the loop over the steps was left
-            self._put_back()
-            raise
-        self._put_back()
+    if OVERLAP:
 
-    def _put_back(self) -> None:
-        if self.trainer.prompts.put_back():
-            self.state.remember()
+        @contextlib.contextmanager
+        def _putting_back(self) -> Iterator[None]:
+            """When the run ends, have a batch that was drawn before its turn drawn again, should it go on."""
+            try:
+                yield
+            except Exception:  # what is remembered is where the step began that failed
+                raise
+            except BaseException:  # the loop over the steps was left
+                self._put_back()
+                raise
+            self._put_back()
+
+        def _put_back(self) -> None:
+            if self.trainer.prompts.put_back():
+                self.state.remember()
 
     def _after_step(self, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> None:
         """Validate if it is time, and remember the state."""
         trainer, step = self.trainer, self.trainer.steps_done
         trainer.divergence.remember(batch)
         trainer.callbacks("on_step_end")
-        self.stopping.improved = False
+        if EARLY_STOPPING:
+            self.stopping.improved = False
         due = self._is_due(trainer.config.trainer.test_freq, step)
         if trainer.failure is None and (due or trainer.callbacks.asked("evaluate")):
             with timed("testing", timing):
@@ -202,13 +216,16 @@ class RunLoop:
         """Save if it is time, and log the step; tell whether the run ends with it."""
         trainer, step = self.trainer, self.trainer.steps_done
         stopping = trainer.ranks.any(stop.requested) or trainer.callbacks.asked("training_stop")
-        early = None if self._is_last else self.stopping.reason
-        stopping = (stopping and not self._is_last) or trainer.failure is not None or early is not None
+        stopping = (stopping and not self._is_last) or trainer.failure is not None
+        saves = self.saves_after(step)
+        if EARLY_STOPPING:
+            early = None if self._is_last else self.stopping.reason
+            stopping = stopping or early is not None
+            saves = saves or (self.stopping.improved and trainer.config.local.early_stopping.patience is not None)
         ends = stopping or self._is_last
         if SHARDED_CHECKPOINTS:
             raise_failure(trainer.checkpoints)
-        is_best = self.stopping.improved and trainer.config.local.early_stopping.patience is not None
-        if stopping or is_best or self.saves_after(step) or trainer.callbacks.asked("save"):
+        if stopping or saves or trainer.callbacks.asked("save"):
             # A run that is killed before the step is logged logs it when it goes on.
             self.state.row = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):
@@ -223,8 +240,9 @@ class RunLoop:
         if trainer.failure is not None and not isinstance(trainer.failure, StopRequested):
             add_note(trainer.failure, f"The state after step {step} is saved: {trainer.checkpoints.directory}")
             raise trainer.failure
-        self.finished = self._is_last or early is not None
-        if early is not None:
+        self.finished = self._is_last
+        if EARLY_STOPPING and early is not None:
+            self.finished = True
             trainer.tracker.message(early)
         return ends
 
@@ -242,19 +260,21 @@ class RunLoop:
         is_last = step >= self.trainer.total_steps
         return self._is_due(config.trainer.save_freq, step) or bool(is_last and config.local.save_last)
 
-    def _validate(self) -> Metrics:
-        """Validate, and note how good it was."""
-        trainer = self.trainer
-        metrics = trainer.validate()
-        trainer.score = self.stopping.score_of(metrics, trainer.score)
-        self.stopping.note(trainer.score, trainer.steps_done)
-        return metrics
+    if EARLY_STOPPING:
+
+        def _validate(self) -> Metrics:
+            """Validate, and note how good it was."""
+            trainer = self.trainer
+            metrics = trainer.validate()
+            trainer.score = self.stopping.score_of(metrics, trainer.score)
+            self.stopping.note(trainer.score, trainer.steps_done)
+            return metrics
 
     def _try_validation(self) -> Metrics:
         """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
         trainer, before = self.trainer, random_state()
         try:
-            metrics = self._validate()
+            metrics = self._validate() if EARLY_STOPPING else trainer.validate()
             trainer.callbacks("on_evaluate", metrics=metrics)
             return metrics
         except Exception as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..run.distributed import random_state, set_random_state
+from ..switches import EARLY_STOPPING
 from .early_stopping import EarlyStopping
 from .run_identity import differences, identity
 
@@ -21,7 +22,6 @@ class RunState:
         base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
 
     Attributes:
-        stopping: whether validation still gets better.
         row: the metrics of the step, which a checkpoint keeps in case the run is killed before they are logged.
         missing_row: those in the checkpoint that the run goes on from, if they are still to be logged.
     """
@@ -29,7 +29,8 @@ class RunState:
     def __init__(self, trainer: "LocalPPOTrainer", base_models: dict[str, str]) -> None:
         self.trainer = trainer
         self.base_models = base_models
-        self.stopping = EarlyStopping(trainer.config.local.early_stopping)
+        if EARLY_STOPPING:
+            self.stopping = EarlyStopping(trainer.config.local.early_stopping)
         self.row: dict[str, Any] | None = None
         self.missing_row: dict[str, Any] | None = None
         self.identity = trainer.ranks.on_driver(lambda: identity(trainer))
@@ -45,8 +46,9 @@ class RunState:
         trainer = self.trainer
         self.forget()
         self.row = None
-        kept = {"kl_coef": trainer.kl_ctrl.value, "score": trainer.score, "early_stopping": self.stopping.state()}
-        self._remembered = {**trainer.prompts.place(), **kept}
+        self._remembered = {**trainer.prompts.place(), "kl_coef": trainer.kl_ctrl.value, "score": trainer.score}
+        if EARLY_STOPPING:
+            self._remembered["early_stopping"] = self.stopping.state()
 
     @property
     def data(self) -> Any:
@@ -69,7 +71,9 @@ class RunState:
             self.remember()
         assert self._remembered is not None
         trainer.divergence.before_saving()
-        is_last = trainer.steps_done >= trainer.total_steps or self.stopping.reason is not None
+        is_last = trainer.steps_done >= trainer.total_steps
+        if EARLY_STOPPING:
+            is_last = is_last or self.stopping.reason is not None
         finished = is_last and trainer.config.trainer.save_freq <= 0
         state = {**self._remembered, "base_models": self.base_models, "identity": self.identity}
         data = state.pop("data")
@@ -89,7 +93,8 @@ class RunState:
             owner.kl_ctrl.value = trainer["kl_coef"]
         owner.ids.setstate(trainer["ids"])
         owner.score = trainer["score"]
-        self.stopping.restore(trainer.get("early_stopping") or EarlyStopping(self.stopping.settings).state())
+        if EARLY_STOPPING:
+            self.stopping.restore(trainer.get("early_stopping") or EarlyStopping(self.stopping.settings).state())
         if random_numbers is not None:
             set_random_state(random_numbers)
         self.missing_row = trainer.get("row")

@@ -14,10 +14,11 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..errors import ConfigError
-from ..features import add_adapter, flops_metrics, quantized_reader, without_adapter
+from ..features import add_adapter, quantized_reader, without_adapter
 from ..run.distributed import Ranks
-from ..switches import OFFLOAD, PLACEMENT, SHARDED_CHECKPOINTS
+from ..switches import MFU, OFFLOAD, PLACEMENT, SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
+from ..training.flops import flops_metrics
 from ..training.hook_calls import calling_policy_loss
 from ..vendored.protocol import DataProto
 from .actor import Actor
@@ -42,14 +43,16 @@ class Policy(TrainedModel):
         total_steps: of the run, for the learning rate.
     """
 
-    section_name = "actor_rollout_ref.actor"
+    section_name, optim_name = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
+    loss_name = "pg_loss"
     compares = True  # its probabilities in updates with those of before
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
         actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
         self.config, self.tokenizer = config, tokenizer
         fsdp_config = actor.fsdp_config
-        self._world_size = ranks.world_size
+        if MFU:
+            self._world_size = ranks.world_size
         settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, self.section_name)
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):
@@ -116,11 +119,13 @@ class Policy(TrainedModel):
         expect(len(part) * section.ppo_epochs, "sequences")
         with calling_policy_loss(section.policy_loss.loss_mode), self.at_work():
             prepared = on_device(part, temperature=rollout.temperature)
-            start = time.perf_counter()
+            if MFU:
+                start = time.perf_counter()
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
-            seconds = time.perf_counter() - start
+            if MFU:
+                seconds, epochs = time.perf_counter() - start, section.ppo_epochs
+                metrics.update(flops_metrics("actor", self.module, batch, seconds, epochs, self._world_size))
             self.is_usable = self.has_usable_weights()
-        metrics.update(flops_metrics("actor", self.module, batch, seconds, section.ppo_epochs, self._world_size))
         if self.device.type == "cuda":
             metrics.update(self.memory_metrics())
         metrics["perf/cpu_memory_used_gb"] = psutil.virtual_memory().used / 1024**3

@@ -43,7 +43,8 @@ class TrainedModel:
         given_back: says how many bytes of the device an engine in this process has given back; torch counts them still.
     """
 
-    section_name = ""  # of the config, that has fsdp_config, for messages
+    # For messages: the section of the config that has fsdp_config, the optimizer's, and the metric of the loss.
+    section_name = optim_name = loss_name = ""
 
     def __init__(
         self, module: nn.Module, optim: Any, fsdp_config: Any, tokenizer: Any, ranks: Ranks, total_steps: int

@@ -37,7 +37,7 @@ from ...data.datasets import GIVEN, build_datasets, check_item, data_section, da
 from ...data.encoding import encoded
 from ...errors import DataError, DataProblems, Problem
 from ...run.distributed import Ranks
-from ...switches import GIVEN_OBJECTS
+from ...switches import DYNAMIC_SAMPLING, GIVEN_OBJECTS
 from ...vendored.data.rl_dataset import collate_fn
 from .environments import prompts_of_environment
 from .given import Given
@@ -132,7 +132,9 @@ def loader_of(value: Any, config: Any, tokenizer: Any, ranks: Ranks) -> SharedLo
     def build() -> int:
         dataset = dataset_of(value, "val", config, tokenizer, needs_truth=False)
         data = config.data.copy()
-        data.train_batch_size, data.gen_batch_size = 1, None
+        data.train_batch_size = 1
+        if DYNAMIC_SAMPLING:
+            data.gen_batch_size = None
         loaders.append(build_loaders(data, dataset, dataset)[1])
         return len(loaders[0])
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..features import flops_metrics
 from ..run.distributed import Ranks
-from ..switches import PLACEMENT, SHARDED_CHECKPOINTS
+from ..switches import MFU, PLACEMENT, SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
+from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic
 from .device_map import device_of
@@ -31,7 +31,7 @@ class Critic(TrainedModel):
         total_steps: of the run, for the learning rate.
     """
 
-    section_name = "critic.model"
+    section_name, optim_name, loss_name = "critic.model", "critic.optim", "vf_loss"
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
         self.section = section = config.critic
@@ -42,7 +42,8 @@ class Critic(TrainedModel):
         path = path or section.model.path or config.actor_rollout_ref.model.path
         fsdp_config = section.model.fsdp_config
         node = OmegaConf.create(sized(section, config.actor_rollout_ref.rollout.n, ranks.world_size, "critic"))
-        self._world_size = ranks.world_size
+        if MFU:
+            self._world_size = ranks.world_size
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
             super().__init__(module, section.optim, fsdp_config, tokenizer, ranks, total_steps)
@@ -84,12 +85,13 @@ class Critic(TrainedModel):
         expect(len(part) * self.section.ppo_epochs, "sequences")
         with self.at_work():
             prepared = self._prepare(part)
-            start = time.perf_counter()
+            if MFU:
+                start = time.perf_counter()
             metrics: dict[str, Any] = self.critic.update_critic(prepared)
-            seconds = time.perf_counter() - start
+            if MFU:
+                seconds, epochs = time.perf_counter() - start, self.section.ppo_epochs
+                metrics.update(flops_metrics("critic", self.module, batch, seconds, epochs, self._world_size))
             self.is_usable = self.has_usable_weights()
-        epochs = self.section.ppo_epochs
-        metrics.update(flops_metrics("critic", self.module, batch, seconds, epochs, self._world_size))
         metrics["critic/lr"] = self.step_learning_rate()
         return metrics
 

@@ -15,12 +15,19 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def check_prime(config: Any) -> None:
-    """Check the settings of PRIME.
+def wants_process_rewards(config: Any) -> bool:
+    """Tell whether a config asks for process rewards."""
+    return bool(config.local.prime.enable)
+
+
+def check_process_rewards(config: Any) -> None:
+    """Check the settings of PRIME, if a config asks for it.
 
     Raises:
         ConfigError: one is not possible, or does not go with another one.
     """
+    if not wants_process_rewards(config):
+        return
     section = config.local.prime
     for name, choices in CHOICES.items():
         if section[name] not in choices:

@@ -13,7 +13,8 @@ from ..vendored.protocol import DataProto
 from ..vendored.utils.torch_functional import masked_whiten
 from ..workers.implicit_reward import ImplicitReward
 from ..workers.metrics import reduced
-from .dynamic_sampling import SCORES, Scored, chosen_rows, joined, unreported, values_of, varying_groups
+from .batches import varying_groups
+from .dynamic_sampling import SCORES, Scored, chosen_rows, joined, unreported, values_of
 from .process_advantages import (
     groups_of,
     pairs_in_order,

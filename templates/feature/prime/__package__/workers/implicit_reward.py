@@ -29,7 +29,7 @@ class ImplicitReward(Policy):
         total_steps: of the run, for the learning rate.
     """
 
-    section_name = "local.prime"
+    section_name, optim_name, loss_name = "local.prime", "local.prime.optim", "dpo_loss"
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
         self.section = config.local.prime

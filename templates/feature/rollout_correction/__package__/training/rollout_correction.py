@@ -6,6 +6,9 @@ Needs the engine's log-probabilities: actor_rollout_ref.rollout.calculate_log_pr
 
 from typing import Any
 
+import torch
+from omegaconf import OmegaConf
+
 from ..errors import ConfigError
 from ..vendored.algorithms.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 from ..vendored.protocol import DataProto
@@ -57,3 +60,21 @@ def policy_loss_changes(config: Any) -> dict[str, Any]:
     """Return what bypass mode changes in the settings of the policy loss."""
     section = config.algorithm.rollout_correction
     return loss_of_bypass(section) if section.bypass_mode else {}
+
+
+def check_correction(section: Any) -> None:
+    """Check the section by correcting a batch of two tokens: upstream's functions refuse what they do not know.
+
+    Raises:
+        ConfigError: they refuse it.
+    """
+    token = torch.ones(2, 1)
+    batch = DataProto.from_dict({"old_log_probs": -token, "rollout_log_probs": -token, "response_mask": token})
+    config = OmegaConf.create({"algorithm": {"rollout_correction": {**section, "bypass_mode": False}}})
+    try:
+        correct(batch, config)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"algorithm.rollout_correction cannot be used as it is: {error}",
+            "config/rollout_correction/rollout_corr.yaml says what each setting may be",
+        ) from error

@@ -19,11 +19,12 @@ from ..run.run_lock import lock_run_directory
 from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
 from ..settings.attention import attention_problems
 from ..settings.batch_sizes import fitting
-from ..switches import SHARDED_CHECKPOINTS
+from ..switches import DYNAMIC_SAMPLING, SHARDED_CHECKPOINTS
 from ..training.rollouts import Rollouts
 from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.supervised_policy import SupervisedPolicy
+from ..workers.trained_model import TrainedModel
 from .assembly import Parts, fill_in_device, load_optimizers, prepare_process, settle_model
 from .inputs.given import Given
 
@@ -75,19 +76,20 @@ def assemble_supervised(config: Any, ranks: Ranks, given: Given, around: ExitSta
     resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
     weights = checkpoints.weights(resume, "actor")
     policy = SupervisedPolicy(config, tokenizer, ranks, weights or model.path, total_steps)
+    models: dict[str, TrainedModel] = {"actor": policy}
     bases = base_models(config, ranks)
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
             check_base_models(resume, config, bases, {POLICY} if wants_adapter(model) else set(), ranks)
-            state = load_optimizers(resume, {"actor": policy}, ranks)
+            state = load_optimizers(resume, models, ranks)
     if SHARDED_CHECKPOINTS:
         around.enter_context(waiting_for_last(checkpoints))
     return Parts(
         tokenizer=tokenizer,
         policy=policy,
         reference=None,
-        critic=None,
+        models=models,
         rollouts=NoRollouts(),
         reward_fn=None,
         val_reward_fn=None,
@@ -109,7 +111,9 @@ def loader_of_demonstrations(value: Any, config: Any, tokenizer: Any, ranks: Ran
     def build() -> int:
         dataset = demonstrations_of(value, "val", config, tokenizer)
         data = config.data.copy()
-        data.train_batch_size, data.gen_batch_size = 1, None
+        data.train_batch_size = 1
+        if DYNAMIC_SAMPLING:
+            data.gen_batch_size = None
         loaders.append(build_loaders(data, dataset, dataset, collate)[1])
         return len(loaders[0])
 

@@ -17,6 +17,7 @@ from ..api.supervised_assembly import assemble_supervised, loader_of_demonstrati
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..run.event_loops import without_running_loop
+from ..switches import WATCH
 from ..tracking.run_tracker import as_numbers
 from ..tracking.timing import advance, expect, timed, under_way
 from ..vendored.algorithms.metric_utils import compute_throughout_metrics
@@ -72,13 +73,15 @@ class SupervisedTrainer(LocalPPOTrainer):
         metrics: Metrics = {}
         batch = DataProto.from_single_dict(prompts)
         batch.meta_info["global_steps"] = self.steps_done + 1
-        self._arrange(batch, metrics)
+        self.arrange(batch, metrics)
         with timed("step", timing), timed("update_actor", timing), without_running_loop():
             with self._same_random_numbers("actor"):
                 found = self.policy.update(batch)
             metrics.update(reduced(found, self.ranks))
             metrics["actor/pg_loss"] = metrics.pop("actor/loss")  # the check's name for the loss that is minimised
-            self.divergence.after_update("actor", self.policy, metrics, self.steps_done + 1, batch)
+            if WATCH:
+                self.suspects.batch = batch
+            self.divergence.after_update("actor", metrics, self.steps_done + 1)
         for name, ours in (("loss", "pg_loss"), ("grad_norm", "grad_norm"), ("lr", "lr")):
             metrics[f"train/{name}"] = metrics.pop(f"actor/{ours}")
         metrics["train/global_tokens"] = sum(_lengths(batch))

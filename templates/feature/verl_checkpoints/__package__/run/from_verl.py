@@ -24,6 +24,8 @@ from torch import nn
 
 from ..data.dataloading import TAKEN
 from ..errors import ConfigError
+from ..settings.critic_checks import wants_critic
+from ..switches import CRITIC
 from ..workers.adapters import ADAPTER_CONFIG, SECTION, wants_adapter
 from ..workers.optimizer_state import FILE as OPTIMIZER_FILE
 from ..workers.optimizers import build_optimizer
@@ -37,19 +39,18 @@ WRAPPED, BASE, ADAPTER, NAMED = "base_model.model.", ".base_layer.", ".lora_", "
 STATE = ("step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
 
-def own(checkpoint: Path, config: Any, directory: Path, with_critic: bool) -> Path:
+def own(checkpoint: Path, config: Any, directory: Path) -> Path:
     """Return a checkpoint of this project: the one that is given, or what `take_over` makes of one of verl."""
-    return take_over(checkpoint, config, directory, with_critic) if is_of_verl(checkpoint) else checkpoint
+    return take_over(checkpoint, config, directory) if is_of_verl(checkpoint) else checkpoint
 
 
-def take_over(checkpoint: Path, config: Any, directory: Path, with_critic: bool) -> Path:
+def take_over(checkpoint: Path, config: Any, directory: Path) -> Path:
     """Write a checkpoint of verl as this project's. One of the same step that is there already is set aside.
 
     Args:
         checkpoint: a global_step_N directory of verl's.
         config: the whole config.
         directory: the run's.
-        with_critic: whether the run trains a critic.
 
     Returns:
         The new checkpoint.
@@ -63,7 +64,7 @@ def take_over(checkpoint: Path, config: Any, directory: Path, with_critic: bool)
     shutil.rmtree(scratch, ignore_errors=True)
     section = config.actor_rollout_ref
     roles = {"actor": (section.model, section.actor.optim)}
-    if with_critic and (checkpoint / "critic").is_dir():
+    if CRITIC and wants_critic(config) and (checkpoint / "critic").is_dir():
         roles["critic"] = (config.critic.model, config.critic.optim)
     try:
         for role, (model, optim) in roles.items():

@@ -14,6 +14,7 @@ import torch
 from ...errors import ConfigError
 from ...run.distributed import Ranks, draw_seeds
 from ...shims.precision import to_dtype
+from ...switches import OVERLAP
 from ...vendored.protocol import DataProto
 from ...vendored.utils.device import get_device_name
 from ..end_tokens import end_tokens
@@ -69,7 +70,7 @@ class ServerEngine:
             own = ranks.on_driver(lambda: own_gpus(config))
             self.shares_gpus = own is None or not set(trainers).isdisjoint(own)
             self.sleeps = self._sleeps()
-            if config.local.rollout.ahead and self.sleeps:
+            if OVERLAP and config.local.rollout.ahead and self.sleeps:
                 raise ConfigError(
                     "local.rollout.ahead=1 has the server write during the update, and the two share GPUs in turn",
                     "give it GPUs of its own, local.server.devices=[cuda:1]; or, if both fit, local.server.sleep=false",

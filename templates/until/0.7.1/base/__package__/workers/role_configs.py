@@ -5,7 +5,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..features import policy_loss_changes
+from ..switches import ROLLOUT_CORRECTION
+from ..training.rollout_correction import policy_loss_changes
 from ..vendored.algorithms.config.config import CheckpointConfig
 from ..vendored.workers.config.actor import FSDPActorConfig, PolicyLossConfig
 from ..vendored.workers.config.optimizer import FSDPOptimizerConfig
@@ -22,11 +23,14 @@ def actor_config(config: Any, settings: dict[str, Any]) -> FSDPActorConfig:
         config: the whole config.
         settings: the actor's, with its sizes counted in responses.
     """
+    policy_loss = settings["policy_loss"]
+    if ROLLOUT_CORRECTION:
+        policy_loss = {**policy_loss, **policy_loss_changes(config)}
     changed = {
         "rollout_n": config.actor_rollout_ref.rollout.n,
         "optim": FSDPOptimizerConfig(**settings["optim"]),
         "fsdp_config": OmegaConf.create(settings["fsdp_config"]),  # which has `dtype` before upstream's class does
-        "policy_loss": PolicyLossConfig(**{**settings["policy_loss"], **policy_loss_changes(config)}),
+        "policy_loss": PolicyLossConfig(**policy_loss),
         "checkpoint": CheckpointConfig(),
     }
     return FSDPActorConfig(**{**settings, **changed})

@@ -12,7 +12,7 @@ from typing import Any
 from ..data.dataloading import SharedLoader, build_dataloaders
 from ..data.toy import ensure_toy_model
 from ..rewards.manager import TextRewardManager
-from ..run.base_models import POLICY, REFERENCE, TEACHERS, base_models, check_base_models
+from ..run.base_models import POLICY, REFERENCE, base_models, check_base_models
 from ..run.checkpoint import Checkpoints, step_of
 from ..run.checkpoint_state import load_state, restoring
 from ..run.distributed import Ranks, seed_everything
@@ -21,24 +21,27 @@ from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
 from ..settings.ahead import check_dataset_ahead
 from ..settings.batch_sizes import fitting
 from ..settings.checks import check_config
+from ..settings.critic_checks import wants_critic
 from ..settings.loading import settle_device
-from ..switches import GIVEN_OBJECTS, SHARDED_CHECKPOINTS, VERL_CHECKPOINTS
+from ..settings.teacher_models import MODELS
+from ..switches import CRITIC, DISTILLATION, GIVEN_OBJECTS, OVERLAP, PRIME, SHARDED_CHECKPOINTS, VERL_CHECKPOINTS, WATCH
 from ..training.distillation_choice import check_teachers, distillation_of
 from ..training.hook_calls import import_hooks
 from ..training.model_words import ModelWords
-from ..training.process_choice import process_rewards_of, wants_process_rewards
+from ..training.overlap import OverlappedRollouts
+from ..training.process_checks import wants_process_rewards
+from ..training.process_rewards import ProcessRewards
 from ..training.rewarding import Rewards
 from ..training.rollout_watch import watched
 from ..training.rollouts import Rollouts
 from ..workers.adapters import wants_adapter
+from ..workers.implicit_reward import ImplicitReward
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
 from ..workers.sampling import say_ignored
 from ..workers.trained_model import TrainedModel
-{% if "critic" in features %}
 from ..workers.value_model import Critic
-{% endif %}
 from .inputs.datasets import build_given_datasets
 from .inputs.given import Given
 from .inputs.models import policy_of, write_model
@@ -53,7 +56,7 @@ class Parts:
         tokenizer: of the policy.
         policy: the model that is trained.
         reference: the model that it is held close to, if a KL penalty or loss is configured.
-        critic: estimates values, for GAE.
+        models: those that are trained, by the names of their directories in a checkpoint.
         rollouts: writes the responses.
         reward_fn: scores the responses of a batch; `val_reward_fn` does so in validation.
         train_loader: batches of prompts; `val_loader` those for validation.
@@ -63,15 +66,13 @@ class Parts:
         base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
         state: what that has, besides the models: the arguments of the trainer's `restore`.
         lock: keeps other runs out of the run's directory.
-        process_rewards: rewards each token, by a model that is trained beside the policy (PRIME).
-        distillation: says how likely what the policy writes is to a teacher, which it learns.
         words: what rewards read of responses.
     """
 
     tokenizer: Any
     policy: Policy
     reference: Reference | None
-    critic: Any
+    models: dict[str, TrainedModel]
     rollouts: Rollouts
     reward_fn: Any
     val_reward_fn: Any
@@ -83,9 +84,16 @@ class Parts:
     base_models: dict[str, str]
     state: tuple[Any, ...]
     lock: Any
-    process_rewards: Any = None
-    distillation: Any = None
     words: Any = None
+    if CRITIC:
+        # Estimates values, for GAE.
+        critic: Any = None
+    if PRIME:
+        # Rewards each token, by a model that is trained beside the policy.
+        process_rewards: Any = None
+    if DISTILLATION:
+        # Says how likely what the policy writes is to a teacher, which it learns.
+        distillation: Any = None
 
 
 def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Parts:
@@ -104,7 +112,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     """
     fill_in_device(config)
     given = settled(config, given, ranks.world_size)
-    use_reference, use_critic = settle(config, ranks, sizes=False)  # they are checked with the data
+    use_reference = settle(config, ranks, sizes=False)  # they are checked with the data
     run_directory = Path(config.trainer.default_local_dir)
     lock = lock_run_directory(run_directory, ranks)
     around.enter_context(lock)
@@ -118,10 +126,11 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         tokenizer = usable_tokenizer(given.tokenizer, model)
     else:
         tokenizer = load_tokenizer(model, ranks)
-    served = check_teachers(config, tokenizer, ranks)
+    if DISTILLATION:
+        served = check_teachers(config, tokenizer, ranks)
     datasets = partial(fitting, config, partial(build_given_datasets, config, tokenizer, given))
     train_loader, val_loader = build_dataloaders(config, ranks, datasets)
-    if config.local.rollout.ahead:
+    if OVERLAP and config.local.rollout.ahead:
         ranks.on_driver(lambda: check_dataset_ahead(train_loader.dataset))
     total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
 
@@ -137,36 +146,44 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     if VERL_CHECKPOINTS and (found := resume) is not None:
         from ..run import from_verl
 
-        resume = ranks.on_driver(lambda: from_verl.own(found, config, run_directory, use_critic))
-    names = ("actor", *["critic"] * use_critic, *["reward_model"] * wants_process_rewards(config))
-    weights = {name: checkpoints.weights(resume, name) for name in names}
+        resume = ranks.on_driver(lambda: from_verl.own(found, config, run_directory))
+    weights = checkpoints.weights(resume, "actor") or model.path
     if GIVEN_OBJECTS:
-        policy = policy_of(given, config, tokenizer, ranks, weights["actor"] or model.path, total_steps)
+        policy = policy_of(given, config, tokenizer, ranks, weights, total_steps)
     else:
-        policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps)
+        policy = Policy(config, tokenizer, ranks, weights, total_steps)
+    models: dict[str, TrainedModel] = {"actor": policy}
     reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
     bases = base_models(config, ranks)
     if resume:
-        in_use = {setting for setting in bases if setting.startswith(TEACHERS)}
-        in_use |= {POLICY} if wants_adapter(model) else set()
+        in_use = {POLICY} if wants_adapter(model) else set()
         if use_reference:
             in_use.add(REFERENCE if config.actor_rollout_ref.ref.model else POLICY)
+        if DISTILLATION:
+            in_use |= {setting for setting in bases if setting.startswith(MODELS)}
         with restoring(resume):
             check_base_models(resume, config, bases, in_use, ranks)
-{% if "critic" in features %}
-    critic = Critic(config, tokenizer, ranks, weights["critic"], total_steps) if use_critic else None
-{% endif %}
-    process_rewards = process_rewards_of(config, tokenizer, ranks, weights.get("reward_model"), total_steps)
-    distillation = distillation_of(config, tokenizer, ranks, policy, served)
-    if distillation is not None:
+    if CRITIC and wants_critic(config):
+        models["critic"] = Critic(config, tokenizer, ranks, checkpoints.weights(resume, "critic"), total_steps)
+    if PRIME:
+        process_rewards = None
+        if wants_process_rewards(config):
+            place = checkpoints.weights(resume, "reward_model")
+            process_rewards = ProcessRewards(config, ImplicitReward(config, tokenizer, ranks, place, total_steps), ranks)
+            models["reward_model"] = process_rewards.model
+    if DISTILLATION and (distillation := distillation_of(config, tokenizer, ranks, policy, served)) is not None:
         around.enter_context(closing(distillation))
     words = ModelWords.of(config, tokenizer)
     rewards = Rewards(config, words.decoder, ranks)
     say_ignored(policy.module, config, ranks)
-    engine = build_rollout_engine(watched(config), tokenizer, ranks, policy)
+    engine = build_rollout_engine(watched(config) if WATCH else config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     words.ends.update(getattr(engine, "ends", ()))
-    if GIVEN_OBJECTS:
+    if OVERLAP and GIVEN_OBJECTS:
+        rollouts: Rollouts = OverlappedRollouts(config, tokenizer, ranks, engine, given.environment)
+    elif OVERLAP:
+        rollouts = OverlappedRollouts(config, tokenizer, ranks, engine)
+    elif GIVEN_OBJECTS:
         rollouts = Rollouts(config, tokenizer, ranks, engine, given.environment)
     else:
         rollouts = Rollouts(config, tokenizer, ranks, engine)
@@ -177,17 +194,16 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
-            models = trained_models(policy, {{ "critic" if "critic" in features else "None" }}, process_rewards)
             state = load_optimizers(resume, models, ranks)
     reward_fn, val_reward_fn = reward_functions(given, rewards, config, words.decoder)
     for manager in (reward_fn, val_reward_fn):
         if isinstance(manager, TextRewardManager):  # it may have processes
             around.enter_context(closing(manager))
-    return Parts(
+    parts = Parts(
         tokenizer=tokenizer,
         policy=policy,
         reference=reference,
-        critic={{ "critic" if "critic" in features else "None" }},
+        models=models,
         rollouts=rollouts,
         reward_fn=reward_fn,
         val_reward_fn=val_reward_fn,
@@ -199,10 +215,15 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         base_models=bases,
         state=state,
         lock=lock,
-        process_rewards=process_rewards,
-        distillation=distillation,
         words=words,
     )
+    if CRITIC:
+        parts.critic = models.get("critic")
+    if PRIME:
+        parts.process_rewards = process_rewards
+    if DISTILLATION:
+        parts.distillation = distillation
+    return parts
 
 
 def fill_in_device(config: Any) -> None:
@@ -211,11 +232,11 @@ def fill_in_device(config: Any) -> None:
         settle_device(config)
 
 
-def settle(config: Any, ranks: Ranks, *, sizes: bool = True) -> tuple[bool, bool]:
+def settle(config: Any, ranks: Ranks, *, sizes: bool = True) -> bool:
     """Import the hooks, and check the config, whose device is filled in; `sizes`: those of batches too.
 
     Returns:
-        Whether the reference model is needed, and whether the critic is.
+        Whether the reference model is needed.
     """
     prepare_process()
     return check_config(config, ranks.world_size, sizes=sizes)
@@ -235,12 +256,6 @@ def settle_model(config: Any, ranks: Ranks) -> None:
     if model.path is None:
         place = Path(config.trainer.default_local_dir) / f"toy_model_{task}"
         model.path = str(ranks.on_driver(lambda: ensure_toy_model(place, task=task)))
-
-
-def trained_models(policy: TrainedModel, critic: Any, process_rewards: Any) -> dict[str, TrainedModel]:
-    """Return the models of a run that are trained, by the names of their directories in a checkpoint."""
-    found = {"actor": policy, "critic": critic, "reward_model": process_rewards and process_rewards.model}
-    return {name: model for name, model in found.items() if model is not None}
 
 
 def load_parts(

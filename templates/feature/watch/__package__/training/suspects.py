@@ -2,6 +2,7 @@
 """The samples of a batch whose loss or gradient is no number: found, and written down for whoever looks into it."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from ..errors import full_disk
 from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 from .batches import sample_rows
+from .divergence import DivergenceCheck, DivergenceError
 
 # What is computed for each token of a response, in the order in which it is computed.
 COLUMNS = (
@@ -28,6 +30,31 @@ SHOWN_CHARACTERS = 80
 LEAST_LIKELY = "least likely token is the least likely of all"
 
 
+class SuspectCheck(DivergenceCheck):
+    """Writes down the batch that led to no number, and says which of its samples did.
+
+    Args:
+        ranks: this process among its peers; every one must make the same calls.
+        models: those that are trained, by name.
+        suspects: finds the samples of its batch.
+    """
+
+    def __init__(self, ranks: Ranks, models: Mapping[str, Any], suspects: "Suspects") -> None:
+        super().__init__(ranks, models)
+        self.suspects = suspects
+
+    def error_of_update(self, name: str, what: str, step: int) -> DivergenceError:
+        """Return the error of a model whose updates in a row, the last of them in `step`, gave no number."""
+        batch = self.suspects.batch
+        led_there = self.suspects.write(batch, self.log_probs(batch), step)
+        hint = (
+            "look at the sample in that file, and at the loss and the reward that it gets; the same command goes on "
+            f"from the last checkpoint; local.dtype=float32 is more exact, {self.models[name].optim_name}.lr may be "
+            "lower"
+        )
+        return self.error(name, what, *led_there, hint=hint)
+
+
 class Suspects:
     """Finds the samples of a batch that led to no number, and writes the batch down.
 
@@ -35,12 +62,16 @@ class Suspects:
         ranks: this process among its peers; rank 0 writes.
         tokenizer: shows the samples as text.
         directory: where files go.
+
+    Attributes:
+        batch: the global batch of the step, the same on every process.
     """
 
     def __init__(self, ranks: Ranks, tokenizer: Any, directory: Path) -> None:
         self.ranks = ranks
         self.tokenizer = tokenizer
         self.directory = directory
+        self.batch: Any = None
 
     def write(self, batch: DataProto, log_probs: torch.Tensor, step: int) -> list[str]:
         """Write what led to a step without numbers: each sample in step_N.jsonl, and all tensors in step_N.pt.

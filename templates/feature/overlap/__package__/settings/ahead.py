@@ -4,7 +4,7 @@
 from typing import Any
 
 from ..errors import ConfigError
-from ..training.process_choice import accuracy_sampler
+from ..switches import DYNAMIC_SAMPLING, PRIME
 from .shipped_settings import ENGINE
 
 CORRECTION = "algorithm.rollout_correction"
@@ -41,7 +41,10 @@ def check_ahead(config: Any) -> None:
             "with the weights that are being changed",
             f"{hint or 'set actor_rollout_ref.rollout.mode=async: a server writes'}; or leave it out",
         )
-    if algorithm.filter_groups.enable or accuracy_sampler(config) is not None:
+    chosen = DYNAMIC_SAMPLING and bool(algorithm.filter_groups.enable)
+    if PRIME:
+        chosen = chosen or bool(config.local.prime.enable and config.local.prime.filter_accuracy)
+    if chosen:
         raise ConfigError(
             f"{key} draws a batch before the rewards of the one before are known, and algorithm.filter_groups, or "
             "local.prime.filter_accuracy, draws as many as the rewards ask for",

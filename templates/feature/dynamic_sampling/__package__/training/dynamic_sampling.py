@@ -4,20 +4,73 @@
 The settings, `algorithm.filter_groups` and `data.gen_batch_size`, are those of upstream's DAPO recipe.
 """
 
-import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from ..errors import ConfigError
+from ..switches import PRIME
+from ..tracking.timing import timed
 from ..vendored.protocol import DataProto
-from .batches import joined_components
+from .answers import Metrics, Reward
+from .batches import add_columns, joined_components, varying_groups
+
+if TYPE_CHECKING:
+    from .trainer import LocalPPOTrainer
 
 Scored = tuple[DataProto, torch.Tensor, dict[str, list[Any]]]
 # The metrics that are the reward itself.
 SCORES = ("reward", "seq_reward", "seq_final_reward")
+
+
+def choice_of(trainer: "LocalPPOTrainer") -> Callable[..., Scored] | None:
+    """Return what chooses the prompts that a step learns from; None: it learns from all that are drawn."""
+    config = trainer.config
+    if config.algorithm.filter_groups.enable:
+        in_all = config.trainer.total_epochs * len(trainer.train_loader)
+        return partial(sample_until_full, in_all=in_all, reported=trainer.reported)
+    if PRIME and config.local.prime.enable and config.local.prime.filter_accuracy:
+        from .process_rewards import sample_by_accuracy
+
+        return sample_by_accuracy
+    return None
+
+
+def collect(
+    trainer: "LocalPPOTrainer",
+    choose: Callable[..., Scored],
+    prompts: dict[str, Any],
+    timing: dict[str, float],
+    metrics: Metrics,
+) -> tuple[DataProto, "Future[Reward] | None"]:
+    """Return a batch of responses and its reward, with others drawn in place of prompts that `choose` leaves out.
+
+    Args:
+        trainer: whose prompts are drawn, answered and scored.
+        choose: what `choice_of` returns.
+        prompts: the first batch of them.
+        timing, metrics: of the step.
+    """
+    waiting = [prompts]
+
+    def draw() -> Scored:
+        batch = trainer.answers.to(waiting.pop() if waiting else next(trainer.prompts), timing, metrics)
+        with timed("reward", timing):
+            return batch, *trainer.answers.score(batch)
+
+    batch, scores, extra = choose(draw, trainer.config, trainer.config.data.train_batch_size, metrics)
+    batch.batch["token_level_scores"] = scores
+    add_columns(batch, extra)
+    trainer.arrange(batch, metrics)
+    columns = batch.non_tensor_batch  # in the current order of the rows
+    extra = {name: list(columns[name]) for name in extra if name in columns}
+    done: Future[Reward] = Future()
+    done.set_result((batch.batch["token_level_scores"], extra))
+    return batch, done
 
 
 def sample_until_full(
@@ -75,37 +128,6 @@ def sample_until_full(
     whole = joined(kept)
     first = list(dict.fromkeys(whole[0].non_tensor_batch["uid"]))[:prompts]
     return chosen_rows(*whole, np.flatnonzero(np.isin(whole[0].non_tensor_batch["uid"], first)))
-
-
-def varying_groups(uids: np.ndarray, values: np.ndarray) -> list[Any]:
-    """Return the prompts (uids) whose responses differ in value; a prompt with one response counts as well.
-
-    Args:
-        uids, values: (bs,). A response whose value is NaN does not count.
-    """
-    groups: dict[Any, list[float]] = {}
-    for uid, value in zip(uids, values, strict=True):
-        groups.setdefault(uid, []).append(float(value))
-    told = {uid: [value for value in group if not math.isnan(value)] for uid, group in groups.items()}
-    return [uid for uid, group in groups.items() if len(group) == 1 or len(set(told[uid])) > 1]
-
-
-def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
-    """Measure how many prompts teach an estimator that compares responses within a group (GRPO, RLOO...) nothing.
-
-    Args:
-        uids: which prompt each response answers, (bs,).
-        rewards: of the responses, without a KL penalty, (bs, response_length).
-
-    Returns:
-        critic/rewards/frac_zero_std, the share of prompts whose responses all have the same reward; TRL reports it as
-        frac_reward_zero_std. Nothing if each prompt has one response.
-    """
-    prompts = len(set(uids))
-    if prompts == len(uids):
-        return {}
-    varying = len(varying_groups(uids, rewards.sum(dim=-1).numpy()))
-    return {"critic/rewards/frac_zero_std": 1 - varying / prompts}
 
 
 def values_of(metric: str, uids: np.ndarray, rewards: torch.Tensor, extra: Mapping[str, Any]) -> np.ndarray:

@@ -14,8 +14,8 @@ from omegaconf import OmegaConf
 from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
 from ..vendored.protocol import DataProto
-from ..workers.sampling import NEUTRAL, unknown_to_trainer
-from .rollout_check import mean_difference, rollout_metrics
+from ..workers.sampling import NEUTRAL, sampling_of
+from .rollout_check import rollout_metrics
 
 COLUMN = "rollout_log_probs"
 FIRST_LOOKS = 2  # before any hand-over of weights, and after the first one
@@ -26,6 +26,8 @@ EXPLAINS = 0.2  # a temperature does if it leaves less than this of the differen
 GREW = 3.0  # times what it was at first: something has happened since
 RAISED = 0.95  # of the tokens: probabilities that are renormalised among fewer tokens are higher
 ROUNDING = 1e-3
+# What the trainer computes its log-probabilities with as well.
+KNOWN = ("temperature",)
 UNKNOWN = "unknown to the trainer"  # a cause: settings of sampling
 
 
@@ -224,6 +226,17 @@ class RolloutWatch:
             best = min(apart, key=apart.__getitem__)
             candidates = [best / step, best * step] if step else []
         return best if apart[best] < EXPLAINS * difference else None
+
+
+def mean_difference(of_engine: torch.Tensor, own: torch.Tensor, mask: torch.Tensor) -> float:
+    """Return by how much log-probabilities differ on average, in nats; NaN without a token."""
+    return (of_engine - own)[mask].abs().mean().item()
+
+
+def unknown_to_trainer(rollout: Any) -> dict[str, float]:
+    """Return the settings that make the engine draw from another distribution than the trainer's."""
+    found = sampling_of(rollout, {"do_sample": True})
+    return {name: value for name, value in found.items() if name not in KNOWN and value != NEUTRAL[name]}
 
 
 def watched(config: Any) -> Any:
