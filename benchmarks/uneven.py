@@ -22,6 +22,7 @@ from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 from bench.api.configuration import load_config
 from bench.custom import env_wrapper
 from bench.data.toy import ensure_toy_model
+from bench.episodes.playing import play_episodes
 from bench.episodes.turns import context_batch
 from bench.run.distributed import Ranks, drawing_from
 from bench.settings.loading import settle_device
@@ -74,10 +75,10 @@ prompts = context_batch([tokenizer("12=")["input_ids"]] * EPISODES, tokenizer.pa
 prompts.non_tensor_batch["extra_info"] = objects({"place": place} for place in range(EPISODES))
 prompts.non_tensor_batch["uid"] = np.array([str(place) for place in range(EPISODES)], dtype=object)
 seconds, written = {"turn by turn": [], "by itself": []}, []
-rollouts = Rollouts(config, tokenizer, ranks, engine)
+rollouts = play_episodes(Rollouts(config, ranks, engine), config, tokenizer)
 for number in range(rounds + 1):
     for name in seconds:
-        rollouts.episodes.turn_by_turn = name == "turn by turn"
+        rollouts.episodes.loop.turn_by_turn = name == "turn by turn"
         start = time.perf_counter()
         with drawing_from(1):
             batch = rollouts.generate(prompts)
@@ -104,7 +105,7 @@ def run() -> bool:
     print("|---|---|---|---|---|")
     good = True
     with tempfile.TemporaryDirectory() as folder:
-        project = make_project(Path(folder) / "bench", engine="vllm")
+        project = make_project(Path(folder) / "bench", engine="vllm", features=("episodes",))
         for mean, slow in DELAYS:
             output = python_in(project, "-c", MEASURE, folder, str(mean), str(slow), str(ROUNDS))
             found = json.loads(output.splitlines()[-1])

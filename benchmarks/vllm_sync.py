@@ -80,7 +80,7 @@ def run() -> bool:
     print("| what goes over | MiB | time, against one copy of all weights | writing 64 x 16 tokens, against the same |")
     print("|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        project = make_project(Path(folder) / "bench", engine="vllm", features=("lora",))
+        project = make_project(Path(folder) / "bench", engine="vllm", features=("episodes", "lora"))
         for name, settings in WAYS.items():
             output = python_in(project, "-c", MEASURE, str(Path(folder) / "model"), *settings)
             seconds = json.loads(output.splitlines()[-1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import OneProcess, Project, Scripted, make_project
+from tests.environments.support import OneProcess, Project, Scripted, make_project, rollouts_of
 from tests.project.support import forget
 from tests.releases import OF_BOTH_KINDS
 
@@ -58,7 +58,7 @@ def rollouts(episodic: Project, tokenizer: Any, monkeypatch: pytest.MonkeyPatch)
 
         config = episodic.config("local.env.max_turn_tokens=null", *overrides)
         engine = Scripted(episodic, write, wider=3)
-        return episodic.module("training.rollouts").Rollouts(config, tokenizer, OneProcess(), engine)
+        return rollouts_of(episodic, config, tokenizer, OneProcess(), engine)
 
     return make
 

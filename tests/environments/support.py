@@ -42,6 +42,12 @@ def make_project(release: str, engine: str, root: Path, package: str) -> Project
     return Project(make(Configuration(release, engine, recipe="multiturn", package=package), root).root, package)
 
 
+def rollouts_of(project: Project, config: Any, tokenizer: Any, ranks: Any, engine: Any) -> Any:
+    """Rollouts, which play episodes where the config asks for them."""
+    rollouts = project.module("training.rollouts").Rollouts(config, ranks, engine)
+    return project.module("episodes.playing").play_episodes(rollouts, config, tokenizer)
+
+
 class OneProcess:
     """A single process among no peers."""
 

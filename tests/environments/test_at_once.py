@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import OneProcess, Project, Scripted, prompts_of
+from tests.environments.support import OneProcess, Project, Scripted, prompts_of, rollouts_of
 
 PROMPT = "<user>?<assistant>"
 TURNS = 3
@@ -68,7 +68,7 @@ def played(episodic: Project, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -
         seven = tokenizer("7<eos>")["input_ids"]
         engine = AtOnce(episodic, lambda contexts: [seven] * len(contexts), delays.__getitem__)
         engine.error = error
-        rollouts = episodic.module("training.rollouts").Rollouts(config, tokenizer, OneProcess(), engine)
+        rollouts = rollouts_of(episodic, config, tokenizer, OneProcess(), engine)
         infos = [{"place": place} for place in range(len(delays))]
         prompts = prompts_of(episodic, [tokenizer(PROMPT)["input_ids"]] * len(delays), infos)
         draws = episodic.module("run.distributed").drawing_from(1)

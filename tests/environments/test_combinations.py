@@ -11,7 +11,7 @@ import pytest
 from tests.environments.support import Project, make_project
 from tests.releases import NEWEST
 
-OURS = ("training/rollouts.py", "episodes", "custom")
+OURS = ("episodes", "custom")
 HOOKS = ("env_wrapper", "env_dataset", "reward_manager")
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.environments.support import Project, prompts_of
+from tests.environments.support import Project, prompts_of, rollouts_of
 
 PROMPT = "<user>?<assistant>"
 
@@ -170,5 +170,5 @@ def test_samples_of_one_prompt_meet_the_same_environment(play: Any, prompts: Any
 def test_a_hook_without_make_env_is_named(episodic: Project, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(episodic.module("custom.env_wrapper"), "make_env")
     with pytest.raises(ValueError, match="needs a function make_env") as caught:
-        episodic.module("training.rollouts").Rollouts(episodic.config(), tokenizer, None, None)
+        rollouts_of(episodic, episodic.config(), tokenizer, None, None)
     assert "hint:" in str(caught.value)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import Project
+from tests.environments.support import Project, rollouts_of
 
 CHATML = (
     "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nbe brief<|im_end|>\n{% endif %}"
@@ -130,7 +130,7 @@ def test_sampled_tokens_are_never_tokenised_again(episodic: Project, chatml: Any
     config = episodic.config("local.env.max_turn_tokens=3", "data.max_response_length=80")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(episodic.module("custom.env_wrapper"), "make_env", lambda settings: Env())
-        rollouts = episodic.module("training.rollouts").Rollouts(config, chatml, OneProcess(), engine)
+        rollouts = rollouts_of(episodic, config, chatml, OneProcess(), engine)
         batch = rollouts.generate(prompts_of(episodic, [ids(chatml, "?")], [{}])).batch
     sampled = batch["responses"][0][batch["response_mask"][0].bool()].tolist()
     seen = batch["responses"][0][batch["attention_mask"][0, 1:].bool()].tolist()

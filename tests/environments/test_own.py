@@ -68,7 +68,7 @@ def test_nor_is_it_in_the_example_and_in_exports() -> None:
 @pytest.mark.parametrize("recipe", ["multiturn", pytest.param("toy", marks=pytest.mark.thorough)])
 def test_an_environment_of_ones_own_trains(tmp_path: Path, recipe: str) -> None:
     """In one turn, and in two: without a change of any other file."""
-    root = make(Configuration(NEWEST[-1], recipe=recipe), tmp_path / "project").root
+    root = make(Configuration(NEWEST[-1], features=("episodes",), recipe=recipe), tmp_path / "project").root
     (root / "toy" / "custom" / "env_wrapper.py").write_text(OWN, encoding="utf-8")
     several = "actor_rollout_ref.rollout.multi_turn.enable"
     *_, last = train(root, f"{several}=false")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import multiturn
-from tests.environments.support import Project, make_project
+from tests.environments.support import Project, make_project, rollouts_of
 from tests.project.running import forked, python
 from tests.releases import NEWEST
 
@@ -65,7 +65,7 @@ def prompts(episodic: Project, tokenizer: Any) -> Any:
 @pytest.fixture
 def batch(episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any) -> Any:
     """Episodes that the toy model has played."""
-    rollouts = episodic.module("training.rollouts").Rollouts(engine.policy.config, tokenizer, ranks, engine)
+    rollouts = rollouts_of(episodic, engine.policy.config, tokenizer, ranks, engine)
     return rollouts.generate(prompts)
 
 
@@ -96,7 +96,7 @@ def test_greedy_turns_are_what_transformers_writes(
 
     model = AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
     prompts.meta_info["do_sample"] = False
-    rollouts = episodic.module("training.rollouts").Rollouts(engine.policy.config, tokenizer, ranks, engine)
+    rollouts = rollouts_of(episodic, engine.policy.config, tokenizer, ranks, engine)
     batch = rollouts.generate(prompts[::4])
     turns = 0
     for row, ends in enumerate(batch.non_tensor_batch["turn_ends"]):
@@ -172,7 +172,7 @@ def test_a_single_turn_is_what_the_engine_writes(
     torch.manual_seed(3)
     own = engine.generate_sequences(prompts)
     torch.manual_seed(3)
-    given = episodic.module("training.rollouts").Rollouts(config, tokenizer, ranks, engine).generate(prompts)
+    given = rollouts_of(episodic, config, tokenizer, ranks, engine).generate(prompts)
     assert set(given.batch.keys()) == set(own.batch.keys())
     assert all(torch.equal(given.batch[name], own.batch[name]) for name in own.batch.keys())  # noqa: SIM118
     assert set(given.non_tensor_batch) == {"index"}

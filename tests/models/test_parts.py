@@ -19,7 +19,7 @@ from torch import nn
 from tests.project.support import Configuration, forget, make
 
 PACKAGE, BARE = "modelside", "bareside"
-FEATURES = ("lora", "mfu", "offload", "placement", "qlora", "rollout_correction", "sharded_checkpoints")
+FEATURES = ("episodes", "lora", "mfu", "offload", "placement", "qlora", "rollout_correction", "sharded_checkpoints")
 IN_4_BITS = "local.quantization.load_in_4bit=true"
 MODEL = "actor_rollout_ref.model"
 

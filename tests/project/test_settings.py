@@ -60,7 +60,8 @@ def driven(root: Path, task: str, out: Path, stdin: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
 def test_what_is_accepted_is_read(made: Maker, tmp_path: Path, release: str) -> None:
-    root = made(Configuration(release, "hf", features=("critic", "distillation", "dynamic_sampling", "prime"))).root
+    features = ("critic", "distillation", "dynamic_sampling", "episodes", "prime")
+    root = made(Configuration(release, "hf", features=features)).root
     offered = releases.load(release).algorithms
     runs = [run for run in RUNS if "distill" in offered or "distill" not in run]
     recorded = driven(root, "record", tmp_path / "read.json", "\n".join(runs))

@@ -35,8 +35,8 @@ START = "import sys; sys.path.insert(0, {tests!r}); from sglang_double import ma
 
 @pytest.fixture(scope="session")
 def sglang_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project of engine sglang, whose package is `sgserved`, which can correct for what wrote the responses."""
-    features = "dynamic_sampling,overlap,rollout_correction,watch"
+    """A project of engine sglang, whose package is `sgserved`, which plays episodes and corrects for the engine."""
+    features = "dynamic_sampling,episodes,overlap,rollout_correction,watch"
     return _made("sglang", "sgserved", tmp_path_factory.mktemp("made"), "--with", features)
 
 

@@ -46,6 +46,7 @@ def served(sglang_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         for name in (
             "custom.env_wrapper",
             "data.toy",
+            "episodes.playing",
             "episodes.turns",
             "run.distributed",
             "settings.loading",
@@ -77,7 +78,8 @@ def served(sglang_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ranks = modules["run.distributed"].Ranks()
     policy = modules["workers.policy"].Policy(config, tokenizer, ranks, str(path), total_steps=1)
     engine = modules["workers.rollout_choice"].build_rollout_engine(config, tokenizer, ranks, policy)
-    rollouts = modules["training.rollouts"].Rollouts(config, tokenizer, ranks, engine)
+    rollouts = modules["training.rollouts"].Rollouts(config, ranks, engine)
+    modules["episodes.playing"].play_episodes(rollouts, config, tokenizer)
 
     def play(late: Callable[[int, int], float], **meta: Any) -> Any:
         monkeypatch.setattr(Env, "late", staticmethod(late), raising=False)
@@ -113,7 +115,7 @@ def test_what_a_server_writes_depends_on_no_clock(served: Any) -> None:
 def test_greedy_episodes_are_those_of_turns_taken_together(served: Any) -> None:
     alone = served(lambda place, turn: 0.02 * place, do_sample=False)
     assert all("sampling_seed" not in body["sampling_params"] for body in served.model.requests["/generate"])
-    served.rollouts.episodes.turn_by_turn = True
+    served.rollouts.episodes.loop.turn_by_turn = True
     together = served(lambda place, turn: 0.0, do_sample=False)
     for name in ("responses", "response_mask", "attention_mask"):
         assert alone.batch[name].equal(together.batch[name]), name

@@ -157,7 +157,7 @@ def test_memory_is_given_back_before_an_engine_wakes(kind: Any, monkeypatch: pyt
     ranks = SimpleNamespace(spread=lambda function, batch: function(batch), together=lambda function: function())
     prompts = SimpleNamespace(non_tensor_batch={}, batch={}, meta_info={})
     monkeypatch.setattr(rollouts, "DataProto", lambda *parts: prompts)
-    made = rollouts.Rollouts(kind.config, None, ranks, Engine())
+    made = rollouts.Rollouts(kind.config, ranks, Engine())
     made.generate(prompts)
     made.sync_weights()
     assert seen == ["cache is emptied", "wakes", "cache is emptied", "takes weights"]

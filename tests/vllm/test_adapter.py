@@ -30,7 +30,7 @@ MERGED = "actor_rollout_ref.model.lora.merge=true"
 @pytest.mark.thorough
 def test_vllm_writes_with_the_adapter(verl: None, tmp_path: Path, release: str, overrides: tuple[str, ...]) -> None:
     pytest.importorskip("vllm")
-    configuration = Configuration(release, "vllm", features=("lora",), package="adapted")
+    configuration = Configuration(release, "vllm", features=("episodes", "lora"), package="adapted")
     root = make(configuration, tmp_path / "project").root
     done = python(root, "-c", DRIVER.read_text(encoding="utf-8"), str(tmp_path / "work"), *overrides)
     assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-1000:]

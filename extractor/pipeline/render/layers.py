@@ -53,7 +53,7 @@ class Template:
 
 
 def layers_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
-    """Return the directories below templates/ that a project is made from, in order."""
+    """Return the directories below templates/ that a project is made from, in order: a recipe's hooks stand last."""
     features = (layer for name in options.features for layer in feature_layers(name))
     parts = dict.fromkeys(("base", *engine_layers(options.engine), *features, f"recipe/{options.recipe}"))
     return _of_release(parts, manifest)

@@ -262,6 +262,7 @@ def _features(
         "trackers": any(name in SERVICES for name in logger_names(flat.get("trainer.logger"))),
         "early_stopping": flat.get("local.early_stopping.patience") is not None,
         "overlap": bool(flat.get("local.rollout.ahead")) or flat.get("local.reward.early") is not None,
+        "episodes": bool(flat.get("actor_rollout_ref.rollout.multi_turn.enable")),
         "verl_checkpoints": any(flat.get(key) for key in ("local.checkpoint.begin_from", "trainer.resume_from_path")),
         "offload": any(bool(value) for key, value in flat.items() if _OFFLOAD.fullmatch(key)),
         "multimodal": re.search(r"vl\b|-vl-|vision|minicpm|internvl", model, re.IGNORECASE) is not None,

@@ -37,6 +37,7 @@ class FormerParts:
 
 
 NO_PARTS = FormerParts({}, ())
+_IMPORT = re.compile(r"^ *(?:from|import) .*", re.MULTILINE)
 
 
 def find_former_parts(
@@ -91,18 +92,24 @@ def _pattern(modules: list[str], keys: list[str], words: tuple[str, ...], packag
 
 
 def _owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """Yield what the owner has written: whole hooks and own files, and the lines that other files have now."""
+    """Yield what the owner has written: own files and edited hooks, and the lines that other files have now.
+
+    Of a hook as it was emitted only the imports count: nobody has chosen its words.
+    """
     paths = {file.path: file.kind for file in old.files}
-    emitted = {file.path: file.sha256 for file in old.files if file.path.startswith("examples/")}
+    emitted = {file.path: file.sha256 for file in old.files}
     for path in sorted({*paths, *own_files(project, old), *_scripts(project)}):
         try:
             text = (project / path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        if emitted.get(path) == sha256(text.encode()).hexdigest():
+        if path.startswith("examples/") and emitted.get(path) == sha256(text.encode()).hexdigest():
             continue  # an example as it came
-        if path not in paths or paths[path] is FileKind.HOOK:
+        if path not in paths:
             yield path, "\n".join(_lines_of(path, text))
+        elif paths[path] is FileKind.HOOK:
+            is_edited = sha256(text.encode()).hexdigest() != emitted[path]
+            yield path, text if is_edited else "\n".join(_IMPORT.findall(text))
         elif text.encode() != base[path]:
             lines, before = (_lines_of(path, version) for version in (text, base[path].decode("utf-8", "replace")))
             known = set(before)

@@ -9,6 +9,7 @@ DISTILLATION: bool = True
 DYNAMIC_BSZ: bool = True
 DYNAMIC_SAMPLING: bool = True
 EARLY_STOPPING: bool = True
+EPISODES: bool = True
 GIVEN_OBJECTS: bool = True
 HUB: bool = True
 LORA: bool = True

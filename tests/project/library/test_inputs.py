@@ -296,7 +296,7 @@ def test_what_cannot_be_used(newest: Path) -> None:
         "ConfigError: the list of reward functions is empty",
         "ConfigError: the reward is of type int, which cannot be called",
         "ConfigError: there are 1 reward functions and 2 weights",
-        "ConfigError: each episode needs an environment of its own, and this Locked cannot be copied",
+        "ConfigError: each response needs an environment of its own, and this Locked cannot be copied",
         "ConfigError: the environment (int) is without reset and step",
         "HookError: the reward raised KeyError: 'board'",
         "ConfigError: an environment is given, and prompts and a reward as well",

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..data.dataloading import SharedLoader, build_dataloaders
 from ..data.toy import ensure_toy_model
+from ..episodes.playing import play_episodes
 from ..rewards.manager import TextRewardManager
 from ..run.base_models import POLICY, REFERENCE, base_models, check_base_models
 from ..run.checkpoint import Checkpoints, step_of
@@ -24,7 +25,17 @@ from ..settings.checks import check_config
 from ..settings.critic_checks import wants_critic
 from ..settings.loading import settle_device
 from ..settings.teacher_models import MODELS
-from ..switches import CRITIC, DISTILLATION, GIVEN_OBJECTS, OVERLAP, PRIME, SHARDED_CHECKPOINTS, VERL_CHECKPOINTS, WATCH
+from ..switches import (
+    CRITIC,
+    DISTILLATION,
+    EPISODES,
+    GIVEN_OBJECTS,
+    OVERLAP,
+    PRIME,
+    SHARDED_CHECKPOINTS,
+    VERL_CHECKPOINTS,
+    WATCH,
+)
 from ..training.distillation_choice import check_teachers, distillation_of
 from ..training.hook_calls import import_hooks
 from ..training.model_words import ModelWords
@@ -179,14 +190,14 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     engine = build_rollout_engine(watched(config) if WATCH else config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     words.ends.update(getattr(engine, "ends", ()))
-    if OVERLAP and GIVEN_OBJECTS:
-        rollouts: Rollouts = OverlappedRollouts(config, tokenizer, ranks, engine, given.environment)
-    elif OVERLAP:
-        rollouts = OverlappedRollouts(config, tokenizer, ranks, engine)
-    elif GIVEN_OBJECTS:
-        rollouts = Rollouts(config, tokenizer, ranks, engine, given.environment)
+    if OVERLAP:
+        rollouts: Rollouts = OverlappedRollouts(config, ranks, engine)
     else:
-        rollouts = Rollouts(config, tokenizer, ranks, engine)
+        rollouts = Rollouts(config, ranks, engine)
+    if EPISODES and GIVEN_OBJECTS:
+        play_episodes(rollouts, config, tokenizer, given.environment)
+    elif EPISODES:
+        play_episodes(rollouts, config, tokenizer)
     for part in (closing(rollouts), closing(rewards)):
         around.enter_context(part)
     if SHARDED_CHECKPOINTS:

@@ -7,9 +7,10 @@ from typing import Any
 from omegaconf import OmegaConf, open_dict
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
+from ..episodes.checks import is_reward
 from ..errors import ConfigError, DataError
 from ..settings import reward_keys
-from ..switches import GIVEN_OBJECTS, REWARD_FORMS
+from ..switches import EPISODES, GIVEN_OBJECTS, REWARD_FORMS
 from ..training.rewarding import Rewards
 from ..vendored.data.rl_dataset import collate_fn
 from .inputs.environments import EnvironmentReward, plays, with_environment
@@ -88,7 +89,7 @@ def _check_scores(config: Any, given: Given) -> None:
                 f"{key} is {OmegaConf.select(config, key)}, and {what}: both would score the responses",
                 f"leave one of them out: {key}={'false' if key == reward_keys.JUDGE else 'null'}, or no reward",
             )
-    if config.actor_rollout_ref.rollout.multi_turn.enable and config.local.env.is_reward:
+    if EPISODES and is_reward(config):
         raise ConfigError(
             "a reward_fn is given, and with local.env.is_reward the environments give the reward of an episode",
             "set local.env.is_reward=false, or give no reward_fn",
@@ -114,8 +115,7 @@ def reward_functions(given: Given, rewards: Rewards, config: Any, tokenizer: Any
     """
     train, validation = rewards.train, rewards.validation
     if GIVEN_OBJECTS:
-        is_multi_turn = config.actor_rollout_ref.rollout.multi_turn.enable
-        if given.environment is not None and not (is_multi_turn and config.local.env.is_reward):
+        if given.environment is not None and not (EPISODES and is_reward(config)):
             play = EnvironmentReward(given.environment, config.data.get("env") or {})
             train = validation = manager_of(play, config, tokenizer)
     if given.reward_fn is not None:

@@ -4,13 +4,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..episodes.factories import resolved
-from ..episodes.makers import factory_of, is_environment
 from ..errors import ConfigError, ProjectError
 from ..switches import GIVEN_OBJECTS
 from ..training.hook_arguments import taken_by
 from ..training.hook_errors import HookError, hook_file_of, source_of
 from .datasets import RowPrompts
+from .environments import resolved
+from .makers import factory_of, is_environment
 
 
 class RowsDataset(RowPrompts):
@@ -89,8 +89,8 @@ def rows_of_environment(make: Callable[[Any], Any], split: str, settings: Any) -
         settings: the config's `data.env`.
 
     Returns:
-        Dicts in verl's schema. `extra_info` has what an episode's `reset` gets as options: the state, or its seed as
-        `env_seed`. The prompt is what `reset` returns, and the ground truth what its `info` has under that name.
+        Dicts in verl's schema. `extra_info` has what `reset` gets as options: the state, or its seed as `env_seed`. The
+        prompt is what `reset` returns, and the ground truth what its `info` has under that name.
 
     Raises:
         HookError: the environment raised, or returned something else than Gymnasium's `reset` does.

@@ -1,18 +1,17 @@
 # vextract:template - edit freely
 """What is checked before anything is loaded: settings that only make sense together."""
 
-import importlib
 import os
 import sys
 from typing import Any
 
 from omegaconf import OmegaConf
 
+from ..episodes.checks import check_episodes
 from ..errors import ConfigError
 from ..features import check_adapter, check_quantization
-from ..switches import CRITIC, DISTILLATION, OVERLAP, PLACEMENT, PRIME, ROLLOUT_CORRECTION
+from ..switches import CRITIC, DISTILLATION, EPISODES, OVERLAP, PLACEMENT, PRIME, ROLLOUT_CORRECTION
 from ..training.distillation_choice import check_distillation
-from ..training.hook_calls import importing_hooks
 from ..training.process_checks import check_process_rewards, wants_process_rewards
 from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from ..training.reward_managers import registered_managers
@@ -73,8 +72,8 @@ def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
         check_ahead(config)
     if ROLLOUT_CORRECTION:
         check_correction(algorithm.rollout_correction)
-    if rollout.multi_turn.enable:
-        _check_episodes(config)
+    if EPISODES and rollout.multi_turn.enable:
+        check_episodes(config)
     if CRITIC:
         check_critic(config)
     elif algorithm.adv_estimator == AdvantageEstimator.GAE:
@@ -106,39 +105,7 @@ def _check_sharing(config: Any, world_size: int) -> None:
             )
 
 
-def _check_episodes(config: Any) -> None:
-    multi_turn, env = config.actor_rollout_ref.rollout.multi_turn, config.local.env
-    limits = {
-        "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": multi_turn.max_assistant_turns,
-        "actor_rollout_ref.rollout.multi_turn.max_user_turns": multi_turn.max_user_turns,
-        "local.env.max_turn_tokens": env.max_turn_tokens,
-        "local.env.concurrency": env.concurrency,
-    }
-    for key, value in limits.items():
-        if value is not None and value < 1:
-            raise ConfigError(f"{key} is {value}", "it must be at least 1; where the default is null, null is no limit")
-    function = f"{reward_keys.FUNCTION}.path"
-    weights = f"{reward_keys.MANAGER_ARGUMENTS}.weights"
-    if env.is_reward and OmegaConf.select(config, function) and not OmegaConf.select(config, weights):
-        raise ConfigError(
-            f"{function} scores texts, and with local.env.is_reward the environments give the reward",
-            f"local.env.is_reward=false, or weigh both: {weights} (rm is the environments')",
-        )
-    if config.data.train_files and not env.is_reward and _is_toy(config):
-        raise ConfigError(
-            "custom/env_wrapper.py has the toy environment, and data.train_files has rows of something else",
-            "let make_env return the environment of these rows, in which step does what tools and interactions did",
-        )
-    if env.timeout is not None and env.timeout <= 0:
-        raise ConfigError(f"local.env.timeout is {env.timeout}", "it is in seconds; null is no limit")
 
-
-def _is_toy(config: Any) -> bool:
-    """Tell whether the environment is the one that the project came with."""
-    with importing_hooks():
-        hook = importlib.import_module("..custom.env_wrapper", __package__)
-    toy = getattr(hook, "ToyArithmeticEnv", None)
-    return toy is not None and type(hook.make_env(config.data.get("env") or {})) is toy
 
 
 def _check_registered(key: str, name: str, registry: dict[str, Any]) -> None:

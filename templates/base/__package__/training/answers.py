@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from ..episodes.outcomes import episode_metrics
 from ..settings import reward_keys
-from ..switches import DYNAMIC_SAMPLING, WATCH
+from ..switches import DYNAMIC_SAMPLING, EPISODES, WATCH
 from ..tracking.timing import timed
 from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
@@ -50,7 +50,8 @@ class Answers:
             with timed("gen_max", timing):
                 self._add_reward_baselines(batch, prompt_batch)
         batch = self._answered(batch, responses, trainer.steps_done + 1)
-        metrics.update(episode_metrics(batch))
+        if EPISODES:
+            metrics.update(episode_metrics(batch))
         return batch
 
     def write(self, asked: DataProto, reward_fn: Any) -> tuple[DataProto, Any]:

@@ -28,7 +28,7 @@ def generation_batch(batch: DataProto) -> DataProto:
     prompts: DataProto = batch.pop(
         batch_keys=["input_ids", "attention_mask", "position_ids"], non_tensor_batch_keys=sorted(columns)
     )
-    prompts.non_tensor_batch.update(batch.non_tensor_batch)  # environments read them; the rollout does not return them
+    prompts.non_tensor_batch.update(batch.non_tensor_batch)  # the rollout does not return them
     return prompts
 
 

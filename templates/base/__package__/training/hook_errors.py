@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..episodes.words import note_turns, without_answers
 from ..errors import ProjectError
 from ..rewards import calls, components, functions, manager, pipelines, scoring, time_limit
 from ..rewards.scoring import ScoringError
-from ..switches import REWARD_FORMS
+from ..switches import EPISODES, REWARD_FORMS
 from ..vendored.protocol import DataProto
 from . import registries
 from .model_words import ModelWords
@@ -92,7 +93,7 @@ def call_reward(
             tensor of the batch.
     """
     words = words or ModelWords(tokenizer)
-    seen, back = words.seen(batch, reward_fn)
+    seen, back = words.seen(without_answers(batch, reward_fn, words) if EPISODES else batch)
     before = _checksums(seen)
     try:
         with calls.staying_in_process():
@@ -132,7 +133,9 @@ def call_reward(
             raise HookError(f"reward_extra_info[{name!r}] is a {kind}, not a list of a value per sample", hook_file)
         if len(values) not in (0, len(batch)):
             raise HookError(f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples", hook_file)
-    words.note(batch, reward_fn)
+    words.note(batch)
+    if EPISODES:
+        note_turns(batch, reward_fn, words)
     plain = {name: [*map(_plain, values)] for name, values in extra.items() if len(values)}
     return reward.detach().to(batch.batch["responses"].device, torch.float32), plain
 

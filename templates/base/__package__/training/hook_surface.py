@@ -13,7 +13,7 @@ SURFACE: dict[str, tuple[str, ...]] = {
     "vendored.data.rl_dataset": ("RLHFDataset",),
     "data.toy": ("ensure_toy_model",),
     "vendored.protocol": ("DataProto",),
-    "episodes.factories": ("resolved",),
+    "data.environments": ("resolved",),
     "rewards.components": ("ComponentError", "WeightedComponents"),
     "rewards.manager": ("GIVEN", "TextRewardManager"),
     "rewards.text": (

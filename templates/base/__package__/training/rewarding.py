@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
+from ..episodes.checks import is_reward
 from ..errors import ConfigError
 from ..rewards.calls import CALLED, refusal, source_of
 from ..rewards.manager import TextRewardManager
@@ -19,7 +20,7 @@ from ..rewards.reward_model import RewardModel
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..settings.suggestions import choose_defined, functions_in
-from ..switches import SANDBOX
+from ..switches import EPISODES, SANDBOX
 from ..vendored.protocol import DataProto
 from .hook_arguments import arguments_of
 from .reward_managers import load_manager, manager_class
@@ -84,7 +85,7 @@ class Rewards:
 
     def _load_model(self, config: Any, tokenizer: Any) -> None:
         path = _select(config, "JUDGE_PATH")
-        if config.actor_rollout_ref.rollout.multi_turn.enable and config.local.env.is_reward:
+        if EPISODES and is_reward(config):
             raise ConfigError(
                 f"{reward_keys.JUDGE} and local.env.is_reward would both give the reward of an episode",
                 f"set local.env.is_reward=false, or {reward_keys.JUDGE}=false",

@@ -3,10 +3,10 @@
 
 from typing import Any
 
-from ..episodes.loop import EpisodeLoop
-from ..episodes.outcomes import Outcomes
+from ..episodes.playing import Episodes
 from ..run.distributed import Ranks
 from ..shims.device import empty_cache
+from ..switches import EPISODES
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
 from .batches import REWARD_COLUMNS
@@ -15,25 +15,18 @@ from .batches import REWARD_COLUMNS
 class Rollouts:
     """Writes the responses to a global batch of prompts: each process its share.
 
-    With `actor_rollout_ref.rollout.multi_turn.enable` a response is an episode: see episodes.py.
-
     Args:
         config: the whole config.
-        tokenizer: of the policy.
         ranks: this process among its peers.
         engine: the rollout engine of this process.
-        make_env: makes the environments of episodes; None: the hook of that name does.
     """
 
-    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, engine: RolloutEngine, make_env: Any = None) -> None:
+    def __init__(self, config: Any, ranks: Ranks, engine: RolloutEngine) -> None:
         self.config = config
-        self.tokenizer = tokenizer
         self.ranks = ranks
         self.engine = engine
-        self.episodes: EpisodeLoop | None = None
-        if config.actor_rollout_ref.rollout.multi_turn.enable:
-            self.episodes = EpisodeLoop(config, tokenizer, engine, make_env)
-            self.outcomes = Outcomes(config, tokenizer, shows_errors=ranks.rank == 0)
+        if EPISODES:
+            self.episodes: Episodes | None = None  # None: the engine answers each prompt once
         self._is_stale = False  # its weights
 
     def generate(self, prompts: DataProto) -> DataProto:
@@ -41,16 +34,12 @@ class Rollouts:
 
         Args:
             prompts: the same on every process: input_ids, attention_mask, position_ids, (bs, prompt_length) int64,
-                padded on the left. Episodes need the columns uid and extra_info too.
+                padded on the left.
 
         Returns:
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
             attention_mask, position_ids, (bs, prompt_length + response_length); int64, on the CPU, on every process.
-            Episodes have a response_mask (bs, response_length) int64 too, 1 on what the model wrote, and what
-            `Outcomes.settle` adds. The columns of the prompts come with it, but for those that only the reward reads.
-
-        Raises:
-            HookError: too many environments failed.
+            The columns of the prompts come with it, but for those that only the reward reads.
         """
         self._settle()
         return self._generate(prompts, self.ranks)
@@ -60,15 +49,11 @@ class Rollouts:
         self.engine.close()
 
     def _generate(self, prompts: DataProto, ranks: Ranks) -> DataProto:
+        if EPISODES and self.episodes is not None:
+            return self.episodes.play(prompts, lambda function: self._spread(function, prompts, ranks))
         columns = {k: v for k, v in prompts.non_tensor_batch.items() if k not in REWARD_COLUMNS}
-        if self.episodes is None:
-            given = DataProto(prompts.batch, columns, prompts.meta_info)
-            return self._spread(self.engine.generate_sequences, given, ranks)
-        played = self._spread(self.episodes.run, prompts, ranks)
-        episodes = self.outcomes.settle(played, prompts.non_tensor_batch)
-        columns.pop("raw_prompt_ids", None)
-        episodes.non_tensor_batch = columns | episodes.non_tensor_batch
-        return episodes
+        given = DataProto(prompts.batch, columns, prompts.meta_info)
+        return self._spread(self.engine.generate_sequences, given, ranks)
 
     def _settle(self) -> None:
         """Hand the engine the weights that it has not got yet."""

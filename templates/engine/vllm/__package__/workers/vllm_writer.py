@@ -12,7 +12,7 @@ from vllm.lora.request import LoRARequest
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
 from .devices import computing_on
-from .rollout_interface import RolloutError, Turn
+from .rollout_interface import RolloutError
 from .servers.assembly import counted
 from .vllm_setup import explain_failure
 
@@ -20,7 +20,7 @@ _numbers = itertools.count()
 
 
 class VllmWriter:
-    """A `Writer` that adds requests to a running engine.
+    """Writes turns of episodes by requests to a running engine.
 
     Args:
         engine: vLLM's `LLMEngine`.
@@ -52,8 +52,10 @@ class VllmWriter:
         self._asked: dict[str, asyncio.Future[Any]] = {}
         self._steps: asyncio.Task[None] | None = None
 
-    async def write(self, episode: int, context: list[int], max_tokens: int, seed: int) -> Turn:
-        """Return what the model writes next; see `Writer`."""
+    async def write(
+        self, episode: int, context: list[int], max_tokens: int, seed: int
+    ) -> tuple[list[int], list[float] | None]:
+        """Return the tokens that the model writes next, and their log-probabilities if they are wanted."""
         params = self.params.clone()
         params.n, params.output_kind = 1, RequestOutputKind.FINAL_ONLY
         params.max_tokens = min(max_tokens, self.max_model_len - len(context))

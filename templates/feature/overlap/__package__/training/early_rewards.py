@@ -12,8 +12,11 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
+from ..episodes.checks import is_reward
+from ..episodes.words import without_answers
 from ..run.distributed import Ranks
 from ..settings import reward_keys
+from ..switches import EPISODES
 from ..vendored.protocol import DataProto
 from .batches import objects
 from .model_words import ModelWords
@@ -94,7 +97,9 @@ class EarlyRewards:
         known = {name: values[row : row + 1] for name, values in self.prompts.non_tensor_batch.items()}
         known.update({name: objects([value]) for name, value in columns.items()})
         sample: DataProto = DataProto.from_dict(tensors, known, dict(self.prompts.meta_info))
-        return sample if self.words is None else self.words.seen(sample, self.manager)[0]
+        if self.words is None:
+            return sample
+        return self.words.seen(without_answers(sample, self.manager, self.words) if EPISODES else sample)[0]
 
 
 def early_rewards(
@@ -115,6 +120,7 @@ def early_rewards(
     begins = getattr(reward_fn, "begins", None)
     if wanted is False or begins is None or "begun" not in inspect.signature(reward_fn).parameters:
         return None
-    given = config.actor_rollout_ref.rollout.multi_turn.enable and config.local.env.is_reward
+    if EPISODES and is_reward(config) and getattr(reward_fn, "weights", None) is None:
+        return None
     in_thread = wanted is True or OmegaConf.select(config, reward_keys.IN_BACKGROUND)
-    return EarlyRewards(reward_fn, prompts, ranks, words) if begins(bool(given), bool(in_thread)) else None
+    return EarlyRewards(reward_fn, prompts, ranks, words) if begins(bool(in_thread)) else None

@@ -15,6 +15,7 @@ from ..episodes.outcomes import episode_metrics
 from ..run.background import Background
 from ..run.distributed import Ranks, draw_seeds, drawing_from, set_random_state
 from ..settings import reward_keys
+from ..switches import EPISODES
 from ..tracking.timing import beside_the_loop, timed, under_way
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
@@ -77,8 +78,8 @@ class OverlappedRollouts(Rollouts):
     weights when it next writes.
     """
 
-    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, engine: RolloutEngine, make_env: Any = None) -> None:
-        super().__init__(config, tokenizer, ranks, engine, make_env)
+    def __init__(self, config: Any, ranks: Ranks, engine: RolloutEngine) -> None:
+        super().__init__(config, ranks, engine)
         self._early: EarlyRewards | None = None
         self._background = Background()
         self._written: DataProto | None = None
@@ -215,7 +216,8 @@ class OverlappedAnswers(Answers):
         with timed("gen", timing):
             self._ask_ahead(prompts)
         batch = self._answered(batch, responses, trainer.steps_done + 1)
-        metrics.update(episode_metrics(batch))
+        if EPISODES:
+            metrics.update(episode_metrics(batch))
         return batch
 
     def _early_rewards(self, asked: DataProto, reward_fn: Any) -> EarlyRewards | None:

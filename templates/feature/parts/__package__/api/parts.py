@@ -13,11 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ..episodes.playing import play_episodes
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from ..run.event_loops import Closing, without_running_loop
 from ..settings.loading import check_choice
-from ..switches import CRITIC
+from ..switches import CRITIC, EPISODES
 from ..training.rollouts import Rollouts
 from ..vendored.protocol import DataProto
 from ..workers.metrics import reduced
@@ -226,7 +227,9 @@ class LocalRollouts(Part):
         say_ignored(self.policy.module, self.config, self.ranks)
         engine = build_rollout_engine(self.config, self.tokenizer, self.ranks, self.policy)
         around.enter_context(contextlib.closing(engine))
-        self.rollouts = Rollouts(self.config, self.tokenizer, self.ranks, engine)
+        self.rollouts = Rollouts(self.config, self.ranks, engine)
+        if EPISODES:
+            play_episodes(self.rollouts, self.config, self.tokenizer)
 
     def generate_sequences(
         self, prompts: DataProto | Iterable[Any], *, n: int = 1, do_sample: bool | None = None

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..episodes.places import own_tokens
+from ..switches import EPISODES
 from .calls import source_of
 from .components import plain
 from .forms import LABELS, QUERIES, VERLS_OF_BATCH, Form, name_of
@@ -107,9 +109,11 @@ class FunctionsRewardManager(TextRewardManager):
                 part.scorer = Scorer(part.call, num_workers, timeout, timeout_score, concurrency)
         self.scorer = Joint(self.parts)  # type: ignore[assignment]
 
-    def begin(self, sample: Any) -> Begun | None:
-        """Begin to score one response; not where it is an episode, which gets further columns from the whole batch."""
-        return None if "env_end" in sample.non_tensor_batch else super().begin(sample)
+    if EPISODES:
+
+        def begin(self, sample: Any) -> Begun | None:
+            """Begin to score one response; not if it is an episode, which gets further columns from the whole batch."""
+            return None if "env_end" in sample.non_tensor_batch else super().begin(sample)
 
     def _begun(self, arguments: Any) -> Any:
         return self.scorer.begin(arguments)
@@ -126,8 +130,10 @@ class FunctionsRewardManager(TextRewardManager):
                 "data_source": columns[self.reward_fn_key][row],
                 "ground_truth": columns["reward_model"][row]["ground_truth"],
                 "extra_info": columns["extra_info"][row] if "extra_info" in columns else None,
-                "completion_ids": _own_tokens(columns, row, responses[row][: lengths[row]].tolist()),
+                "completion_ids": responses[row][: lengths[row]].tolist(),
             }
+            if EPISODES and "turn_starts" in columns:
+                known["completion_ids"] = own_tokens(columns, row, known["completion_ids"])
             asks = any(QUERIES in part.form.names for part in self.parts)
             whole = self._prompt(data, row) if asks else None
             samples.append(sample_of(text, self._messages(data, row), known, whole))
@@ -147,14 +153,6 @@ class FunctionsRewardManager(TextRewardManager):
     def _lengths(data: Any) -> list[int]:
         lengths: list[int] = data.batch["attention_mask"][:, -data.batch["responses"].shape[-1] :].sum(dim=-1).tolist()
         return lengths
-
-
-def _own_tokens(columns: Mapping[str, Any], row: int, tokens: list[int]) -> list[int]:
-    """Return the tokens of a response that are the model's: in an episode those of its turns."""
-    if "turn_starts" not in columns:
-        return tokens
-    turns = zip(columns["turn_starts"][row], columns["turn_ends"][row], strict=True)
-    return [token for start, end in turns for token in tokens[start : end + 1]]
 
 
 def sample_of(text: str, prompt: Any, known: Mapping[str, Any], whole: str | None = None) -> dict[str, Any]:

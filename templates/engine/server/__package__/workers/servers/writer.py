@@ -5,14 +5,13 @@ import dataclasses
 from collections.abc import Callable, Collection
 
 from ...run.interrupts import StopRequested, stop_requested
-from ..rollout_interface import Turn
 from .assembly import counted
 from .http import Connection
 from .interface import Request, Sampling, Server
 
 
 class ServerWriter:
-    """A `Writer` of the responses of a server.
+    """Writes the turns of episodes, each by a request to a server.
 
     Args:
         server: writes them.
@@ -36,8 +35,10 @@ class ServerWriter:
         self.room = room
         self.eos = eos
 
-    async def write(self, episode: int, context: list[int], max_tokens: int, seed: int) -> Turn:
-        """Return what the model writes next; see `Writer`."""
+    async def write(
+        self, episode: int, context: list[int], max_tokens: int, seed: int
+    ) -> tuple[list[int], list[float] | None]:
+        """Return the tokens that the model writes next, and their log-probabilities if the server gives them."""
         most = self.room(len(context), max_tokens)
         request = Request(context, most, seed if self.sampling.temperature > 0 else None)
         response = await self.server.write(request, dataclasses.replace(self.sampling, max_tokens=most))

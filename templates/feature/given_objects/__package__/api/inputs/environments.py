@@ -2,7 +2,7 @@
 """Environments that a caller brings: what `environment` may be, and what it is used for.
 
 A class with Gymnasium's `reset` and `step` in text (custom/env_wrapper.py says what they take and return), an object of
-it, or a function that makes one. Each episode has one of its own: a class or a function is called, without arguments,
+it, or a function that makes one. Each response has one of its own: a class or a function is called, without arguments,
 or with the config's `data.env` if it needs an argument; an object is copied (`copy.deepcopy`), as it was when the
 trainer was made. What `custom/` and the config say of environments does not count then, and two trainers in a process
 know nothing of each other's.
@@ -11,20 +11,18 @@ know nothing of each other's.
   `states(split, settings)` lists, or else `data.env.val_size` and `data.env.train_size` seeds for `reset`.
 - Where no reward_fn is given, it scores: `reset` with the row's seed and its extra_info as options, then one `step`
   with the response. The reward is what that step gives, and its `info` is logged.
-- With `actor_rollout_ref.rollout.multi_turn.enable=true` it takes turns with the model, as `local.env` configures.
 """
 
 from dataclasses import replace
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from ...data.datasets import data_section
+from ...data.environments import resolved
+from ...data.makers import factory_of
 from ...data.rows import RowsDataset, rows_of_environment
-from ...episodes.environments import Failure, step_result
-from ...episodes.factories import resolved
-from ...episodes.makers import factory_of
+from ...data.steps import checked_step
 from ...errors import ConfigError
+from ...switches import EPISODES
 from .given import Given
 
 
@@ -35,18 +33,20 @@ def with_environment(config: Any, given: Given) -> Given:
         ConfigError: it cannot be used, or there is nothing for it to do.
     """
     source = given.train_dataset if given.train_dataset is not None else given.val_dataset
-    takes_turns = OmegaConf.select(config, "actor_rollout_ref.rollout.multi_turn.enable")
     if given.environment is None and isinstance(source, RowsDataset) and source.environment is not None:
-        if given.reward_fn is None or takes_turns:
+        if given.reward_fn is None or (EPISODES and config.actor_rollout_ref.rollout.multi_turn.enable):
             given = replace(given, environment=source.environment)
     if given.environment is None:
         return given
+    if EPISODES and config.actor_rollout_ref.rollout.multi_turn.enable:
+        return replace(given, environment=factory_of(given.environment))
     has_prompts = given.train_dataset is not None or config.data.train_files
-    if has_prompts and given.reward_fn is not None and not takes_turns:
+    if has_prompts and given.reward_fn is not None:
+        hint = "leave one of them out"
+        if EPISODES:
+            hint += "; or let it take turns with the model: actor_rollout_ref.rollout.multi_turn.enable=true"
         raise ConfigError(
-            "an environment is given, and prompts and a reward as well: there is nothing left for it to do",
-            "leave one of them out; or let it take turns with the model: "
-            "actor_rollout_ref.rollout.multi_turn.enable=true",
+            "an environment is given, and prompts and a reward as well: there is nothing left for it to do", hint
         )
     return replace(given, environment=factory_of(given.environment))
 
@@ -62,7 +62,9 @@ def prompts_of_environment(config: Any, given: Given) -> dict[str, Any]:
 
 def plays(config: Any, given: Given) -> bool:
     """Tell whether the environment that is given scores responses, each as its only action."""
-    return given.environment is not None and not config.actor_rollout_ref.rollout.multi_turn.enable
+    if EPISODES and config.actor_rollout_ref.rollout.multi_turn.enable:
+        return False
+    return given.environment is not None
 
 
 class EnvironmentReward:
@@ -87,22 +89,9 @@ class EnvironmentReward:
         """
         env, state = self.make(self.settings), dict(extra_info or {})
         resolved(env.reset(seed=state.get("env_seed"), options=state))
-        result = step_result(resolved(env.step(solution_str)), env)
+        result = resolved(env.step(solution_str))
         if hasattr(env, "close"):
             resolved(env.close())
-        if isinstance(result, Failure):
-            raise UnusableStep(result)
-        reported = {name: value for name, value in result.info.items() if isinstance(value, (int, float, str))}
-        return {**reported, "score": result.reward}
-
-
-class UnusableStep(RuntimeError):
-    """A `step` returned what cannot be used.
-
-    Attributes:
-        hook_file: where that is, as "path:line".
-    """
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.hook_file = failure.where
+        _, reward, _, _, info = checked_step(result, env)
+        reported = {name: value for name, value in info.items() if isinstance(value, (int, float, str))}
+        return {**reported, "score": reward}

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...episodes.makers import factory_of
+from ...data.makers import factory_of
 from ...errors import ConfigError
+from ...switches import EPISODES
 from ..inputs.given import Given
 from .functions import place_of
 
@@ -96,7 +97,7 @@ def given_rewards(config: Any, given: Given) -> RayRewards | None:
     Raises:
         ConfigError: one cannot be called, or not by another process.
     """
-    if given.environment is not None and config.actor_rollout_ref.rollout.multi_turn.enable:
+    if EPISODES and given.environment is not None and config.actor_rollout_ref.rollout.multi_turn.enable:
         raise ConfigError(
             "verl under Ray cannot be given an environment that takes turns",
             "write it into custom/env_wrapper.py: an export makes an agent loop of it",

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...episodes.makers import factory_of
+from ...data.makers import factory_of
 from ...rewards.forms import form_of
 from ...rewards.functions import Batch, Joint, Part, sample_of
 from ...rewards.scoring import Scorer

@@ -10,10 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ..data.steps import Observation
 from ..errors import ConfigError
 from ..workers.end_tokens import after_turn, end_tokens, ending_of
-
-Observation = str | Sequence[Mapping[str, Any]]
 
 
 class Observations:

@@ -1,5 +1,5 @@
 # vextract:template - edit freely
-"""From an environment as a caller has it, a class, an object or a function, to what makes one for each episode."""
+"""From an environment as a caller has it, a class, an object or a function, to what makes one for each response."""
 
 import copy
 import inspect
@@ -21,7 +21,7 @@ def factory_of(environment: Any) -> Callable[[Any], Any]:
 
     Args:
         environment: a class, or a function that makes one: called without arguments, or with these settings if it
-            needs an argument. Or an object: each episode has a copy of it (`copy.deepcopy`), as it is now.
+            needs an argument. Or an object: each response has a copy of it (`copy.deepcopy`), as it is now.
 
     Raises:
         ConfigError: it is none of these, or an object that cannot be copied.
@@ -55,7 +55,7 @@ def _copies(environment: Any) -> Callable[[Any], Any]:
     except Exception as error:  # of any class: it depends on what the object holds
         name = type(environment).__name__
         raise ConfigError(
-            f"each episode needs an environment of its own, and this {name} cannot be copied: {error}",
+            f"each response needs an environment of its own, and this {name} cannot be copied: {error}",
             f"give its class, or a function that makes one: environment=lambda: {name}(...)",
         ) from error
     return lambda settings: copy.deepcopy(original)

@@ -8,18 +8,17 @@ to be closed.
 import asyncio
 import contextlib
 import inspect
-import math
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from ..data.steps import Observation, UnusableStep, checked_step
 from ..rewards.calls import staying_in_process
 from ..rewards.time_limit import TookTooLong, call_within
 from ..training.hook_errors import hook_file_of
-from .observations import Observation
 
 
 class Environment(Protocol):
@@ -58,11 +57,6 @@ class Failure:
     kind: str
     message: str
     where: str
-
-
-def unusable(env: Environment, what: str) -> Failure:
-    """Return the failure of an environment whose `step` has returned what cannot be used."""
-    return Failure("error", what, hook_file_of(TypeError(), env.step))
 
 
 class Environments:
@@ -104,7 +98,12 @@ class Environments:
     async def step(self, env: Environment, action: str) -> StepResult | Failure:
         """Take an action in an environment."""
         result = await self._called(env, "step", action)
-        return result if isinstance(result, Failure) else step_result(result, env)
+        if isinstance(result, Failure):
+            return result
+        try:
+            return StepResult(*checked_step(result, env))
+        except UnusableStep as error:
+            return Failure("error", str(error), error.hook_file)
 
     async def close(self, env: Environment) -> None:
         """Tell an environment that it is no longer needed. Errors in that are ignored."""
@@ -204,33 +203,6 @@ async def _in_thread(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     threading.Thread(target=run, daemon=True, name="environment").start()
     result = await future
     return await result if inspect.isawaitable(result) else result
-
-
-def step_result(result: Any, env: Any) -> StepResult | Failure:
-    """Return what `step` of an environment has returned, or why it cannot be used."""
-    if not isinstance(result, tuple) or len(result) != 5:
-        found = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
-        return unusable(env, f"step returned {found}, not (observation, reward, terminated, truncated, info)")
-    observation, reward, terminated, truncated, info = result
-    if not isinstance(observation, str) and not _are_messages(observation):
-        kind = type(observation).__name__
-        return unusable(env, f"step returned a {kind} as observation, not text or a list of {{role, content}}")
-    try:
-        number = float(reward)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        shown = repr(reward)[:60] if isinstance(reward, str | float | None) else f"a {type(reward).__name__}"
-        return unusable(env, f"step returned {shown} as reward, not a finite number")
-    if info is not None and not isinstance(info, Mapping):
-        return unusable(env, f"step returned a {type(info).__name__} as info, not a dictionary")
-    return StepResult(observation, number, bool(terminated), bool(truncated), dict(info or {}))
-
-
-def _are_messages(observation: Any) -> bool:
-    return isinstance(observation, Sequence) and all(
-        isinstance(message, Mapping) and {"role", "content"} <= message.keys() for message in observation
-    )
 
 
 def _failure(name: str, error: BaseException, hook: Any) -> Failure:

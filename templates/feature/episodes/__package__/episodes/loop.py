@@ -20,17 +20,18 @@ from typing import Any
 
 import numpy as np
 
+from ..data.steps import UnusableStep
 from ..errors import ConfigError
 from ..run.distributed import SEEDS, draw_seeds
 from ..tracking.timing import advance, expect
 from ..training.hook_calls import importing_hooks
 from ..training.model_words import ModelWords
 from ..vendored.protocol import DataProto
-from ..workers.rollout_interface import Writer
-from .environments import Environment, Environments, Failure, StepResult, unusable
+from .environments import Environment, Environments, Failure, StepResult
 from .episode import Episode, columns_of, episode_batch
 from .observations import Observations
-from .turns import TurnByTurn
+from .turns import TurnByTurn, Writer
+from .words import text_of_turn
 
 # How often it is asked whether the engine can still go on, while episodes wait.
 CHECK_SECONDS = 0.2
@@ -61,7 +62,8 @@ class EpisodeLoop:
         self.max_answers = rollout.multi_turn.max_user_turns
         template = config.data.get("apply_chat_template_kwargs")
         self.observations = Observations(tokenizer, env.observations, template, getattr(engine, "ends", None))
-        self.words = ModelWords.of(config, tokenizer, engine)
+        self.words = ModelWords.of(config, tokenizer)
+        self.words.ends.update(getattr(engine, "ends", ()))
         self.environments = Environments(env, make_env or _make_env(), config.data.get("env") or {})
         self.loop = asyncio.new_event_loop()  # one for all rollouts: an environment may hold on to connections
 
@@ -131,7 +133,7 @@ class EpisodeLoop:
             most = min(self.turn_limit, self.budget - len(episode.tokens))
             context = episode.prompt + episode.tokens
             turn, log_probs = await writer.write(place, context, most, turn_seed(seed, len(episode.scores)))
-            action = self.words.text(context, turn)
+            action = text_of_turn(self.words, context, turn)
             episode.add_turn(turn, log_probs, action)
             if isinstance(env, Failure):
                 episode.fail(env)
@@ -178,7 +180,7 @@ class EpisodeLoop:
                 raise
             except Exception as error:  # for example, a role that the template does not know
                 text = f"the observation {result.observation!r} cannot be rendered: {type(error).__name__}: {error}"
-                episode.fail(unusable(env, text))
+                episode.fail(Failure("error", text, UnusableStep(env, text).hook_file))
                 return
             if not turn or len(episode.tokens) + len(answer) >= self.budget:
                 episode.end = "budget_spent"  # no room for an answer to it: the episode ends with the model's turn

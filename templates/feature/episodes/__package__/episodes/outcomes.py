@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from ..errors import ConfigError
-from ..rewards.manager import FAILED
 from ..training.batches import REWARD_COLUMNS, objects
 from ..training.hook_errors import HookError, describe_sample
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.protocol import DataProto
+from .places import FAILED
 
 
 class Outcomes:

@@ -1,16 +1,45 @@
 # vextract:template - edit freely
-"""The turns of many episodes written together, for an engine that writes whole batches."""
+"""What writes turns, and the turns of many episodes written together for an engine that writes whole batches."""
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from ..tracking.timing import under_way
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
-from ..workers.rollout_interface import Turn
+
+# The tokens that the model has written, and their log-probabilities if the engine gives them.
+Turn = tuple[list[int], list[float] | None]
+
+
+class Writer(Protocol):
+    """Writes turns of episodes, each for itself.
+
+    An engine that can begin to write while it writes has a method `writer(meta_info)`: a context with a `Writer` that
+    samples as `meta_info` says, or None where it cannot. It is entered within `session`.
+    """
+
+    async def write(self, episode: int, context: list[int], max_tokens: int, seed: int) -> Turn:
+        """Return what the model writes next in an episode.
+
+        Args:
+            episode: its place among those that are played.
+            context: its tokens so far.
+            max_tokens: at most so many are written.
+            seed: what is drawn depends on it, and not on what else is being written.
+
+        Raises:
+            RolloutError: the engine cannot go on.
+        """
+
+    def leave(self) -> None:
+        """Hear that an episode has ended."""
+
+    def check(self) -> None:
+        """Raise what there is to know while turns are waited for: the engine has ended, or the run is to stop."""
 
 
 @dataclass(frozen=True)

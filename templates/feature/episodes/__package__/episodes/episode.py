@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..data.steps import Observation
 from ..training.batches import objects
-from ..training.model_words import CONVERSATION
 from ..vendored.protocol import DataProto
 from .environments import Failure
-from .observations import Observation
+from .words import CONVERSATION
 
 COUNTS = ("turns", "__num_turns__")
 
