@@ -11,8 +11,8 @@ from extractor.cli import completion
 FEATURES = (
     "code_scorers, critic, distillation, dynamic_bsz, dynamic_sampling, early_stopping, episodes, given_objects, hub, "
     "lora, mfu, multimodal, offload, overlap, parts, placement, plots, prime, profiler, qlora, ray, remove_padding, "
-    "reward_forms, reward_managers, rollout_correction, sandbox, scorers, sft, sharded_checkpoints, short_names, "
-    "sweep, tools, trackers, verl_checkpoints, watch"
+    "reward_forms, reward_managers, reward_model, rollout_correction, sandbox, scorers, sft, sharded_checkpoints, "
+    "short_names, sweep, tools, trackers, verl_checkpoints, watch"
 )
 
 

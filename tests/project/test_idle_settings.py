@@ -78,7 +78,7 @@ MADE = [
 
 @pytest.mark.parametrize("release", newest_release("0.6.1"))
 def test_what_changes_nothing_is_said(made: Maker, release: str) -> None:
-    features = ("critic", "dynamic_bsz", "offload", "prime")
+    features = ("critic", "dynamic_bsz", "offload", "prime", "reward_model")
     root = made(Configuration(release, "hf", features=features)).root
     here = [
         (words.split(), said)

@@ -40,6 +40,8 @@ PRESETS = "config/preset/"
 _MARK = "vextract:template"
 # Config files whose keys start at the top of the config: they are written with the newest release's names.
 _GLOBAL = re.compile(r"config/(preset|recipe|objective|scale|reward)/[^/]+\.yaml")
+# Those of them that set what others have.
+_SETS = re.compile(r"config/(preset|recipe|objective|scale)/")
 _MARKER = re.compile(r"vextract:(template|hook)\b")
 
 
@@ -223,7 +225,7 @@ def _rendered(
     for path, templates in behind(layers, str(context["package"]), below).items():
         if path.startswith(PRESETS) and PurePosixPath(path).stem not in offered:
             continue
-        if (sections_only and _GLOBAL.match(path)) or path == f"{context['package']}/{SWITCHES}.py":
+        if (sections_only and _SETS.match(path)) or path == f"{context['package']}/{SWITCHES}.py":
             continue
         template = templates[-1]
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 from extractor.pipeline.render.presets import preset_of
 from extractor.usecases.export.target import Target
-from extractor.usecases.fromrun import prime
+from extractor.usecases.fromrun import prime, reward_model
 from extractor.usecases.fromrun.bash.choices import choices
 from extractor.usecases.fromrun.fitting import Fit
 from extractor.usecases.fromrun.meaning import Remark, is_about_where
@@ -212,6 +212,12 @@ def _reward_manager(flat: Mapping[str, Any]) -> str:
     return next((str(name) for name in named if name not in (None, *_PLAIN_MANAGERS)), "naive")
 
 
+def _is_judged(flat: Mapping[str, Any], run: Run, function: str | None) -> bool:
+    """Tell whether a classifier judges responses, not the trained model of PRIME nor a server that a function asks."""
+    enabled = any(flat.get(key) for key in reward_model.ENABLED)
+    return enabled and not run.is_prime and not any(name in (function or "") for name in reward_model.GENERATIVE)
+
+
 def _reward_file(flat: Mapping[str, Any]) -> str | None:
     names = ("reward.custom_reward_function.path", "custom_reward_function.path")
     return next((str(flat[name]) for name in names if flat.get(name)), None)
@@ -262,6 +268,7 @@ def _features(
         "trackers": any(name in SERVICES for name in logger_names(flat.get("trainer.logger"))),
         "early_stopping": flat.get("local.early_stopping.patience") is not None,
         "overlap": bool(flat.get("local.rollout.ahead")) or flat.get("local.reward.early") is not None,
+        "reward_model": _is_judged(flat, run, function),
         "episodes": bool(flat.get("actor_rollout_ref.rollout.multi_turn.enable")),
         "verl_checkpoints": any(flat.get(key) for key in ("local.checkpoint.begin_from", "trainer.resume_from_path")),
         "offload": any(bool(value) for key, value in flat.items() if _OFFLOAD.fullmatch(key)),

@@ -8,7 +8,7 @@ from typing import Any
 from extractor.usecases.fromrun.meaning import Remark
 from extractor.usecases.fromrun.unknowns import unknowns
 
-_ENABLED = ("reward.reward_model.enable", "reward_model.enable")
+ENABLED = ("reward.reward_model.enable", "reward_model.enable")
 _TOKENIZER = "reward_model.model.input_tokenizer"
 _POLICY = "actor_rollout_ref.model.path"
 # The project's settings, where its release has none, and what verl calls them where it has.
@@ -39,11 +39,11 @@ def settings(
     Returns:
         Settings by the project's keys, the run's keys that they are made from, and what a user should know.
     """
-    enabled = next((key for key in _ENABLED if flat.get(key)), None)
+    enabled = next((key for key in ENABLED if flat.get(key)), None)
     if enabled is None:
         return {}, set(), []
     if function is not None and any(name in function for name in GENERATIVE):
-        on = next((key for key in _ENABLED if key in project), None)
+        on = next((key for key in ENABLED if key in project), None)
         why = "a generative reward model is a server of verl's: serve it, and have the reward function ask it there"
         return ({} if on is None else {on: False}), {enabled}, [Remark(enabled, True, "to do", why)]
     found: dict[str, Any] = {}

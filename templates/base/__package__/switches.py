@@ -23,6 +23,7 @@ PRIME: bool = True
 QLORA: bool = True
 RAY: bool = True
 REWARD_FORMS: bool = True
+REWARD_MODEL: bool = True
 ROLLOUT_CORRECTION: bool = True
 SANDBOX: bool = True
 SFT: bool = True

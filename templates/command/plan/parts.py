@@ -234,6 +234,8 @@ class Planner:
         return self._states[key]
 
     def _add_judge(self, plan: MemoryPlan, config: Any) -> None:
+        if not hasattr(reward_keys, "JUDGE"):  # a project without the feature
+            return
         path = OmegaConf.select(config, reward_keys.JUDGE_PATH)
         if not path or not OmegaConf.select(config, reward_keys.JUDGE):
             return

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sequent
 from ..episodes.checks import is_reward
 from ..errors import ConfigError, DataError
 from ..settings import reward_keys
-from ..switches import EPISODES, GIVEN_OBJECTS, REWARD_FORMS
+from ..switches import EPISODES, GIVEN_OBJECTS, REWARD_FORMS, REWARD_MODEL
 from ..training.rewarding import Rewards
 from ..vendored.data.rl_dataset import collate_fn
 from .inputs.environments import EnvironmentReward, plays, with_environment
@@ -83,11 +83,14 @@ def _check_scores(config: Any, given: Given) -> None:
     if given.reward_fn is None and not (GIVEN_OBJECTS and plays(config, given)):
         return
     what = "an environment is given" if GIVEN_OBJECTS and given.reward_fn is None else "a reward_fn is given"
-    for key in (f"{reward_keys.FUNCTION}.path", reward_keys.JUDGE):
+    others = {f"{reward_keys.FUNCTION}.path": "null"}
+    if REWARD_MODEL:
+        others[reward_keys.JUDGE] = "false"
+    for key, off in others.items():
         if OmegaConf.select(config, key):
             raise ConfigError(
                 f"{key} is {OmegaConf.select(config, key)}, and {what}: both would score the responses",
-                f"leave one of them out: {key}={'false' if key == reward_keys.JUDGE else 'null'}, or no reward",
+                f"leave one of them out: {key}={off}, or no reward",
             )
     if EPISODES and is_reward(config):
         raise ConfigError(

@@ -25,9 +25,9 @@ from torch.utils.data import Dataset, IterableDataset
 from ..episodes.checks import is_reward
 from ..errors import ConfigError, DataProblems, Problem
 from ..errors import DataError as DataError  # hooks take it from here
-from ..settings.reward_keys import JUDGE, MANAGER
+from ..settings import reward_keys
 from ..settings.suggestions import choose_defined
-from ..switches import EPISODES
+from ..switches import EPISODES, REWARD_MODEL
 from ..training.hook_arguments import taken_by
 from ..training.hook_errors import HookError, hook_file_of, source_of
 from ..vendored.data.rl_dataset import RLHFDataset
@@ -80,16 +80,15 @@ def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[
 def _compares(config: Any) -> bool:
     """Tell whether the reward compares responses with ground truths.
 
-    A reward model does not; what a manager of the owner's does that is not derived from verl's or the project's is its
-    own.
+    What a manager of the owner's does that is not derived from verl's or the project's is its own.
     """
     from ..training.reward_managers import registered_managers  # which imports the hooks
 
     if EPISODES and is_reward(config):
         return False
-    if OmegaConf.select(config, JUDGE):
+    if REWARD_MODEL and OmegaConf.select(config, reward_keys.JUDGE):
         return False
-    manager = registered_managers().get(str(OmegaConf.select(config, MANAGER)))
+    manager = registered_managers().get(str(OmegaConf.select(config, reward_keys.MANAGER)))
     known = tuple(f"{PACKAGE}.{folder}." for folder in ("vendored", "rewards"))
     bases = [base for base in getattr(manager, "__mro__", ()) if not inspect.isabstract(base)]
     return any(base.__module__.startswith(known) for base in bases) or not inspect.isclass(manager)

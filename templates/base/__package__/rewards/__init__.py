@@ -9,6 +9,5 @@
 - manager: a reward manager of all that
 - main_thread: functions that need the main thread, since they limit their time by signals or forks
 - alarm: in training, where the reward rises and something else says that the model does not get better
-- reward_model: a sequence-classification model as judge
 - samples: what the model wrote and what each part of it was worth, as a file and as a table
 """

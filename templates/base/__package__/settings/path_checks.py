@@ -12,21 +12,22 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..errors import ConfigError
 from ..output import main_command
-from ..switches import DISTILLATION, SHARDED_CHECKPOINTS
+from ..switches import DISTILLATION, REWARD_MODEL, SHARDED_CHECKPOINTS
 from . import reward_keys
 from .share_checks import unread_shares
 from .teacher_models import teacher_paths
 
 # Directories with a model, or names on the hub.
-MODELS = (
+MODELS: tuple[str, ...] = (
     "actor_rollout_ref.model.path",
     "actor_rollout_ref.model.lora_adapter_path",
     "actor_rollout_ref.ref.model.path",
     "critic.model.path",
     "critic.model.tokenizer_path",
     "local.prime.path",
-    reward_keys.JUDGE_PATH,
 )
+if REWARD_MODEL:
+    MODELS += (reward_keys.JUDGE_PATH,)
 DATA = ("data.train_files", "data.val_files")
 # Files with the owner's code.
 CODE = (

@@ -11,6 +11,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ..switches import REWARD_MODEL
 from . import reward_keys
 from .setting import PLAIN, stands_in_code
 from .shipped_settings import SCHEMA, SETTINGS
@@ -71,7 +72,7 @@ def _switches_of(name: str) -> Iterator[tuple[str, str]]:
     above = [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
     for section in above:
         switch = f"{section}.enable"
-        if switch not in (name, "critic.enable", reward_keys.JUDGE):
+        if switch not in (name, "critic.enable") and not (REWARD_MODEL and switch == reward_keys.JUDGE):
             yield switch, "true"
     for setting in (name, *above):
         for switch in SCHEMA.get(setting, PLAIN).only_with:

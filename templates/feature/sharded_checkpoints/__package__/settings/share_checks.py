@@ -9,6 +9,7 @@ from omegaconf import DictConfig
 
 from ..output import module_command
 from ..run.share_names import holds_shares
+from ..switches import REWARD_MODEL
 from . import reward_keys
 from .shipped_settings import ENGINE
 
@@ -33,7 +34,8 @@ def unread_shares(config: DictConfig, paths: Callable[[DictConfig, str], Iterabl
 def _readers_of_whole_models(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Name the settings whose model something else than this project reads from its files, and what that is."""
     model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
-    yield reward_keys.JUDGE_PATH, "a reward model"
+    if REWARD_MODEL:
+        yield reward_keys.JUDGE_PATH, "a reward model"
     beside_adapter = ENGINE == "vllm" and (model.lora_rank > 0 or model.lora_adapter_path) and not model.lora.merge
     if beside_adapter or not str(rollout.load_format).startswith("dummy"):
         yield "actor_rollout_ref.model.path", f"{ENGINE} (rollout.load_format={rollout.load_format})"
