@@ -191,7 +191,7 @@ def test_completion_as_bash_asks_for_it() -> None:
         (("new", "x", "--from-verl-run", "y", "--run-verl", "0.6."), ["0.6.1", "0.6.0"]),
         (("new", "x", "--algorithm", "remax"), ["remax"]),
         (("new", "x", "--recipe", "g"), ["gsm8k"]),
-        (("new", "x", "--with", "lora,m"), ["lora,mfu", "lora,multimodal"]),
+        (("new", "x", "--with", "lora,m"), ["lora,math", "lora,mfu", "lora,multimodal"]),
         (("new", "x", "--with", "lora,lor"), []),
         (("new", "x", "--verl", "0.4.0", "--with", "rollout_corr"), []),  # from 0.6.1 on
         (("new", "x", "--verl", "0.1", "--engine", "h"), ["hf"]),

@@ -17,7 +17,8 @@ from tests.project.support import REPOSITORY
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory on the path that holds the library, and functions to score with."""
     place = tmp_path_factory.mktemp("library")
-    parts = [REPOSITORY / "templates" / part / "__package__/rewards" for part in ("base", "feature/sandbox")]
+    layers = ("base", "feature/math", "feature/sandbox")
+    parts = [REPOSITORY / "templates" / layer / "__package__/rewards" for layer in layers]
     for part in parts:
         shutil.copytree(part, place / "reward_library", dirs_exist_ok=True)
     attacked = place / "attacked"  # as `vextract attack` finds it: beside the rewards, in a project's package

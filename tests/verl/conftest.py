@@ -71,7 +71,7 @@ def projects(verl: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     made = {}
     for recipe in ("toy", "gsm8k", "reasoning", "multiturn"):
         made[recipe] = folder / recipe
-        features = "critic,distillation,dynamic_sampling,overlap,prime,reward_model" if recipe == "toy" else "reward_model"
-        options = ("--recipe", recipe, "--with", features)
+        features = ["reward_model", *["critic,distillation,dynamic_sampling,overlap,prime"] * (recipe == "toy")]
+        options = ("--recipe", recipe, "--with", ",".join(features))
         assert vextract("new", made[recipe], "--verl", NEWEST[-1], *options).code == 0
     return made

@@ -2,7 +2,7 @@
 """What rewards are made of. Hooks in `custom/` use these modules; none of them needs anything else of this package.
 
 - text: rules: answers in a text, tags, lengths, repetition
-- verified_math: whether two mathematical answers are the same (math-verify)
+- verified_math: whether two mathematical answers are the same (`vextract add math`)
 - verified_code: whether a program does what its tests ask (`vextract add sandbox`)
 - components: several scores, weighted, as one
 - scoring: a function over many samples: in order, in processes or coroutines, with a time limit for each

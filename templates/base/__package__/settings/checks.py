@@ -105,9 +105,6 @@ def _check_sharing(config: Any, world_size: int) -> None:
             )
 
 
-
-
-
 def _check_registered(key: str, name: str, registry: dict[str, Any]) -> None:
     if name not in registry and name != "vanilla":  # some releases have this loss in the actor itself
         raise ConfigError(

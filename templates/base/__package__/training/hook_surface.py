@@ -25,7 +25,6 @@ SURFACE: dict[str, tuple[str, ...]] = {
         "tags_once",
         "tags_share",
     ),
-    "rewards.verified_math": ("same_answer",),
     "vendored.algorithms.core_algos": (
         "agg_loss",
         "get_adv_estimator_fn",
@@ -44,8 +43,9 @@ SURFACE: dict[str, tuple[str, ...]] = {
     "vendored.workers.reward_manager.registry": ("register",),
 }
 
-# The same for projects of a recipe that brings problems of its own; a project keeps its recipe.
+# The same for projects of a recipe that brings problems of its own; a project keeps its recipe and what that needs.
 OF_RECIPES: dict[str, tuple[str, ...]] = {
     "data.hub": ("load_rows", "rows_unless_sample"),
     "data.problems": ("TRAIN", "VAL"),
+    "rewards.verified_math": ("same_answer",),
 }
