@@ -15,7 +15,7 @@ from ..episodes.outcomes import episode_metrics
 from ..run.background import Background
 from ..run.distributed import Ranks, draw_seeds, drawing_from, set_random_state
 from ..settings import reward_keys
-from ..switches import EPISODES
+from ..switches import DYNAMIC_SAMPLING, EPISODES
 from ..tracking.timing import beside_the_loop, timed, under_way
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
@@ -177,10 +177,12 @@ class OverlappedAnswers(Answers):
         batch.non_tensor_batch[ROW] = np.arange(len(batch))
         return batch
 
-    def score(self, batch: DataProto) -> Reward:
-        """Return the reward of the last batch, as it was written, on every process."""
-        batch.non_tensor_batch.pop(ROW)
-        return super().score(batch)
+    if DYNAMIC_SAMPLING:
+
+        def score(self, batch: DataProto) -> Reward:
+            """Return the reward of the last batch, as it was written, on every process."""
+            batch.non_tensor_batch.pop(ROW)
+            return super().score(batch)
 
     def write(self, asked: DataProto, reward_fn: Any) -> tuple[DataProto, Any]:
         """Have prompts answered; return the responses, and what scores them, which may have begun to."""
