@@ -45,13 +45,12 @@ def main(arguments: list[str]) -> int:
         from generated_example.run.first_import import import_transformers
 
         import_transformers()
-        from generated_example.training.trainer_choice import trainer_for
+        from generated_example.training.trainer import LocalPPOTrainer
 
-        with trainer_for(config)(config, ranks=ranks) as trainer:
+        with LocalPPOTrainer(config, ranks=ranks) as trainer:
             for _ in trainer.steps():  # a step's number, metrics and batch, to look at
                 pass
-        last = trainer.steps_done if trainer.finished else trainer.total_steps  # it may have stopped early
-        say_where(trainer.checkpoints, config, last, finished=trainer.finished)
+        say_where(trainer.checkpoints, config, trainer.total_steps, finished=trainer.finished)
         ranks.barrier()  # torchrun ends all others when one has ended and not reached the last step
         return 0 if trainer.finished else 130
     except (Exception, KeyboardInterrupt, SystemExit) as error:

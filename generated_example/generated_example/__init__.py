@@ -23,10 +23,6 @@ from .run.quiet import quiet
 
 if TYPE_CHECKING:
     from .api.configuration import load_config
-    from .api.names.short_names import TrainingConfig
-    from .api.names.trl_names import GRPOConfig
-    from .api.parts import LocalPolicy, LocalReference, LocalRollouts
-    from .api.simple import GRPOTrainer, PPOTrainer
     from .custom.env_dataset import EnvDataset
     from .errors import ConfigError, DataError, ProjectError
     from .training.hook_errors import HookError
@@ -37,18 +33,11 @@ __all__ = [
     "ConfigError",
     "DataError",
     "EnvDataset",
-    "GRPOConfig",
-    "GRPOTrainer",
     "HookError",
     "LocalPPOTrainer",
-    "LocalPolicy",
-    "LocalReference",
-    "LocalRollouts",
-    "PPOTrainer",
     "ProjectError",
     "Step",
     "TrainResult",
-    "TrainingConfig",
     "load_config",
 ]
 
@@ -60,7 +49,7 @@ _PLACES = {
     "GRPOConfig": "api.names.trl_names",
     "GRPOTrainer": "api.simple",
     "HookError": "training.hook_errors",
-    "LocalCritic": "api.value_part",
+    "LocalCritic": "workers.value_model",
     "LocalPPOTrainer": "training.trainer",
     "LocalPolicy": "api.parts",
     "LocalReference": "api.parts",

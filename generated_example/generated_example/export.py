@@ -3,11 +3,9 @@
 
     python -m PACKAGE.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint
     python -m PACKAGE.export checkpoints/PROJECT/RUN OUT                    the run's last one; --best: its best
-    python -m PACKAGE.export ... OUT --push-to-hub USER/MODEL               and upload it; --private
 
-`global_step_N/actor` is in this format already, unless each process wrote its own share of it
-(`local.checkpoint.sharded`), or the run trained a LoRA adapter: then it holds the adapter, in peft's format. What this
-adds: it checks that the checkpoint is complete, puts shares together, merges an adapter into its model, changes the
+`global_step_N/actor` is in this format already, unless the run trained a LoRA adapter: then it holds the adapter, in
+peft's format. What this adds: it checks that the checkpoint is complete, merges an adapter into its model, changes the
 dtype, leaves the optimizer behind, and OUT is there whole or not at all.
 """
 
@@ -23,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ConfigError, report_error
-from .hub import card, push
 from .output import install_command, say
 from .run.base_models import POLICY, weights_digest
 from .run.checkpoint import all_checkpoints, best_of
@@ -53,16 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dtype", choices=DTYPES, help="of the weights; default: as they are")
     parser.add_argument("--shard-size", default="5GB", help="the most bytes of a file with weights (%(default)s)")
     parser.add_argument("--base", type=Path, help="where the model of a LoRA adapter is now, if it was moved")
-    parser.add_argument("--push-to-hub", metavar="NAME", help="and upload it to this repository: user/model")
-    parser.add_argument("--private", action="store_true", help="of a repository that is made: nobody else sees it")
+    parser.add_argument("--push-to-hub", help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     _be_quiet()
     try:
+        if chosen.push_to_hub is not None:
+            raise ConfigError("this project was made without --push-to-hub", "vextract add hub")
         checkpoint = find_checkpoint(chosen.checkpoint, best=chosen.best)
         export(checkpoint, chosen.out, dtype=chosen.dtype, shard_size=chosen.shard_size, base=chosen.base)
         say(f"{checkpoint} -> {chosen.out}")
-        if chosen.push_to_hub is not None:
-            say(push(chosen.out, chosen.push_to_hub, checkpoint, private=chosen.private))
     except Exception as error:
         return report_error(error)
     return 0
@@ -134,7 +130,7 @@ def _without_checkpoint(path: Path) -> ConfigError:
 def export(
     checkpoint: Path, out: Path, *, dtype: str | None = None, shard_size: str = "5GB", base: Path | None = None
 ) -> None:
-    """Write a complete checkpoint's policy as a model with its tokenizer, and a card that says how it was trained.
+    """Write a complete checkpoint's policy as a model with its tokenizer.
 
     Args:
         checkpoint: a global_step_N directory.
@@ -157,7 +153,6 @@ def export(
     try:
         model.save_pretrained(scratch, max_shard_size=shard_size)
         _tokenizer(actor).save_pretrained(scratch)
-        card(checkpoint).save(scratch / "README.md")
         scratch.chmod(0o755)
         sync_tree(scratch)
         scratch.rename(out)

@@ -14,7 +14,6 @@ from torch import nn
 
 from .errors import ConfigError
 from .run.distributed import Ranks
-from .vendored.protocol import DataProto
 from .workers.adapters import Start, wants_adapter
 
 __all__ = [
@@ -22,57 +21,12 @@ __all__ = [
     "adapter_weights",
     "adapter_writer",
     "add_adapter",
-    "balance_batch",
     "check_adapter",
     "check_quantization",
-    "correct",
-    "flops_metrics",
     "plain_weights",
-    "policy_loss_changes",
     "quantized_reader",
-    "take_rollout_log_probs",
     "without_adapter",
 ]
-
-
-# dynamic_bsz: batches whose tokens are shared out evenly
-
-
-def balance_batch(batch: DataProto, world_size: int) -> dict[str, float]:
-    """Refuse: this project was made without it."""
-    raise ConfigError(
-        "trainer.balance_batch=true, and this project was created without it",
-        "leave trainer.balance_batch out, or: vextract add dynamic_bsz",
-    )
-
-
-# mfu: floating point operations
-
-
-def flops_metrics(
-    role: str, module: nn.Module, batch: DataProto, seconds: float, epochs: int, world_size: int
-) -> dict[str, Any]:
-    """Return no metrics."""
-    return {}
-
-
-# rollout_correction: weights against the engine's probabilities
-
-
-def take_rollout_log_probs(batch: DataProto, config: Any) -> bool:
-    """Tell whether the log-probabilities of the rollout have become the old ones: never here."""
-    return False
-
-
-def correct(batch: DataProto, config: Any) -> tuple[DataProto, dict[str, float]]:
-    """Return the batch without the log-probabilities of the rollout, which nothing further needs."""
-    batch.batch.pop("rollout_log_probs", None)
-    return batch, {}
-
-
-def policy_loss_changes(config: Any) -> dict[str, Any]:
-    """Return what rollout correction changes in the settings of the policy loss: nothing here."""
-    return {}
 
 
 # lora: adapters

@@ -33,6 +33,7 @@ FORMER = {
     "api.trl_names": "api.names.trl_names",
     "base_config": "vendored.base_config",
     "data.rl_dataset": "vendored.data.rl_dataset",
+    "episodes.factories": "data.environments",
     "experimental": "vendored.experimental",
     "models": "vendored.models",
     "protocol": "vendored.protocol",
@@ -51,7 +52,6 @@ FORMER = {
     "training.episodes": "episodes.loop",
     "training.errors": "errors",
     "training.failures": "run.failures",
-    "training.former_keys": "settings.former_keys",
     "training.interrupts": "run.interrupts",
     "training.metric_utils": "vendored.algorithms.metric_utils",
     "training.next_steps": "run.next_steps",
@@ -59,15 +59,12 @@ FORMER = {
     "training.outcomes": "episodes.outcomes",
     "training.path_checks": "settings.path_checks",
     "training.plots": "tracking.plots",
-    "training.project_code": "settings.project_code",
     "training.provenance": "run.provenance",
-    "training.ranges": "settings.ranges",
     "training.reward": "vendored.algorithms.reward",
     "training.reward_keys": "settings.reward_keys",
     "training.rollout_corr_helper": "vendored.algorithms.rollout_corr_helper",
     "training.run_lock": "run.run_lock",
     "training.setting_checks": "settings.setting_checks",
-    "training.setting_types": "settings.setting_types",
     "training.shipped_settings": "settings.shipped_settings",
     "training.stray_errors": "run.stray_errors",
     "training.suggestions": "settings.suggestions",
@@ -129,6 +126,8 @@ class FormerModules(MetaPathFinder, Loader):
             ModuleNotFoundError: the module belongs to a feature that this project was made without.
         """
         package, _, below = fullname.partition(".")
+        if package == self._package and _holds_former(below):
+            return ModuleSpec(fullname, self, is_package=True)
         feature = missing_feature(below) if package == self._package else None
         if feature is not None and PathFinder.find_spec(fullname, path) is None:
             raise ModuleNotFoundError(
@@ -142,8 +141,8 @@ class FormerModules(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Put the module of today in a former one's place: both names mean one object."""
         today = self._today(module.__name__)
-        assert today is not None
-        sys.modules[module.__name__] = import_module(today)
+        if today is not None:
+            sys.modules[module.__name__] = import_module(today)
 
     def _today(self, name: str) -> str | None:
         package, _, below = name.partition(".")
@@ -155,6 +154,12 @@ class FormerModules(MetaPathFinder, Loader):
             if now is not None:
                 return None if _is_there(parts) else ".".join([package, now, *parts[end:]])
         return None
+
+
+def _holds_former(package: str) -> bool:
+    """Tell whether a package without files is the way to modules by their former names."""
+    inside = any(former.startswith(f"{package}.") for former in FORMER)
+    return inside and package not in FORMER and not _is_there(package.split("."))
 
 
 def _is_there(parts: Sequence[str]) -> bool:

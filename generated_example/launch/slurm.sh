@@ -2,7 +2,6 @@
 # vextract:template base/launch/slurm.sh.jinja - edit freely
 #
 # sbatch launch/slurm.sh KEY=VALUE...      from the project's directory, which all nodes see
-# ENTRY="-m generated_example.train_grpo" sbatch launch/slurm.sh --model-path M    what is run, if not main.py
 #
 #SBATCH --job-name=generated_example
 #SBATCH --nodes=2

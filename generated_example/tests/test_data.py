@@ -25,12 +25,11 @@ from generated_example.data import encoding
 from generated_example.data.dataloading import PlacedPrompts, build_dataloaders, build_loaders
 from generated_example.data.datasets import DataError, build_datasets, data_section, dataset_of_rows, write_cached
 from generated_example.data.files import with_all_columns
-from generated_example.data.prepare import write_splits
 from generated_example.data.small_table import SmallTable, read_small, table_of_rows
 from generated_example.data.toy import ensure_toy_model
 from generated_example.rewards.manager import TextRewardManager
 from generated_example.run.first_import import import_transformers
-from generated_example.settings.reward_keys import JUDGE, MANAGER
+from generated_example.settings import reward_keys
 from generated_example.training import reward_managers
 from generated_example.training.hook_errors import HookError
 from generated_example.vendored.data.rl_dataset import collate_fn
@@ -63,12 +62,11 @@ def test_without_files_the_environment_gives_the_prompts(data_config, tokenizer)
 
 def test_files_in_verls_schema_are_used_as_they_are(data_config, tokenizer, tmp_path):
     data_config.data.truncation = "left"
-    settings = dict(data_config.data.env)
-    train, val = write_splits(tmp_path, settings)
-    train_set, val_set = build(data_config, tokenizer, [str(train)], str(val))
-    rows = environment_rows("train", settings)
-    assert (len(train_set), len(val_set)) == (len(rows), len(environment_rows("val", settings)))
-    assert train_set.data_files == [str(train)]
+    rows, held_out = (environment_rows(split, data_config.data.env) for split in ("train", "val"))
+    train, val = write(tmp_path / "train.parquet", rows), write(tmp_path / "val.parquet", held_out)
+    train_set, val_set = build(data_config, tokenizer, [train], val)
+    assert (len(train_set), len(val_set)) == (len(rows), len(held_out))
+    assert train_set.data_files == [train]
     batch = collate_fn([train_set[i] for i in range(3)])
     assert batch["input_ids"].shape == (3, 12) and batch["input_ids"].dtype == torch.int64
     assert list(batch["reward_model"]) == [row["reward_model"] for row in rows[:3]]
@@ -247,15 +245,15 @@ class NaiveManager(TextRewardManager):
     """One that is derived from the project's."""
 
 
-@pytest.mark.parametrize("case", ["judge", "environment", "own manager", "derived manager", "none"])
+CASES = ["own manager", "derived manager", "none"]
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer, tmp_path, monkeypatch, case):
     managers = {"own manager": OwnManager, "derived manager": NaiveManager}
     known = {"mine": managers.get(case), "env": NaiveManager}
     monkeypatch.setattr(reward_managers, "registered_managers", lambda: known)
-    settings = {MANAGER: "mine" if case in managers else "env"}
-    settings |= {JUDGE: True} if case == "judge" else {}
-    if case == "environment":
-        settings |= {"actor_rollout_ref.rollout.multi_turn.enable": True, "local.env.is_reward": True}
+    settings = {reward_keys.MANAGER: "mine" if case in managers else "env"}
     for key, value in settings.items():
         OmegaConf.update(data_config, key, value, force_add=True)
     files = [tmp_path / "plain.jsonl", tmp_path / "style.jsonl"]

@@ -14,7 +14,7 @@ from generated_example.data.encoding import encoded
 # The environment
 
 
-def test_a_right_answer_ends_the_episode_with_the_whole_reward():
+def test_a_right_answer_earns_the_whole_reward():
     env = make_env({"task": "succ2"})
     observation, info = env.reset(options={"question": "39="})
     assert (observation, info["ground_truth"]) == ("39=", "40")
@@ -22,14 +22,10 @@ def test_a_right_answer_ends_the_episode_with_the_whole_reward():
     assert (observation, reward, terminated, truncated) == ("", 1.0, True, False)
 
 
-def test_a_wrong_answer_gets_a_hint_while_turns_are_left():
-    env = make_env({"task": "succ2", "max_turns": 2})
+def test_a_wrong_answer_earns_its_right_characters():
+    env = make_env({"task": "succ2"})
     env.reset(options={"question": "12="})
-    observation, reward, terminated, truncated, info = env.step("29")
-    assert (observation, reward, terminated, truncated) == ("12=2?", 0.5, False, False)
-    assert info["turn"] == 1
-    _, reward, terminated, truncated, _ = env.step("00")
-    assert (reward, terminated, truncated) == (0.0, False, True)
+    assert env.step("29")[1] == 0.5
     with pytest.raises(RuntimeError, match="reset"):
         env.step("23")
 

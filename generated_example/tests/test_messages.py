@@ -182,7 +182,8 @@ def test_a_model_in_shares_is_refused_where_another_program_reads_it(tmp_path):
     (actor / "weights" / "tensors.json").write_text("{}")
     config = load_config(CONFIG_DIRECTORY, [f"actor_rollout_ref.model.path={actor}"])
     check_paths(config)  # this project reads it, and hands the weights on
-    for key, value in (("actor_rollout_ref.rollout.load_format", "safetensors"), (reward_keys.JUDGE_PATH, str(actor))):
+    read = {"actor_rollout_ref.rollout.load_format": "safetensors"}
+    for key, value in read.items():
         changed = OmegaConf.merge(config)
         OmegaConf.update(changed, key, value)
         with pytest.raises(ConfigError, match=rf"shares of several processes(.|\n)*hint: .*export {actor.parent} OUT"):

@@ -10,7 +10,6 @@ import torch
 from conftest import CONFIG_DIRECTORY, object_array
 from transformers import AutoTokenizer
 
-from generated_example.api.inputs.rewards import manager_of
 from generated_example.data.toy import CHAT_TEMPLATE, ensure_toy_model
 from generated_example.settings import reward_keys
 from generated_example.settings.loading import load_config
@@ -39,7 +38,7 @@ def tokenizer(tmp_path_factory):
 
 
 def answered(tokenizer, prompt, *parts):
-    """A batch of one response: the turns of the model, and the answers of an environment between them."""
+    """A batch of one response, of these parts."""
     tokens, starts, ends = [], [], []
     for place, part in enumerate(parts):
         starts += [len(tokens)] * (place % 2 == 0)
@@ -50,10 +49,6 @@ def answered(tokenizer, prompt, *parts):
     mask = torch.tensor([[0, 0, *[1] * (len(before) + len(tokens)), 0]])
     tensors = {"prompts": prompts, "responses": responses, "attention_mask": mask}
     columns = {"reward_model": {"ground_truth": "2"}, "data_source": "it", "extra_info": {"a": 1}}
-    if len(parts) > 1:
-        said = [{"role": ("assistant", "user")[n % 2], "content": text} for n, text in enumerate(parts)]
-        columns |= {"turn_starts": starts, "turn_ends": ends, "conversation": said}
-        columns["raw_prompt"] = [{"role": "user", "content": "?"}]
     return DataProto.from_dict(tensors, {name: object_array([value]) for name, value in columns.items()})
 
 
@@ -64,12 +59,6 @@ def scored(form, tokenizer, batch, tmp_path, keeps=False):
     source.write_text(FUNCTION.format(str(seen)))
     settings = [f"{reward_keys.FUNCTION}.path={source}"]
 
-    def of_batch(completions, completion_ids, extra_info):
-        (text,) = (one if isinstance(one, str) else one[0]["content"] for one in completions)
-        assert words.decoder.decode(completion_ids[0], skip_special_tokens=True) == text.replace("\n5", "5")
-        seen.write_text(json.dumps([text, extra_info[0].get("conversation")]))
-        return [1.0]
-
     def manager(data, return_dict=False):
         text = words.decoder.decode(data.batch["responses"][0], skip_special_tokens=True)
         seen.write_text(json.dumps([text, data.non_tensor_batch["extra_info"][0].get("conversation")]))
@@ -77,9 +66,7 @@ def scored(form, tokenizer, batch, tmp_path, keeps=False):
         scores[0, data.batch["attention_mask"].sum() - data.batch["prompts"].ne(tokenizer.pad_token_id).sum() - 1] = 1
         return scores
 
-    if form == "trl":
-        made = manager_of(of_batch, load_config(CONFIG_DIRECTORY, []), words.decoder)
-    elif form == "own":
+    if form == "own":
         made = manager
     else:
         config = load_config(CONFIG_DIRECTORY, [*settings, f"{reward_keys.MANAGER}={form}"])
@@ -90,27 +77,8 @@ def scored(form, tokenizer, batch, tmp_path, keeps=False):
     return *json.loads(seen.read_text()), reward
 
 
-EPISODE = ("1<think>2</think>3<eos>", "<user>4<assistant>", "5<eos>")
-TEXTS = {False: "123\n5", True: "1<think>2</think>3\n5"}
-
-
 @pytest.mark.parametrize("keeps", [False, True])
-@pytest.mark.parametrize("form", ["env", "naive", "trl", "own"])
-def test_a_reward_gets_the_turns_of_the_model_and_the_conversation_beside(tokenizer, tmp_path, capsys, form, keeps):
-    batch = answered(tokenizer, "<user>?<assistant>", *EPISODE)
-    text, conversation, reward = scored(form, tokenizer, batch, tmp_path, keeps)
-    own = TEXTS[keeps].replace("\n", "<user>4<assistant>")  # it has response_mask
-    assert text == (own if form == "own" else TEXTS[keeps])
-    assert [message["content"] for message in conversation] == ["?", *EPISODE]
-    assert [message["role"] for message in conversation] == ["user", "assistant", "user", "assistant"]
-    assert reward[0].nonzero()[:, 0].tolist() == [10]  # the last token of the episode
-    said = capsys.readouterr().err
-    assert 'extra_info["conversation"] has all messages' in said
-    assert ("<think> (1 times), </think> (1 times)" in said) != keeps
-
-
-@pytest.mark.parametrize("keeps", [False, True])
-@pytest.mark.parametrize("form", ["env", "naive", "trl", "own"])
+@pytest.mark.parametrize("form", ["env", "naive", "own"])
 def test_what_the_template_has_begun_a_response_with_is_handed_over_if_asked_for(
     tokenizer, tmp_path, capsys, form, keeps
 ):
@@ -124,9 +92,6 @@ def test_what_the_template_has_begun_a_response_with_is_handed_over_if_asked_for
     assert reward[0].tolist() == [0, 0, 0, 1, 0]
     said = capsys.readouterr().err
     assert ("'<think>', with which the chat template begins a response" in said) != keeps
-    context = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-    turn = tokenizer("1</think>2<eos>")["input_ids"]
-    assert ModelWords(tokenizer, keeps).text(context, turn) == text  # what an environment gets
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,11 @@
 # vextract:template recipe/toy/tests/test_rewarding.py.jinja - edit freely
-"""From the config to rewards: a model as judge, the overlong penalty, scores from processes."""
+"""From the config to rewards: the overlong penalty, scores from processes."""
 
 import pytest
-import torch
-from transformers import AutoConfig, AutoModelForSequenceClassification
 
 from generated_example.settings import reward_keys
 from generated_example.tracking.run_tracker import read_rows
 from generated_example.vendored.algorithms import reward
-
-
-@pytest.fixture
-def judge(model_path, tmp_path):
-    """A random model with one label, and the vocabulary of the toy model."""
-    torch.manual_seed(0)
-    config = AutoConfig.from_pretrained(model_path, num_labels=1)
-    AutoModelForSequenceClassification.from_config(config).save_pretrained(tmp_path / "judge")
-    return tmp_path / "judge"
 
 
 @pytest.fixture
@@ -25,21 +14,6 @@ def by_length(tmp_path):
     source = tmp_path / "by_length.py"
     source.write_text("def compute_score(solution_str, **kwargs):\n    return float(len(solution_str))\n")
     return f"{reward_keys.FUNCTION}.path={source}", "local.reward.num_workers=1", "local.reward.timeout=60.0"
-
-
-def test_a_judge_gives_the_reward(train, model_path, judge):
-    model = f"actor_rollout_ref.model.path={model_path}"
-    options = f"{reward_keys.JUDGE}=true", f"{reward_keys.JUDGE_PATH}={judge}", "data.max_response_length=4"
-    sizes = "data.max_prompt_length=256", "data.filter_overlong_prompts=false", "local.num_threads=1"
-    row = read_rows(train(model, *sizes, *options) / "metrics.jsonl")[-1]
-    assert row["critic/score/mean"] != 0.0 and row["critic/score/max"] != row["critic/score/min"]
-
-
-def test_a_judge_that_is_not_there_is_an_error_with_a_hint(train, capsys):
-    train(f"{reward_keys.JUDGE}=true", code=2)
-    assert f"set {reward_keys.JUDGE_PATH}" in capsys.readouterr().err
-    train(f"{reward_keys.JUDGE}=true", f"{reward_keys.JUDGE_PATH}=/nowhere", code=2)
-    assert f"hint: check {reward_keys.JUDGE_PATH}" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not hasattr(reward, "_call_with_kwargs"), reason="verl hides the function from other processes")

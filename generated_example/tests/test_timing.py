@@ -31,14 +31,14 @@ def test_phases_nest_and_end_with_exceptions_too():
 
 def test_the_innermost_phase_counts_its_parts():
     with under_way("gen"):
-        expect(3, "episodes")
-        with under_way("turn 1"):
+        expect(3, "parts")
+        with under_way("part 1"):
             expect(8, "sequences")
             begin(4)
             begin(4)
         advance()
         (gen,) = phases()
-        assert (gen.done, gen.total, gen.unit) == (1, 3, "episodes")
+        assert (gen.done, gen.total, gen.unit) == (1, 3, "parts")
     advance()  # nothing is under way: nobody asks
 
 

@@ -10,8 +10,8 @@ from conftest import CONFIG_DIRECTORY
 
 from generated_example.errors import ConfigError
 from generated_example.rewards.manager import TextRewardManager
-from generated_example.settings import ranges, reward_keys
-from generated_example.settings.loading import flat_keys, load_config
+from generated_example.settings import reward_keys
+from generated_example.settings.loading import load_config
 from generated_example.tracking.run_tracker import read_rows
 from generated_example.training import validation
 from generated_example.training.registries import POLICY_LOSS_REGISTRY
@@ -171,7 +171,7 @@ def test_a_file_that_is_no_yaml_is_named(tmp_path):
         load_config(copy, ["preset=mine"])
 
 
-@pytest.mark.parametrize("preset", ["grpo", "dapo"])
+@pytest.mark.parametrize("preset", ["grpo"])
 def test_a_component_may_be_a_list_and_have_the_name_of_a_column(train, tmp_path, preset):
     scores = []
     for components in ("", ", parts=list(solution_str), none=None, uid='mine'"):
@@ -192,7 +192,7 @@ def test_a_component_may_be_a_list_and_have_the_name_of_a_column(train, tmp_path
         ("trainer.total_training_steps=0", "must be at least 1"),
         ("actor_rollout_ref.rollout.temperature=0", "must be more than 0"),
         ("actor_rollout_ref.rollout.top_p=1.5", "at most 1"),
-        ("actor_rollout_ref.actor.clip_ratio=-0.1", "must not be negative"),
+        ("actor_rollout_ref.actor.clip_ratio=-0.1", "must be 0 or more"),
         ("actor_rollout_ref.actor.entropy_coeff=nan", "not a number"),
         ("trainer.logger=[console,wandbb]", "is not a logger here"),
         ("actor_rollout_ref.rollout.val_kwargs.do_sample=true", "val_kwargs.temperature"),
@@ -203,13 +203,6 @@ def test_a_mistake_in_the_config_is_an_error_with_a_hint(train, capsys, override
     train(override, code=2)
     shown = capsys.readouterr().err
     assert message in shown and "hint:" in shown and "Traceback" not in shown
-
-
-def test_every_setting_with_a_range_exists():
-    known = set(flat_keys(load_config(CONFIG_DIRECTORY)))
-    names = {name for names, _, _ in ranges.RULES for name in names} | ranges.HINTS.keys()
-    of_features = ("critic.", "distillation.", "local.prime.", "local.teacher_server.")
-    assert {name for name in names - known if not name.startswith(of_features)} == set()
 
 
 def reproducible(rows):

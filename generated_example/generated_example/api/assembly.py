@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/assembly.py.jinja - edit freely
+# vextract:template base/__package__/api/assembly.py - edit freely
 """The parts of a run, put together: what the config says, or what the caller brings in its place."""
 
 import gc
@@ -12,34 +12,27 @@ from typing import Any
 from ..data.dataloading import SharedLoader, build_dataloaders
 from ..data.toy import ensure_toy_model
 from ..rewards.manager import TextRewardManager
-from ..run.base_models import POLICY, REFERENCE, TEACHERS, base_models, check_base_models
+from ..run.base_models import POLICY, REFERENCE, base_models, check_base_models
 from ..run.checkpoint import Checkpoints, step_of
 from ..run.checkpoint_state import load_state, restoring
 from ..run.distributed import Ranks, seed_everything
 from ..run.run_lock import lock_run_directory
-from ..settings.ahead import check_dataset_ahead
 from ..settings.batch_sizes import fitting
 from ..settings.checks import check_config
 from ..settings.loading import settle_device
-from ..training.distillation_choice import check_teachers, distillation_of
 from ..training.hook_calls import import_hooks
 from ..training.model_words import ModelWords
-from ..training.process_choice import process_rewards_of, wants_process_rewards
 from ..training.rewarding import Rewards
-from ..training.rollout_watch import watched
 from ..training.rollouts import Rollouts
 from ..workers.adapters import wants_adapter
-from ..workers.models import load_tokenizer, usable_tokenizer
+from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
 from ..workers.sampling import say_ignored
 from ..workers.trained_model import TrainedModel
 from .inputs.datasets import build_given_datasets
 from .inputs.given import Given
-from .inputs.rewards import reward_functions
-from .settled import settled
-
-GIVEN_MODEL = "given_model"
+from .settled import reward_functions, settled
 
 
 @dataclass
@@ -50,7 +43,7 @@ class Parts:
         tokenizer: of the policy.
         policy: the model that is trained.
         reference: the model that it is held close to, if a KL penalty or loss is configured.
-        critic: estimates values, for GAE.
+        models: those that are trained, by the names of their directories in a checkpoint.
         rollouts: writes the responses.
         reward_fn: scores the responses of a batch; `val_reward_fn` does so in validation.
         train_loader: batches of prompts; `val_loader` those for validation.
@@ -60,15 +53,13 @@ class Parts:
         base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
         state: what that has, besides the models: the arguments of the trainer's `restore`.
         lock: keeps other runs out of the run's directory.
-        process_rewards: rewards each token, by a model that is trained beside the policy (PRIME).
-        distillation: says how likely what the policy writes is to a teacher, which it learns.
         words: what rewards read of responses.
     """
 
     tokenizer: Any
     policy: Policy
     reference: Reference | None
-    critic: Any
+    models: dict[str, TrainedModel]
     rollouts: Rollouts
     reward_fn: Any
     val_reward_fn: Any
@@ -80,8 +71,6 @@ class Parts:
     base_models: dict[str, str]
     state: tuple[Any, ...]
     lock: Any
-    process_rewards: Any = None
-    distillation: Any = None
     words: Any = None
 
 
@@ -101,67 +90,56 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     """
     fill_in_device(config)
     given = settled(config, given, ranks.world_size)
-    use_reference, use_critic = settle(config, ranks, sizes=False)  # they are checked with the data
+    use_reference = settle(config, ranks, sizes=False)  # they are checked with the data
     run_directory = Path(config.trainer.default_local_dir)
     lock = lock_run_directory(run_directory, ranks)
     around.enter_context(lock)
     model = config.actor_rollout_ref.model
-    if given.model is not None:
-        model.path = str(ranks.on_driver(partial(_written, given, run_directory / GIVEN_MODEL)))
     settle_model(config, ranks)
     seed_everything(config.local.seed + ranks.rank)
 
-    tokenizer = load_tokenizer(model, ranks) if given.tokenizer is None else usable_tokenizer(given.tokenizer, model)
-    served = check_teachers(config, tokenizer, ranks)
+    tokenizer = load_tokenizer(model, ranks)
     datasets = partial(fitting, config, partial(build_given_datasets, config, tokenizer, given))
     train_loader, val_loader = build_dataloaders(config, ranks, datasets)
-    if config.local.rollout.ahead:
-        ranks.on_driver(lambda: check_dataset_ahead(train_loader.dataset))
     total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
 
     keep, local = config.trainer.max_actor_ckpt_to_keep, config.local
-    checkpoints = Checkpoints(run_directory, ranks, keep, digests=local.check_digests, settings=local.checkpoint)
+    checkpoints = Checkpoints(run_directory, ranks, keep, digests=local.check_digests)
     mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
     resume = checkpoints.to_resume(mode, path, local.checkpoint.begin_from)
-    names = ("actor", *["critic"] * use_critic, *["reward_model"] * wants_process_rewards(config))
-    weights = {name: checkpoints.weights(resume, name) for name in names}
-    policy = Policy(config, tokenizer, ranks, weights["actor"] or model.path, total_steps, module=given.model)
+    weights = checkpoints.weights(resume, "actor") or model.path
+    policy = Policy(config, tokenizer, ranks, weights, total_steps)
+    models: dict[str, TrainedModel] = {"actor": policy}
     reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
     bases = base_models(config, ranks)
     if resume:
-        in_use = {setting for setting in bases if setting.startswith(TEACHERS)}
-        in_use |= {POLICY} if wants_adapter(model) else set()
+        in_use = {POLICY} if wants_adapter(model) else set()
         if use_reference:
             in_use.add(REFERENCE if config.actor_rollout_ref.ref.model else POLICY)
         with restoring(resume):
             check_base_models(resume, config, bases, in_use, ranks)
-    process_rewards = process_rewards_of(config, tokenizer, ranks, weights.get("reward_model"), total_steps)
-    distillation = distillation_of(config, tokenizer, ranks, policy, served)
-    if distillation is not None:
-        around.enter_context(closing(distillation))
     words = ModelWords.of(config, tokenizer)
     rewards = Rewards(config, words.decoder, ranks)
     say_ignored(policy.module, config, ranks)
-    engine = build_rollout_engine(watched(config), tokenizer, ranks, policy)
+    engine = build_rollout_engine(config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     words.ends.update(getattr(engine, "ends", ()))
-    rollouts = Rollouts(config, tokenizer, ranks, engine, given.environment)
-    for part in (closing(rollouts), closing(rewards), checkpoints):
+    rollouts = Rollouts(config, ranks, engine)
+    for part in (closing(rollouts), closing(rewards)):
         around.enter_context(part)
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
-            models = trained_models(policy, None, process_rewards)
             state = load_optimizers(resume, models, ranks)
     reward_fn, val_reward_fn = reward_functions(given, rewards, config, words.decoder)
     for manager in (reward_fn, val_reward_fn):
         if isinstance(manager, TextRewardManager):  # it may have processes
             around.enter_context(closing(manager))
-    return Parts(
+    parts = Parts(
         tokenizer=tokenizer,
         policy=policy,
         reference=reference,
-        critic=None,
+        models=models,
         rollouts=rollouts,
         reward_fn=reward_fn,
         val_reward_fn=val_reward_fn,
@@ -173,10 +151,9 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         base_models=bases,
         state=state,
         lock=lock,
-        process_rewards=process_rewards,
-        distillation=distillation,
         words=words,
     )
+    return parts
 
 
 def fill_in_device(config: Any) -> None:
@@ -185,11 +162,11 @@ def fill_in_device(config: Any) -> None:
         settle_device(config)
 
 
-def settle(config: Any, ranks: Ranks, *, sizes: bool = True) -> tuple[bool, bool]:
+def settle(config: Any, ranks: Ranks, *, sizes: bool = True) -> bool:
     """Import the hooks, and check the config, whose device is filled in; `sizes`: those of batches too.
 
     Returns:
-        Whether the reference model is needed, and whether the critic is.
+        Whether the reference model is needed.
     """
     prepare_process()
     return check_config(config, ranks.world_size, sizes=sizes)
@@ -209,12 +186,6 @@ def settle_model(config: Any, ranks: Ranks) -> None:
     if model.path is None:
         place = Path(config.trainer.default_local_dir) / f"toy_model_{task}"
         model.path = str(ranks.on_driver(lambda: ensure_toy_model(place, task=task)))
-
-
-def trained_models(policy: TrainedModel, critic: Any, process_rewards: Any) -> dict[str, TrainedModel]:
-    """Return the models of a run that are trained, by the names of their directories in a checkpoint."""
-    found = {"actor": policy, "critic": critic, "reward_model": process_rewards and process_rewards.model}
-    return {name: model for name, model in found.items() if model is not None}
 
 
 def load_parts(
@@ -242,10 +213,3 @@ def load_optimizers(start: Path, models: Mapping[str, TrainedModel], ranks: Rank
     for name, model in models.items():
         model.load_optimizer_state(start / name, ranks)
     return step_of(start), *load_state(start, ranks)
-
-
-def _written(given: Given, directory: Path) -> Path:
-    """Write a model that the caller has loaded: the reference starts from it, and engines read it."""
-    given.model.save_pretrained(directory)
-    given.tokenizer.save_pretrained(directory)
-    return directory

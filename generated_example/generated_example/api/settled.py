@@ -7,14 +7,12 @@ from typing import Any
 from omegaconf import OmegaConf, open_dict
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
-from ..data.rows import RowsDataset
-from ..episodes.factories import factory_of
 from ..errors import ConfigError, DataError
 from ..settings import reward_keys
+from ..training.rewarding import Rewards
 from ..vendored.data.rl_dataset import collate_fn
 from .inputs.given import Given
-from .inputs.models import check_model
-from .inputs.rewards import check_rewards
+from .inputs.rewards import check_reward, manager_of
 from .inputs.rows import check_kind, files_of
 
 
@@ -27,32 +25,32 @@ def settled(config: Any, given: Given, world_size: int) -> Given:
         world_size: so many processes.
 
     Returns:
-        The same, with datasets in place of data loaders, and a function that makes environments as `environment`.
+        The same, with datasets in place of data loaders.
 
     Raises:
         ConfigError: it cannot be used, or contradicts the config.
         DataError: the same of the data.
     """
     given = _without_loaders(config, given)
-    source = given.train_dataset if given.train_dataset is not None else given.val_dataset
-    if given.environment is None and isinstance(source, RowsDataset) and source.environment is not None:
-        if given.reward_fn is None or config.actor_rollout_ref.rollout.multi_turn.enable:
-            given = replace(given, environment=source.environment)
+    _refuse_objects(given)
     _check_data(config, given)
-    _check_use_of_environment(config, given)
-    if given.environment is not None:
-        given = replace(given, environment=factory_of(given.environment))
     if given.train_dataset is not None and given.val_dataset is None and not config.data.val_files:
         with open_dict(config):  # there is nothing to validate on
             config.trainer.test_freq, config.trainer.val_before_train = -1, False
     _check_scores(config, given)
-    check_rewards(given, config)
-    check_model(config, given, world_size)
+    _check_rewards(given)
     return given
 
 
+def _refuse_objects(given: Given) -> None:
+    for name in ("environment", "model", "tokenizer"):
+        if getattr(given, name) is not None:
+            raise ConfigError(f"{name}= is given, an object", "vextract add given_objects")
+
+
 def _check_data(config: Any, given: Given) -> None:
-    if given.val_dataset is not None and given.train_dataset is None and given.environment is None:
+    has_prompts = given.train_dataset is not None
+    if given.val_dataset is not None and not has_prompts:
         raise DataError("a val_dataset is given, and no train_dataset", "give both, or name files in the config")
     for split in ("train", "val"):
         dataset = getattr(given, f"{split}_dataset")
@@ -68,34 +66,40 @@ def _check_data(config: Any, given: Given) -> None:
                 )
 
 
-def _check_use_of_environment(config: Any, given: Given) -> None:
-    enable = "actor_rollout_ref.rollout.multi_turn.enable"
-    has_prompts = given.train_dataset is not None or config.data.train_files
-    if given.environment is not None and has_prompts and given.reward_fn is not None:
-        if not OmegaConf.select(config, enable):
-            raise ConfigError(
-                "an environment is given, and prompts and a reward as well: there is nothing left for it to do",
-                f"leave one of them out; or let it take turns with the model: {enable}=true",
-            )
-
-
 def _check_scores(config: Any, given: Given) -> None:
     """Refuse two rewards of which one would not count."""
-    what = "a reward_fn is given" if given.reward_fn is not None else "an environment is given"
-    is_multi_turn = config.actor_rollout_ref.rollout.multi_turn.enable
-    if given.reward_fn is None and (given.environment is None or is_multi_turn):
+    if given.reward_fn is None:
         return
-    for key in (f"{reward_keys.FUNCTION}.path", reward_keys.JUDGE):
+    what = "a reward_fn is given"
+    others = {f"{reward_keys.FUNCTION}.path": "null"}
+    for key, off in others.items():
         if OmegaConf.select(config, key):
             raise ConfigError(
                 f"{key} is {OmegaConf.select(config, key)}, and {what}: both would score the responses",
-                f"leave one of them out: {key}={'false' if key == reward_keys.JUDGE else 'null'}, or no reward",
+                f"leave one of them out: {key}={off}, or no reward",
             )
-    if is_multi_turn and config.local.env.is_reward:
-        raise ConfigError(
-            "a reward_fn is given, and with local.env.is_reward the environments give the reward of an episode",
-            "set local.env.is_reward=false, or give no reward_fn",
-        )
+
+
+def _check_rewards(given: Given) -> None:
+    if given.reward_weights is not None:
+        raise ConfigError("reward_weights are given, for several rewards", "vextract add reward_forms")
+    for reward_fn in (given.reward_fn, given.val_reward_fn):
+        if reward_fn is not None:
+            check_reward(reward_fn)
+
+
+def reward_functions(given: Given, rewards: Rewards, config: Any, tokenizer: Any) -> tuple[Any, Any]:
+    """Return what scores the batches of training and of validation: what is given, else the config's.
+
+    Raises:
+        ConfigError: what is given cannot be called as a reward is.
+    """
+    train, validation = rewards.train, rewards.validation
+    if given.reward_fn is not None:
+        train = validation = manager_of(given.reward_fn, config, tokenizer)
+    if given.val_reward_fn is not None:
+        validation = manager_of(given.val_reward_fn, config, tokenizer)
+    return train, validation
 
 
 def _without_loaders(config: Any, given: Given) -> Given:

@@ -22,8 +22,8 @@ def environment_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, 
 
     Returns:
         Dicts in verl's schema: data_source (names the validation metric), prompt (chat messages), ability,
-        reward_model (style and ground_truth, if the environment tells it), extra_info (what an episode's `reset` gets
-        as options: the state's, or its seed as `env_seed`; and the settings, for the reward manager).
+        reward_model (style and ground_truth, if the environment tells it), extra_info (what `reset` gets as
+        options: the state's, or its seed as `env_seed`; and the settings, for the reward manager).
     """
     rows = rows_of_environment(make_env, split, settings)
     # A column that can be written to a file, which a dictionary without keys cannot.

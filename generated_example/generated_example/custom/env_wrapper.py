@@ -3,23 +3,13 @@
 
 Replace `ToyArithmeticEnv` by your own environment, or wrap an existing one, and let `make_env` return it: the other
 files take nothing else from here. Whatever has `reset` and `step` in the shapes below works with `env_dataset.py`
-(which turns states into prompts) and, for a single turn, `reward_manager.py` (which plays each response as an action).
+(which turns states into prompts) and `reward_manager.py` (which plays each response as an action).
 `states(split, settings)` may list the states to begin from; without it they come from seeds. Nothing here needs
 Gymnasium to be installed, or imports anything of this package.
 
-With `actor_rollout_ref.rollout.multi_turn.enable=true` the model and the environment take turns. Each response has an
-environment of its own, from `make_env`; it begins with `reset(seed=..., options=extra_info of the prompt's row)`, and
-must then be in the state that the prompt shows. `step(text of the model's turn)` returns what follows:
-
-    observation   text, the next message to the model; or a list of messages, {"role": "tool", "content": ...}
-    reward        a number, for this turn; the episode's reward is their sum
-    terminated    the episode is over, it has reached its end
-    truncated     the episode is over, it was cut short
-    info          numbers and texts to report; those of the last step become reward/<name>/mean, `acc` is what
-                  validation reports
-
-`reset` and `step` may be coroutines (`async def`): those of a batch then run at once. What one raises costs its own
-sample. `close()` is called at the end if there is one.
+A response is the only action in its state: `reset(seed=..., options=extra_info of the prompt's row)`, then
+`step(text of the response)`, which returns observation, reward, terminated, truncated and info. Of these count the
+reward, a number, and info: numbers and texts to report, as reward/<name>/mean; `acc` is what validation reports.
 """
 
 import random
@@ -29,12 +19,12 @@ from typing import Any
 
 
 def make_env(settings: Mapping[str, Any]) -> "ToyArithmeticEnv":
-    """Return an environment for one episode of several turns.
+    """Return an environment for one response.
 
     Args:
         settings: the config's `data.env`: what you put there, for example +data.env.board_size=9.
     """
-    return ToyArithmeticEnv(settings.get("task", "succ2"), max_turns=settings.get("max_turns", 1))
+    return ToyArithmeticEnv(settings.get("task", "succ2"))
 
 
 class ToyArithmeticEnv:
@@ -49,27 +39,19 @@ class ToyArithmeticEnv:
 
     Args:
         task: one of the above.
-        max_turns: how many actions an episode may take. After a wrong one, and while turns are left, the next
-            observation repeats the question with a hint: the first character of the answer.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
     tasks = ("add1", "succ", "succ2")
 
-    def __init__(self, task: str = "succ2", max_turns: int = 1) -> None:
+    def __init__(self, task: str = "succ2") -> None:
         if task not in self.tasks:
             raise ValueError(f"unknown task {task!r}: choose one of {', '.join(self.tasks)}")
-        if max_turns < 1:
-            raise ValueError(f"max_turns must be at least 1, not {max_turns}")
         self.task = task
-        self.max_turns = max_turns
         self._random: random.Random | None = None
         self._question: str | None = None
-        self._turn = 0
-        self._done = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode.
+        """Ask a question.
 
         Args:
             seed: seeds the choice of the question; without it the choice goes on from where it was.
@@ -85,8 +67,6 @@ class ToyArithmeticEnv:
             self._random = self._random or random.Random()
             question = self._random.choice(self.questions())
         self._question = str(question)
-        self._turn = 0
-        self._done = False
         return self._question, {"ground_truth": self.answer(self._question), "turn": 0}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -96,25 +76,17 @@ class ToyArithmeticEnv:
             action: the answer as text, for example `"48"`.
 
         Returns:
-            observation: the next prompt: empty at the end of the episode, else the question with a hint.
+            observation: empty, nothing follows.
             reward: in [0, 1], see `score`.
-            terminated: the answer was right.
-            truncated: it was wrong and no turn is left.
+            terminated: always, a response is the only action.
+            truncated: never.
             info: the components of the reward, as in `score`, and the turn.
         """
-        if self._question is None or self._done:
-            raise RuntimeError("call reset() before step(): there is no running episode")
-        self._turn += 1
+        if self._question is None:
+            raise RuntimeError("call reset() before step(): there is no question")
         components = self.score(self.answer(self._question), action)
-        terminated = components["acc"] == 1.0
-        truncated = not terminated and self._turn >= self.max_turns
-        self._done = terminated or truncated
-        observation = "" if self._done else f"{self._question}{self.answer(self._question)[0]}?"
-        return observation, components["score"], terminated, truncated, {**components, "turn": self._turn}
-
-    def render(self) -> str:
-        """Return the question and the turn as text."""
-        return f"{self._question} (turn {self._turn} of {self.max_turns})"
+        self._question = None
+        return "", components["score"], True, False, {**components, "turn": 1}
 
     def close(self) -> None:
         """Release what the environment holds: nothing here."""

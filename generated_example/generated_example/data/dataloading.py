@@ -277,7 +277,7 @@ def build_loaders(
     # Generators of their own: starting an epoch must not draw from the global one, or a resumed run would differ.
     train_loader = StatefulDataLoader(
         PlacedPrompts(train_dataset, data.seed),
-        batch_size=data.gen_batch_size or data.train_batch_size,
+        batch_size=data.train_batch_size,
         sampler=_sampler(data, train_dataset),
         num_workers=workers,
         drop_last=True,

@@ -24,7 +24,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from ..errors import ConfigError, DataProblems, Problem
 from ..errors import DataError as DataError  # hooks take it from here
-from ..settings.reward_keys import JUDGE, MANAGER
+from ..settings import reward_keys
 from ..settings.suggestions import choose_defined
 from ..training.hook_arguments import taken_by
 from ..training.hook_errors import HookError, hook_file_of, source_of
@@ -78,15 +78,11 @@ def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[
 def _compares(config: Any) -> bool:
     """Tell whether the reward compares responses with ground truths.
 
-    A reward model does not, nor an environment that gives the reward; what a manager of the owner's does that is not
-    derived from verl's or the project's is its own.
+    What a manager of the owner's does that is not derived from verl's or the project's is its own.
     """
     from ..training.reward_managers import registered_managers  # which imports the hooks
 
-    by_environment = ("actor_rollout_ref.rollout.multi_turn.enable", "local.env.is_reward")
-    if all(OmegaConf.select(config, key) for key in by_environment) or OmegaConf.select(config, JUDGE):
-        return False
-    manager = registered_managers().get(str(OmegaConf.select(config, MANAGER)))
+    manager = registered_managers().get(str(OmegaConf.select(config, reward_keys.MANAGER)))
     known = tuple(f"{PACKAGE}.{folder}." for folder in ("vendored", "rewards"))
     bases = [base for base in getattr(manager, "__mro__", ()) if not inspect.isabstract(base)]
     return any(base.__module__.startswith(known) for base in bases) or not inspect.isclass(manager)
@@ -95,8 +91,6 @@ def _compares(config: Any) -> bool:
 def data_section(config: Any) -> Any:
     """Return the config's `data` section as verl's datasets read it."""
     data = OmegaConf.create(OmegaConf.to_container(config.data, resolve=True))
-    if OmegaConf.select(config, "actor_rollout_ref.rollout.multi_turn.enable"):
-        data.return_raw_chat = True  # a reward gets the whole conversation
     if data.get("cache_dir") is None:  # verl's key has a default where it is absent, but none where it is null
         data.cache_dir = "~/.cache/verl/rlhf"
     return data

@@ -4,28 +4,25 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..episodes.factories import factory_of, is_environment, resolved
-from ..errors import ProjectError
+from ..errors import ConfigError, ProjectError
 from ..training.hook_arguments import taken_by
 from ..training.hook_errors import HookError, hook_file_of, source_of
 from .datasets import RowPrompts
+from .environments import resolved
 
 
 class RowsDataset(RowPrompts):
     """Makes its rows by `make_rows`; the rest is `RowPrompts`'.
 
     Args:
-        data_files: says which split is wanted: `["train"]` or `["val"]`. Or an environment, a class of them, or a
-            function that makes one: then its states are the prompts, whatever `make_rows` would make.
+        data_files: says which split is wanted: `["train"]` or `["val"]`. With given_objects also an environment, a
+            class of them, or a function that makes one: its states are the prompts, whatever `make_rows` would make.
         tokenizer: its chat template turns messages into tokens.
         config: the config's `data` section; None: as `load_config()` has it. A trainer that is given this dataset goes
             by its own config.
         processor: for images and videos, if the model takes them.
         max_samples: so many at most; -1: all.
-        split: of the environment, train or val.
-
-    Attributes:
-        environment: what was given for one.
+        split: where `data_files` does not say it, train or val.
     """
 
     def __init__(
@@ -38,8 +35,8 @@ class RowsDataset(RowPrompts):
         *,
         split: str = "train",
     ) -> None:
-        is_environments = is_environment(data_files) or callable(data_files)
-        self.environment = data_files if is_environments else None
+        if callable(data_files) or hasattr(data_files, "reset"):
+            raise ConfigError("an environment is given for a dataset", "vextract add given_objects")
         self.max_samples = max_samples
         if config is None:
             from ..api.configuration import load_config
@@ -48,7 +45,7 @@ class RowsDataset(RowPrompts):
             config = data_section(load_config())
         arguments = {"tokenizer": tokenizer, "config": config, "processor": processor, "max_samples": max_samples}
         taken = taken_by(RowPrompts, arguments)  # max_samples is newer than some releases
-        super().__init__([split] if is_environments else data_files, **taken)
+        super().__init__(data_files, **taken)
 
     @staticmethod
     def make_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -67,10 +64,7 @@ class RowsDataset(RowPrompts):
         """Make the rows, at most `max_samples`, with other settings for the environment than its own, if given."""
         settings = (self.config.get("env") or {}) if settings is None else settings
         split = "val" if "val" in str(self.data_files[0]) else "train"
-        if self.environment is not None:
-            rows = rows_of_environment(factory_of(self.environment), split, settings)
-        else:
-            rows = self.make_rows(split, settings)
+        rows = self.make_rows(split, settings)
         return rows[: self.max_samples] if self.max_samples > 0 else rows
 
 
@@ -86,8 +80,8 @@ def rows_of_environment(make: Callable[[Any], Any], split: str, settings: Any) -
         settings: the config's `data.env`.
 
     Returns:
-        Dicts in verl's schema. `extra_info` has what an episode's `reset` gets as options: the state, or its seed as
-        `env_seed`. The prompt is what `reset` returns, and the ground truth what its `info` has under that name.
+        Dicts in verl's schema. `extra_info` has what `reset` gets as options: the state, or its seed as `env_seed`. The
+        prompt is what `reset` returns, and the ground truth what its `info` has under that name.
 
     Raises:
         HookError: the environment raised, or returned something else than Gymnasium's `reset` does.

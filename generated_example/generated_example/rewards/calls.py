@@ -18,6 +18,8 @@ from .components import ComponentError
 LIBRARY = str(Path(__file__).parent)
 # What verl passes to a `compute_score`, by name.
 GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
+# What a reward manager may call the batch that it scores.
+BATCHES = ("data", "batch", "data_proto")
 CALLED = f"it is called with {', '.join(GIVEN[:-1])} and {GIVEN[-1]}, by name"
 
 
@@ -88,6 +90,17 @@ def refusal(function: Any) -> str | None:
     except TypeError as error:
         return f"{getattr(own, '__qualname__', type(own).__qualname__)}() {str(error).replace('missing a', 'has a')}"
     return None
+
+
+def takes_batch(reward: Callable[..., Any]) -> bool:
+    """Tell whether a reward scores a whole batch, as verl's reward managers do."""
+    try:
+        parameters = inspect.signature(reward).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    named = [item for item in parameters if item.kind not in (item.VAR_KEYWORD, item.VAR_POSITIONAL)]
+    required = [item.name for item in named if item.default is item.empty]
+    return "return_dict" in {item.name for item in named} or (len(required) == 1 and required[0] in BATCHES)
 
 
 def is_async(function: Any) -> bool:

@@ -14,10 +14,8 @@ from .samples import DebugLog, SampleLog, spread
 from .scoring import Scorer, ScoringError
 from .text import overlong_penalty
 
-# The component that holds the score of a reward model, or of the environments of the episodes.
+# The component that holds scores that were given with the batch.
 GIVEN = "rm"
-# How an episode ends whose environment has failed.
-FAILED = ("error", "timeout")
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class TextRewardManager:
             verl passes its own scorer when none is configured; that one is not used here.
         reward_fn_key: the column that names the data source.
         weights: component -> weight; the reward is then the weighted sum of these, and not `score`. Every sample must
-            have them. What a reward model or the environments gave is the component `rm`.
+            have them. Scores that were given with the batch are the component `rm`.
         num_workers, timeout, timeout_score, concurrency: how samples are scored, see `Scorer`.
         max_resp_len: the longest that a response can be, in tokens.
         overlong_buffer_cfg: `enable`, `len`, `penalty_factor`, `log`: with `enable`, `overlong_penalty` is added.
@@ -100,8 +98,8 @@ class TextRewardManager:
         Args:
             data: a DataProto. It has in `batch` prompts (bs, prompt_length), responses (bs, response_length) and
                 attention_mask (bs, prompt_length + response_length); in `non_tensor_batch` reward_model and the data
-                source. rm_scores (bs, response_length) float32, where a reward model or environments have given them,
-                are the reward, unless `weights` makes them one component of it.
+                source. rm_scores (bs, response_length) float32, where they are given with the batch, are the reward,
+                unless `weights` makes them one component of it.
             begun: for each response, what `begin` has returned for it, or None; empty: none was begun.
 
         Returns:
@@ -140,16 +138,13 @@ class TextRewardManager:
         )
         return {"reward_tensor": reward_tensor, "reward_extra_info": extra} if return_dict else reward_tensor
 
-    def begins(self, given: bool, in_thread: bool) -> bool:
+    def begins(self, in_thread: bool) -> bool:
         """Tell whether a response can be scored while others are still written.
 
         Args:
-            given: whether a reward model or environments will give scores.
             in_thread: whether a plain function may be called in a thread, if `local.reward.num_workers` is 0.
         """
         scorer = vars(self).get("scorer")  # a derived class may have none, or something else that can be called
-        if scorer is None or (given and self.weights is None):
-            return False
         return bool(getattr(scorer, "is_aside", False)) or (in_thread and isinstance(scorer, Scorer))
 
     def begin(self, sample: Any) -> Begun | None:
@@ -201,11 +196,8 @@ class TextRewardManager:
         """Return the reward of each sample, from its components; adds the overlong penalty to both."""
         if self.weights is not None:
             rewards = []
-            ends = data.non_tensor_batch.get("env_end", [None] * len(lengths))
-            for row, (source, end) in enumerate(zip(self._sources(data), ends, strict=True)):
+            for row, source in enumerate(self._sources(data)):
                 values, weights = {name: column[row] for name, column in extra.items()}, self.weights
-                if end in FAILED:  # its environment reports nothing
-                    weights = {name: weight for name, weight in weights.items() if values.get(name) is not None}
                 try:
                     rewards.append(weighted_sum(values, weights, source))
                 except ValueError as error:

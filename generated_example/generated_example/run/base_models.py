@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from ..settings.teacher_models import MODELS, teacher_paths
 from .checkpoint_files import read_state
 from .distributed import Ranks
 
 POLICY, REFERENCE = "actor_rollout_ref.model.path", "actor_rollout_ref.ref.model.path"
-TEACHERS = MODELS
 # A digest of all bytes takes a minute for 30 GB; models that were trained differ in nearly every weight.
 PLACES, PLACE_BYTES = 1024, 4096
 
@@ -28,7 +26,7 @@ def base_models(config: Any, ranks: Ranks) -> dict[str, str]:
         ranks: this process among its peers; only rank 0 reads, and only what is on its disk, or in the hub's cache.
     """
     section = config.actor_rollout_ref
-    paths = {POLICY: section.model.path, REFERENCE: (section.ref.model or {}).get("path"), **teacher_paths(config)}
+    paths = {POLICY: section.model.path, REFERENCE: (section.ref.model or {}).get("path")}
 
     def digests() -> dict[str, str]:
         found = {setting: weights_digest(path) for setting, path in paths.items() if path}

@@ -3,8 +3,7 @@
 
 global_step_20/
     actor/          Hugging Face format: load it with transformers, serve it with vLLM; and optimizer.pt. Of a run that
-                    trains an adapter: the adapter, in peft's format. Of one whose processes write their own shares
-                    (local.checkpoint.sharded): weights/ and optimizer/ as in shards.py, of which `export` makes a model
+                    trains an adapter: the adapter, in peft's format
     critic/         the same, if there is a critic
     reward_model/   the same, if there is an implicit reward model (PRIME)
     data.pt         where the data loader was
@@ -16,6 +15,7 @@ damaged_1/          checkpoints that are not as they were written; the run went 
 """
 
 import contextlib
+import copy
 import math
 import os
 import re
@@ -25,16 +25,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-
-import torch
 
 from ..errors import ConfigError
 from ..settings.path_checks import resume_hint
 from ..workers.model_parts import Write, parts_of
 from ..workers.trained_model import TrainedModel
-from .background import Background
 from .checkpoint_files import (
     MANIFEST,
     WRITING,
@@ -64,35 +60,14 @@ class Checkpoints:
         ranks: every process must call `save`.
         keep: how many to keep, besides the best; None: all.
         digests: whether a checkpoint's contents are compared with their digests before a run goes on from it.
-        settings: `local.checkpoint`; None: whole checkpoints, written while training waits.
     """
 
-    def __init__(
-        self, directory: Path, ranks: Ranks, keep: int | None = None, digests: bool = True, settings: Any = None
-    ) -> None:
+    def __init__(self, directory: Path, ranks: Ranks, keep: int | None = None, digests: bool = True) -> None:
         self.directory = directory
         self.ranks = ranks
         self.keep = keep
         self.digests = digests
-        self.settings = settings
-        self.sharded = False
-        self.background = Background()
-        self._writers: Ranks | None = None
-
-    def __enter__(self) -> "Checkpoints":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Wait for a checkpoint that is being written. Its error does not hide another one that ends the run."""
-        try:
-            self.wait()
-        except Exception as failure:
-            if error is None:
-                raise
-            if self.ranks.rank == 0 and not is_connection_error(failure):
-                print(f"warning: {failure}", file=sys.stderr)
+        self._own_group: Ranks | None = None
 
     def save(
         self,
@@ -103,7 +78,6 @@ class Checkpoints:
         score: float | None,
         *,
         finished: bool = False,
-        in_background: bool = False,
     ) -> Path:
         """Write a checkpoint, under its name only once it is complete and on disk.
 
@@ -115,71 +89,57 @@ class Checkpoints:
             score: the higher, the better; decides which checkpoint is the best.
             finished: it holds the result of a run that has ended and was not asked to save on the way.
                 `trainer.resume_mode=auto` does not go on from it: the next run in the directory starts anew.
-            in_background: if the config allows it, return when everything is copied, and write it meanwhile.
-
-        Raises:
-            CheckpointError: it could not be written; or the one before, which was being written, could not.
-        """
-        self.wait()
-        self._choose_writers()
-        path = self.directory / f"global_step_{step}"
-        in_background = in_background and bool(self.settings and self.settings.asynchronous)
-        random_states = self.ranks.gather_objects(trainer["random"])
-        states = {"data.pt": data, "trainer.pt": {**trainer, "random": random_states}}
-        score = score if score is not None and math.isfinite(score) else None
-        notes = {"step": step, "score": score, "finished": finished}
-        parts = (
-            (name, write)
-            for name, model in models.items()
-            for write in parts_of(model, self.ranks, sharded=self.sharded, copies=in_background)
-        )
-        if in_background:
-            copied = list(parts)
-            self.background.start(path.name, lambda: self._write(path, copied, states, notes))
-        else:
-            self._write(path, parts, states, notes)
-        return path
-
-    def wait(self) -> None:
-        """Wait for a checkpoint that is being written; every process must call this.
 
         Raises:
             CheckpointError: it could not be written.
         """
-        if self.background.is_going_on() and self.ranks.rank == 0:
-            print(f"waiting until {self.background.name} is written", file=sys.stderr, flush=True)
-        self.background.wait()
+        path = self.directory / f"global_step_{step}"
+        random_states = self.ranks.gather_objects(trainer["random"])
+        states = {"data.pt": data, "trainer.pt": {**trainer, "random": random_states}}
+        score = score if score is not None and math.isfinite(score) else None
+        notes = {"step": step, "score": score, "finished": finished}
+        self._write(path, self._parts(models), states, notes)
+        return path
 
-    def raise_failure(self) -> None:
-        """Raise the error of a checkpoint that was being written, on all processes as soon as one knows it."""
-        if self.background.name is not None and self.ranks.any(self.background.has_failed()):
-            self.wait()
+    def _parts(self, models: Mapping[str, TrainedModel]) -> Iterator[tuple[str, Write]]:
+        """Return what writes the models, each with the name of its directory."""
+        return ((name, write) for name, model in models.items() for write in parts_of(model, self.ranks))
 
     def _write(
         self, path: Path, parts: Iterable[tuple[str, Write]], states: dict[str, Any], notes: dict[str, Any]
     ) -> None:
         """Write the parts one after the other, each of which may be gathered as it is asked for, then the rest."""
-        if torch.cuda.is_available():  # a thread begins with the first GPU
-            torch.cuda.set_device(self.ranks.local_rank)
         scratch = path.with_name(f"{WRITING}{path.name}")
-        writers = self._writers or self.ranks
-        digests: dict[str, str] = {}
+        writers = self._writers()
         with self._writing(scratch):
             writers.on_driver(self._remove_leftovers)
             for name, write in parts:
-                digests |= {f"{name}/{file}": digest for file, digest in write(scratch / name, writers).items()}
+                writers.on_driver(partial(write, scratch / name))
                 del write  # and what it holds
-            all_digests = {file: digest for part in writers.gather_objects(digests) for file, digest in part.items()}
-            writers.on_driver(partial(self._finish, scratch, path, states, notes, all_digests))
+            writers.on_driver(partial(self._finish, scratch, path, states, notes))
 
-    def _finish(
-        self, scratch: Path, path: Path, states: dict[str, Any], notes: dict[str, Any], digests: dict[str, str]
-    ) -> None:
+    def _finish(self, scratch: Path, path: Path, states: dict[str, Any], notes: dict[str, Any]) -> None:
         for name, state in states.items():
             save_state(state, scratch / name)
-        write_manifest(scratch, notes, digests)
+        write_manifest(scratch, notes)
+        self._publish(scratch, path, notes)
+
+    def _publish(self, scratch: Path, path: Path, notes: dict[str, Any]) -> None:
+        """Give a checkpoint that is complete its name."""
         replace_directory(scratch, path)
         self._mark(notes["step"])
+
+    def _writers(self) -> Ranks:
+        """Return the processes as they write: they wait as long as a disk takes."""
+        if self._own_group is None:
+            self._own_group = self.ranks.without_deadline()
+        return self._own_group
+
+    def elsewhere(self, directory: Path) -> "Checkpoints":
+        """Return the same for another directory, in which all are kept."""
+        other = copy.copy(self)
+        other.directory, other.keep = directory, None
+        return other
 
     def _remove_leftovers(self) -> None:
         """Remove what a run that was killed has left."""
@@ -222,21 +182,9 @@ class Checkpoints:
 
         Those are the complete checkpoints of later steps than `start`, the one that the run goes on from; None: it
         starts anew, so that they are all.
-
-        Raises:
-            ConfigError: the processes are to write their own shares, and cannot.
         """
         self.ranks.on_driver(lambda: self._begin(start))
-        self._choose_writers()
-
-    def _choose_writers(self) -> None:
-        """Settle, once, who writes."""
-        if self._writers is None:
-            self._writers = self.ranks if self.settings is None else self.ranks.without_deadline()
-            if self.settings is not None and (self.settings.sharded or self.ranks.world_size > 1):
-                from .shards import writes_shares  # imports much that a start of one process does not need
-
-                self.sharded = writes_shares(self.settings.sharded, self.directory, self.ranks)
+        self._writers()
 
     def _begin(self, start: Path | None) -> None:
         step = 0 if start is None else step_of(start)

@@ -11,7 +11,7 @@ import pickle
 import shutil
 import sys
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -91,23 +91,33 @@ def notes_of(path: Path) -> dict[str, Any]:
     return found
 
 
-def write_manifest(directory: Path, notes: Mapping[str, Any], digests: Mapping[str, str] | None = None) -> None:
+def write_manifest(directory: Path, notes: Mapping[str, Any]) -> None:
     """Bring everything in the directory to the disk, and then note that it is complete.
 
     Args:
         directory: where the files are.
         notes: what else it says.
-        digests: of files that other processes have written, and brought to the disk, by their names.
     """
     sync_tree(directory)
-    digests = digests or {}
-    found = {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
-    sizes = {name: (directory / name).stat().st_size for name in sorted({*found, *digests})}
-    own = [name for name in sizes if name not in digests]
+    seal(directory, notes, digests_in(directory, files_in(directory)))
+
+
+def files_in(directory: Path) -> list[str]:
+    """List the files below a directory, sorted."""
+    return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+
+
+def digests_in(directory: Path, names: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of some files in a directory, by name."""
+    own = list(names)
     with ThreadPoolExecutor(max_workers=4) as threads:
-        computed = dict(zip(own, threads.map(digest_of, [directory / name for name in own]), strict=True))
-    all_digests = {name: computed.get(name) or digests[name] for name in sizes}
-    written = {**notes, "files": sizes, "sha256": all_digests}
+        return dict(zip(own, threads.map(digest_of, [directory / name for name in own]), strict=True))
+
+
+def seal(directory: Path, notes: Mapping[str, Any], digests: Mapping[str, str]) -> None:
+    """Note that a directory is complete, with the sizes and digests of its files."""
+    sizes = {name: (directory / name).stat().st_size for name in sorted(digests)}
+    written = {**notes, "files": sizes, "sha256": {name: digests[name] for name in sizes}}
     write_text(directory / MANIFEST, json.dumps({**written, "own_sha256": _own_digest(written)}, indent=1))
 
 

@@ -7,7 +7,6 @@ share, and the shares are gathered again. With one process every function here i
 """
 
 import contextlib
-import contextvars
 import copy
 import datetime
 import os
@@ -24,14 +23,12 @@ import torch.distributed as dist
 from ..errors import ConfigError
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from .exchange import Packed, gather_from_all, pack, send_to_all, unpack
-from .relay import Relay
 from .watch import Watch
 
 T = TypeVar("T")
 
 FOREVER = datetime.timedelta(days=365)
 SEEDS = 2**31 - 1
-_generator: contextvars.ContextVar[torch.Generator | None] = contextvars.ContextVar("generator", default=None)
 
 
 class Ranks:
@@ -48,7 +45,6 @@ class Ranks:
         watch: knows how the other processes are; None if there are none.
         leaves_group_open: somebody else ends the group of processes: an engine that has made groups of its own in it.
         group: what collective operations go through; None: torch's default group.
-        relay: carries to rank 0 what others have for it while all go on.
 
     Raises:
         ConfigError: there are more processes on this machine than GPUs.
@@ -94,8 +90,6 @@ class Ranks:
             Ranks._formed += 1
             self.watch = Watch(dist.PrefixStore("watch", store.clone()), self.rank, self.world_size, peer_timeout)
         several = self.world_size > 1
-        relayed = dist.PrefixStore("relay", store.clone()) if several else None
-        self.relay = Relay(relayed, self.rank, self.world_size)
         group = dist.PrefixStore("group", store)
         shown_by = sys.excepthook
         dist.init_process_group(backend, store=group, rank=self.rank, world_size=self.world_size, timeout=timeout)
@@ -253,18 +247,8 @@ def seed_everything(seed: int) -> None:
 
 def draw_seeds(count: int) -> list[int]:
     """Draw seeds for an engine from the generator that checkpoints save, which is another on each process."""
-    seeds: list[int] = torch.randint(SEEDS, (count,), generator=_generator.get()).tolist()
-    return seeds
-
-
-@contextlib.contextmanager
-def drawing_from(seed: int) -> Iterator[None]:
-    """Have `draw_seeds` draw the numbers that belong to `seed` within it: the global generators are the loop's."""
-    token = _generator.set(torch.Generator().manual_seed(seed))
-    try:
-        yield
-    finally:
-        _generator.reset(token)
+    seeds = torch.randint(SEEDS, (count,))
+    return list(seeds.tolist())
 
 
 def random_state() -> dict[str, Any]:

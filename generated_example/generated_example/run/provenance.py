@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..tracking.trackers import argument_without_secret
+from ..tracking.secrets import argument_without_secret
 
 PROJECT = {
     "verl": "0.9.1",

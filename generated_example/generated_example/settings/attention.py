@@ -8,7 +8,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ..output import install_command
-from .project_code import is_quoted
+from .setting import stands_in_code
 from .suggestions import choose
 
 KEYS = tuple(f"{model}.override_config.attn_implementation" for model in ("actor_rollout_ref.model", "critic.model"))
@@ -57,7 +57,7 @@ def _problem(config: DictConfig, key: str, name: str) -> tuple[str, str] | None:
     if "/" in name:  # a kernel on the hub
         return None
     if name not in MODULES:
-        if is_quoted(name) or config.actor_rollout_ref.model.external_lib:  # which may register it
+        if stands_in_code(name) or config.actor_rollout_ref.model.external_lib:  # which may register it
             return None
         return f"{key} is {name!r}, which transformers does not have", choose(name, MODULES)
     if not MODULES[name]:

@@ -8,7 +8,6 @@ from omegaconf import OmegaConf, open_dict
 
 from ..errors import ConfigError, DataError, DataProblems, HintedError, Problem
 from ..output import command_with
-from ..training.process_choice import wants_process_rewards
 from .group_size import made_of_one
 
 TRAIN, MINI = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
@@ -95,15 +94,10 @@ def _group(config: Any, prompts: int | None) -> Iterator[Problem]:
 
 
 def _prompts(config: Any, prompts: int | None) -> Iterator[Problem]:
-    data = config.data
-    if prompts is None:
-        return
-    for key in ("data.gen_batch_size", TRAIN):
-        size = OmegaConf.select(config, key)
-        drawn = data.gen_batch_size is None or key == "data.gen_batch_size"
-        if size is not None and drawn and size > prompts:
-            text = f"{key} is {size}, and there are {prompts} training prompts"
-            yield Problem(text, f"set {key} to {prompts} or less", {key: prompts}, is_of_data=True)
+    key, size = TRAIN, config.data.train_batch_size
+    if prompts is not None and size > prompts:
+        text = f"{key} is {size}, and there are {prompts} training prompts"
+        yield Problem(text, f"set {key} to {prompts} or less", {key: prompts}, is_of_data=True)
 
 
 def _mini_batches(config: Any, prompts: int | None) -> Iterator[Problem]:
@@ -120,12 +114,8 @@ def _passes(config: Any, prompts: int | None) -> Iterator[Problem]:
     """Find updates that cannot be cut into passes of the size that is asked for."""
     if prompts is None:  # perhaps nothing is trained; a model that is says so itself
         return
-    sections = {"actor_rollout_ref.actor": True, "critic": config.algorithm.adv_estimator == "gae"}
-    sections["local.prime"] = wants_process_rewards(config)
-    for name, used in sections.items():
-        section = OmegaConf.select(config, name) if used else None
-        if section is None:
-            continue
+    sections = {"actor_rollout_ref.actor": config.actor_rollout_ref.actor}
+    for name, section in sections.items():
         responses = section.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
         rows = min(section.ppo_micro_batch_size_per_gpu, responses)
         if responses % rows:
@@ -137,14 +127,11 @@ def _passes(config: Any, prompts: int | None) -> Iterator[Problem]:
 
 def _token_budgets(config: Any, prompts: int | None) -> Iterator[Problem]:
     """Find passes that are formed by tokens and have no room for the longest sequence."""
-    section, critic, prime = config.actor_rollout_ref, config.get("critic"), config.local.get("prime")
+    section = config.actor_rollout_ref
     budgets = {
         "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": section.actor.use_dynamic_bsz,
         "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu": section.rollout.log_prob_use_dynamic_bsz,
         "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": section.ref.log_prob_use_dynamic_bsz,
-        "critic.ppo_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
-        "critic.forward_max_token_len_per_gpu": critic is not None and critic.use_dynamic_bsz,
-        "local.prime.ppo_max_token_len_per_gpu": wants_process_rewards(config) and prime.use_dynamic_bsz,
     }
     longest = config.data.max_prompt_length + config.data.max_response_length
     for key, used in budgets.items():

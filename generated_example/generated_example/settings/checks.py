@@ -1,35 +1,28 @@
 # vextract:template base/__package__/settings/checks.py - edit freely
 """What is checked before anything is loaded: settings that only make sense together."""
 
-import importlib
 import os
 import sys
 from typing import Any
 
-import torch
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
-from ..features import check_adapter, check_quantization, correct
-from ..training.distillation_choice import check_distillation
-from ..training.hook_calls import importing_hooks
-from ..training.process_choice import check_process_rewards, wants_process_rewards
+from ..features import check_adapter, check_quantization
 from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from ..training.reward_managers import registered_managers
-from ..vendored.protocol import DataProto
 from . import reward_keys
-from .ahead import check_ahead
 from .attention import attention_problems
 from .batch_sizes import check_sizes
-from .devices import device_problems, missing_devices
+from .devices import logits_problems
 from .group_size import made_of_one, why_it_fails
 
 
-def check_config(config: Any, world_size: int, *, sizes: bool = True) -> tuple[bool, bool]:
+def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
     """Check the config for this many processes; `sizes`: those of batches too, which else are checked with the data.
 
     Returns:
-        Whether the reference model is needed, and whether the critic is.
+        Whether the reference model is needed.
 
     Raises:
         ConfigError: settings contradict each other, or name something that does not exist.
@@ -55,32 +48,17 @@ def check_config(config: Any, world_size: int, *, sizes: bool = True) -> tuple[b
             "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
             "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
         )
-    for found in (attention_problems(config), device_problems(config, world_size), missing_devices(config)):
-        for problem in found:
-            raise ConfigError(*problem)
+    for problem in (*attention_problems(config), *logits_problems(config)):
+        raise ConfigError(*problem)
     check_adapter(config.actor_rollout_ref.model)
     check_quantization(config)
-    check_process_rewards(config)
-    check_distillation(config)
     _check_sharing(config, world_size)
-    if config.local.rollout.ahead:
-        check_ahead(config)
-    if "rollout_correction" in algorithm:
-        _check_correction(algorithm.rollout_correction)
-    if rollout.multi_turn.enable:
-        _check_episodes(config)
-    critic = config.get("critic")
-    needs_values = algorithm.adv_estimator == AdvantageEstimator.GAE
-    use_critic = needs_values if critic is None or critic.enable is None else bool(critic.enable)
-    if needs_values and critic is None:
+    if algorithm.adv_estimator == AdvantageEstimator.GAE:
         raise ConfigError(
             "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
-            "vextract upgrade --algorithm ppo, or --with critic; or choose another estimator, such as grpo",
+            "vextract add critic; or choose another estimator, such as grpo",
         )
-    if needs_values and not use_critic:
-        raise ConfigError("algorithm.adv_estimator=gae needs the critic", "leave critic.enable out")
-    needs_reference = actor.use_kl_loss or algorithm.use_kl_in_reward or wants_process_rewards(config)
-    return bool(needs_reference), use_critic
+    return bool(actor.use_kl_loss or algorithm.use_kl_in_reward)
 
 
 def _note_single_responses(algorithm: Any) -> None:
@@ -100,55 +78,6 @@ def _check_sharing(config: Any, world_size: int) -> None:
                 f"{key}.fsdp_size is {size}, and {world_size} processes are no multiple of it",
                 "set it to a number that divides them (the processes of a machine), or to -1: all share one copy",
             )
-
-
-def _check_correction(section: Any) -> None:
-    """Check the settings by correcting a batch of two tokens: upstream's functions refuse what they do not know."""
-    token = torch.ones(2, 1)
-    batch = DataProto.from_dict({"old_log_probs": -token, "rollout_log_probs": -token, "response_mask": token})
-    config = OmegaConf.create({"algorithm": {"rollout_correction": {**section, "bypass_mode": False}}})
-    try:
-        correct(batch, config)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            f"algorithm.rollout_correction cannot be used as it is: {error}",
-            "config/rollout_correction/rollout_corr.yaml says what each setting may be",
-        ) from error
-
-
-def _check_episodes(config: Any) -> None:
-    multi_turn, env = config.actor_rollout_ref.rollout.multi_turn, config.local.env
-    limits = {
-        "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": multi_turn.max_assistant_turns,
-        "actor_rollout_ref.rollout.multi_turn.max_user_turns": multi_turn.max_user_turns,
-        "local.env.max_turn_tokens": env.max_turn_tokens,
-        "local.env.concurrency": env.concurrency,
-    }
-    for key, value in limits.items():
-        if value is not None and value < 1:
-            raise ConfigError(f"{key} is {value}", "it must be at least 1; where the default is null, null is no limit")
-    function = f"{reward_keys.FUNCTION}.path"
-    weights = f"{reward_keys.MANAGER_ARGUMENTS}.weights"
-    if env.is_reward and OmegaConf.select(config, function) and not OmegaConf.select(config, weights):
-        raise ConfigError(
-            f"{function} scores texts, and with local.env.is_reward the environments give the reward",
-            f"local.env.is_reward=false, or weigh both: {weights} (rm is the environments')",
-        )
-    if config.data.train_files and not env.is_reward and _is_toy(config):
-        raise ConfigError(
-            "custom/env_wrapper.py has the toy environment, and data.train_files has rows of something else",
-            "let make_env return the environment of these rows, in which step does what tools and interactions did",
-        )
-    if env.timeout is not None and env.timeout <= 0:
-        raise ConfigError(f"local.env.timeout is {env.timeout}", "it is in seconds; null is no limit")
-
-
-def _is_toy(config: Any) -> bool:
-    """Tell whether the environment is the one that the project came with."""
-    with importing_hooks():
-        hook = importlib.import_module("..custom.env_wrapper", __package__)
-    toy = getattr(hook, "ToyArithmeticEnv", None)
-    return toy is not None and type(hook.make_env(config.data.get("env") or {})) is toy
 
 
 def _check_registered(key: str, name: str, registry: dict[str, Any]) -> None:

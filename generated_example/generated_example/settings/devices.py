@@ -1,21 +1,14 @@
 # vextract:template base/__package__/settings/devices.py - edit freely
-"""Whether `local.devices` can be had: the devices that parts of a run compute on."""
+"""The device of a run, and what depends on it."""
 
-import re
 from collections.abc import Iterator
-from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-SECTION = "local.devices"
 AUTO = "auto"
-PARTS = ("policy", "reference", "rollout")
-NAME = re.compile(r"cpu|([a-z]+)(?::(\d+))?")
-MAP = f"{SECTION}.reference_map"
 # What local.max_logits_mb=auto is. On a GPU each piece costs time of its own: its calls are started one by one, and the
 # gradient of the last layer is read and written once more.
 LOGITS_MB = {"cpu": 128, "cuda": 512}
-MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
 
 def settle_on(config: DictConfig, device: str) -> None:
@@ -24,105 +17,8 @@ def settle_on(config: DictConfig, device: str) -> None:
     config.local.dtype = config.local.dtype or ("bfloat16" if device == "cuda" else "float32")
 
 
-def device_problems(config: DictConfig, processes: int) -> Iterator[tuple[str, str]]:
-    """Say what cannot be, whatever GPUs there are, with a hint.
-
-    Args:
-        config: the whole config.
-        processes: of the run.
-    """
-    section: Any = config.local.devices
-    for part in PARTS:
-        name = section[part]
-        if name is None:
-            continue
-        found = NAME.fullmatch(name)
-        if found is None:
-            yield f"{SECTION}.{part} is {name!r}, which is no device", "write cpu, cuda, or cuda:1 for the second GPU"
-        elif found[2] and processes > 1:
-            yield (
-                f"{SECTION}.{part} is {name}, and there are {processes} processes, each of which has a GPU of its own",
-                f"leave it out, or start one process; {SECTION}.reference=cpu holds with several, too",
-            )
-    if section.rollout is not None and config.actor_rollout_ref.rollout.mode == "async":
-        yield (
-            f"{SECTION}.rollout is {section.rollout}, and rollouts come from a server, which has devices of its own",
-            "local.server.devices=[cuda:1] is for the server that the trainer starts",
-        )
+def logits_problems(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Say what `local.max_logits_mb` cannot be, with a hint."""
     most = config.local.max_logits_mb
     if isinstance(most, str) and most != AUTO:
         yield f"local.max_logits_mb is {most!r}", "give a number of MiB, auto, or null: always whole"
-    yield from _policy_problems(config)
-    yield from _reference_problems(config, processes)
-
-
-def _policy_problems(config: DictConfig) -> Iterator[tuple[str, str]]:
-    policy, server = config.local.devices.policy, config.local.get("server")
-    by_server = server is not None and config.actor_rollout_ref.rollout.mode == "async"
-    if policy is not None and by_server and server.url is None and server.devices is None:
-        yield (
-            f"{SECTION}.policy is {policy}, and nothing says which devices the server has: it takes the trainer's",
-            f"local.server.devices=[cuda:0] names them; or leave {SECTION}.policy out",
-        )
-
-
-def _reference_problems(config: DictConfig, processes: int) -> Iterator[tuple[str, str]]:
-    """Say why the reference cannot be where it is to be: it is the policy itself, or is to be in two places."""
-    section, roles = config.local.devices, config.actor_rollout_ref
-    for key, value in ((f"{SECTION}.reference", section.reference), (MAP, section.reference_map)):
-        adapter = roles.model.lora_rank > 0 or roles.model.lora_adapter_path
-        if (config.get("distillation") or {}).get("enabled"):
-            adapter = False  # a teacher is there, too, and is placed as the reference is
-        if value is not None and adapter and OmegaConf.select(config, "actor_rollout_ref.ref.model.path") is None:
-            yield (
-                f"{key} is {value}, and with an adapter the reference is the policy without it, on its device",
-                f"leave it out; or name a reference of its own, +actor_rollout_ref.ref.model.path={roles.model.path}",
-            )
-    if section.reference_map is None:
-        return
-    if isinstance(section.reference_map, str) and section.reference_map not in MAPS:
-        yield (
-            f"{MAP} is {section.reference_map!r}",
-            f"choose one of {', '.join(MAPS)}, or a mapping from modules to devices; one device: {SECTION}.reference",
-        )
-    if section.reference is not None:
-        yield f"{MAP} and {SECTION}.reference both say where the reference is", "leave one of them out"
-    if processes > 1:
-        yield (
-            f"{MAP} spreads the reference by one process, and there are {processes}, which share it out",
-            "leave it out; GPU memory is saved by actor_rollout_ref.ref.fsdp_config.offload_policy=true, too, or by "
-            f"{SECTION}.reference=cpu",
-        )
-
-
-def hidden_devices(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Say which device `local.device`, as the owner has set it, keeps the run from seeing, with a hint."""
-    for part in PARTS:
-        name = config.local.devices[part]
-        if config.local.device == "cpu" and name not in (None, "cpu"):
-            yield (
-                f"{SECTION}.{part} is {name}, and local.device=cpu hides all GPUs",
-                f"leave local.device out; {SECTION}.policy=cpu trains on the CPU all the same",
-            )
-
-
-def missing_devices(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Say which device is not there, with a hint. It imports torch."""
-    import torch
-
-    for part in PARTS:
-        found = NAME.fullmatch(config.local.devices[part] or "cpu")
-        if found is None or found[1] is None:
-            continue
-        kind, index = found[1], int(found[2] or 0)
-        try:
-            module = torch.get_device_module(kind)
-            there = module.device_count() if module.is_available() else 0
-        except (RuntimeError, AttributeError):
-            there = 0
-        if index >= there:
-            counted = f"finds {kind}:0 to {kind}:{there - 1}" if there > 1 else f"finds {kind}:0 alone"
-            yield (
-                f"{SECTION}.{part} is {found[0]}, and torch {counted if there else 'finds no such device'}",
-                f"leave {SECTION}.{part} out" + ("" if there else "; or check nvidia-smi, and CUDA_VISIBLE_DEVICES"),
-            )

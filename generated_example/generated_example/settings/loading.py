@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from omegaconf import DictConfig, ListConfig, OmegaConf, ValueNode
 
+from ..absent import PRESETS
 from ..absent import SETTINGS as ABSENT
 from ..errors import ConfigError
 from ..output import main_command
@@ -23,15 +24,14 @@ from ..run.heap import freed_memory
 from .accumulation import settle_passes
 from .devices import settle_on
 from .flags import MAIN, ConfigFiles
-from .former_keys import FORMER_KEYS, present_name
-from .project_code import is_compared
-from .ranges import out_of_range
+from .setting import PLAIN
 from .setting_checks import launch_answer, notes, problems
-from .setting_types import CHOICES, CHOICES_OF_CODE, ENGINES, TYPES_OF_NULL
-from .suggestions import ALIASES, choose, meant_setting, nearest
+from .shipped_settings import ALIASES, FORMER_KEYS, SCHEMA
+from .suggestions import choose, meant_setting, nearest, present_name
 from .unread import switched_off
 
 T = TypeVar("T")
+ENGINES = ("hf", "sglang", "vllm")
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
 MODEL = "actor_rollout_ref.model.path"
 NO_MODEL = re.compile(r"^  model:\n(?:    .*\n)*?    path: null\b", re.MULTILINE)  # as the main file comes
@@ -169,7 +169,7 @@ def flat_nodes(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]
 
 def check_choice(name: str, value: Any) -> None:
     """Refuse a value of a setting that has only some values."""
-    if name in CHOICES and value not in CHOICES[name] and not (name in CHOICES_OF_CODE and is_compared(str(value))):
+    if not SCHEMA.get(name, PLAIN).takes(value):
         raise ConfigError(f"{name} is {value!r}", _other_choice(name, value))
 
 
@@ -177,14 +177,14 @@ def check_types(config: DictConfig, default: DictConfig) -> None:
     """Compare the type of each setting with its default's, and its value with those that are allowed."""
     for name, value, usual in _side_by_side(config, default):
         check_choice(name, value)
-        expected = TYPES_OF_NULL.get(name) or _expected_type(usual)
-        if not (expected is None or (value is None and name in TYPES_OF_NULL) or _fits(value, expected)):
+        setting = SCHEMA.get(name, PLAIN)
+        expected = setting.null_or or _expected_type(usual)
+        if not (expected is None or (value is None and setting.null_or) or _fits(value, expected)):
             better = f"[{value}]" if expected is list and isinstance(value, str) else _text(usual)
             raise ConfigError(f"{name} is {value!r}, which is not {_type_name(expected)}", _set(name, better))
-        problem = out_of_range(name, value)
+        problem = setting.out_of_range(value)
         if problem is not None and not any(switched_off(config, [name])):
-            message, hint = problem
-            raise ConfigError(message, hint or _set(name, _text(usual)))
+            raise ConfigError(f"{name} {problem}", setting.hint or _set(name, _text(usual)))
 
 
 def _set(name: str, value: str) -> str:
@@ -307,6 +307,11 @@ def _check_choice(override: str, files: ConfigFiles) -> None:
     """Refuse an override such as preset=ppo that names no file."""
     group, _, option = override.partition("=")
     options = sorted({path.stem for directory in files.directories for path in (directory / group).glob("*.yaml")})
+    if group == "preset" and option in PRESETS and option not in options:
+        raise ConfigError(
+            f"{override} needs {PRESETS[option]}, which this project was made without",
+            f"vextract add {PRESETS[option]}",
+        )
     if option not in options:
         raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
 
@@ -372,7 +377,8 @@ def _with_value(key: str, value: str, known: Mapping[str, Any]) -> str:
     if not _is_setting(key, known):
         return key
     node = known.get(key)
-    expected = TYPES_OF_NULL.get(key) or (_expected_type(node._value()) if isinstance(node, ValueNode) else None)
+    usual = _expected_type(node._value()) if isinstance(node, ValueNode) else None
+    expected = SCHEMA.get(key, PLAIN).null_or or usual
     with contextlib.suppress(HydraException):
         given = OverridesParser.create().parse_override(f"{key}={value}").value()
         if expected is None or given is None or _fits(given, expected):
@@ -423,11 +429,11 @@ def _check_former_names(config: DictConfig) -> None:
 
 def _other_choice(name: str, value: Any) -> str:
     if name in ("actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"):
-        (kept, *others) = CHOICES[name]
+        (kept, *others) = SCHEMA[name].values
         also = f" ({' or '.join(others)})" if others else ""
         engine = value if value in ENGINES else "NAME"
         return f"leave it {kept}{also}; another engine ({', '.join(ENGINES)}): vextract upgrade --engine {engine}"
-    options = ["null" if choice is None else str(choice) for choice in CHOICES[name]]
+    options = ["null" if choice is None else str(choice) for choice in SCHEMA[name].values]
     return choose(str(value), options)
 
 

@@ -11,21 +11,17 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import ConfigError
-from ..output import main_command, module_command
-from ..run.share_names import holds_shares
+from ..output import main_command
 from . import reward_keys
-from .shipped_settings import ENGINE
-from .teacher_models import teacher_paths
 
 # Directories with a model, or names on the hub.
-MODELS = (
+MODELS: tuple[str, ...] = (
     "actor_rollout_ref.model.path",
     "actor_rollout_ref.model.lora_adapter_path",
     "actor_rollout_ref.ref.model.path",
     "critic.model.path",
     "critic.model.tokenizer_path",
     "local.prime.path",
-    reward_keys.JUDGE_PATH,
 )
 DATA = ("data.train_files", "data.val_files")
 # Files with the owner's code.
@@ -84,18 +80,11 @@ def _unwritable(config: DictConfig) -> Iterator[tuple[str, str]]:
 
 
 def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
-    for key in (*MODELS, *teacher_paths(config)):
+    keys = [*MODELS]
+    for key in keys:
         for path in _paths(config, key):
             if _is_of_this_machine(path) and not _exists(path):
                 yield f"no model at {path}: there is no such directory", f"check {key}"
-    for key, reader in _readers_of_whole_models(config):
-        for path in _paths(config, key):
-            if holds_shares(Path(path).expanduser()):
-                yield (
-                    f"{key} is {path}, whose weights are the shares of several processes, which {reader} does not read",
-                    f"make a model of it, and give that: {module_command('export')} "
-                    f"{shlex.quote(str(Path(path).parent))} OUT",
-                )
     own_class = config.data.custom_cls.path is not None  # it may take anything for the name of a file
     for key in () if own_class else DATA:
         for path in _paths(config, key):
@@ -123,15 +112,6 @@ def resume_hint(*places: Any) -> str:
             last = max(steps, key=lambda path: int(path.name[12:]))
             return f"trainer.resume_mode=resume_path trainer.resume_from_path={shlex.quote(str(last))}"
     return "trainer.resume_mode=auto goes on from the run's own last checkpoint, if it has one"
-
-
-def _readers_of_whole_models(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Name the settings whose model something else than this project reads from its files, and what that is."""
-    model, rollout = config.actor_rollout_ref.model, config.actor_rollout_ref.rollout
-    yield reward_keys.JUDGE_PATH, "a reward model"
-    beside_adapter = ENGINE == "vllm" and (model.lora_rank > 0 or model.lora_adapter_path) and not model.lora.merge
-    if beside_adapter or not str(rollout.load_format).startswith("dummy"):
-        yield "actor_rollout_ref.model.path", f"{ENGINE} (rollout.load_format={rollout.load_format})"
 
 
 def _unserved(config: DictConfig, path: str) -> Iterator[tuple[str, str]]:

@@ -6,22 +6,3 @@ MANAGER_ARGUMENTS = "reward.reward_kwargs"
 FUNCTION = "reward.custom_reward_function"
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 IN_BACKGROUND = "local.reward.in_background"
-JUDGE = "reward.reward_model.enable"
-JUDGE_PATH = "reward.reward_model.model_path"
-JUDGE_SETTINGS = {
-    "input_tokenizer": "local.reward_model.input_tokenizer",
-    "max_length": "local.reward_model.max_length",
-    "micro_batch_size": "local.reward_model.micro_batch_size_per_gpu",
-    "param_offload": "local.reward_model.param_offload",
-    "trust_remote_code": "local.reward_model.trust_remote_code",
-}
-
-# The types of those whose default is null.
-TYPES_OF_NULL: dict[str, type | tuple[type, ...]] = {
-    f"{FUNCTION}.path": str,
-    JUDGE_PATH: str,
-    JUDGE_SETTINGS["input_tokenizer"]: str,
-    JUDGE_SETTINGS["max_length"]: int,
-    "reward.reward_manager.module.path": str,
-    "reward.sandbox_fusion.url": str,
-}

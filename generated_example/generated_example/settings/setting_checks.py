@@ -10,37 +10,13 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ..tracking.trackers import missing_loggers, unknown_loggers
-from . import reward_keys
 from .attention import attention_problems
-from .devices import device_problems, hidden_devices
-from .project_code import PACKAGE, is_quoted, registered_names, words_of_registered
-from .shipped_settings import FEATURES, MEANS_OF_PASSES, READERS, SETTINGS, SUMS_RESPONSES
+from .devices import logits_problems
+from .setting import PACKAGE, stands_in_code
+from .shipped_settings import FEATURES, MEANS_OF_PASSES, READS, REGISTERED, SCHEMA, SETTINGS, SUMS_RESPONSES
 from .suggestions import choose, nearest
 from .unread import is_still_on, switched_off, without_effect
 
-# Settings that name something which is registered: by which decorator, and the enumeration that has verl's own names.
-REGISTERED = {
-    "algorithm.adv_estimator": ("register_adv_est", "AdvantageEstimator"),
-    "actor_rollout_ref.actor.policy_loss.loss_mode": ("register_policy_loss", ""),
-    reward_keys.MANAGER: ("register", ""),
-}
-
-
-# Settings that need an optional part of verl unless they have this value.
-ASK_FOR: tuple[tuple[str, object, str], ...] = (
-    ("actor_rollout_ref.actor.use_dynamic_bsz", False, "dynamic_bsz"),
-    ("actor_rollout_ref.model.lora_adapter_path", None, "lora"),
-    ("actor_rollout_ref.model.lora_rank", 0, "lora"),
-    ("actor_rollout_ref.model.use_remove_padding", False, "remove_padding"),
-    ("actor_rollout_ref.ref.log_prob_use_dynamic_bsz", False, "dynamic_bsz"),
-    ("actor_rollout_ref.rollout.log_prob_use_dynamic_bsz", False, "dynamic_bsz"),
-    ("critic.model.use_remove_padding", False, "remove_padding"),
-    ("critic.use_dynamic_bsz", False, "dynamic_bsz"),
-    ("distillation.enabled", False, "distillation"),
-    ("local.prime.enable", False, "prime"),
-    ("local.prime.use_dynamic_bsz", False, "dynamic_bsz"),
-    ("trainer.balance_batch", False, "dynamic_bsz"),
-)
 # Processes that share one sequence (Ulysses): upstream has them for models that its own workers build.
 SHARED_SEQUENCES = "ulysses_sequence_parallel_size"
 # Where the settings are that are arguments of such a function, each of only some of these.
@@ -49,12 +25,6 @@ CHOSEN = {
     "actor_rollout_ref.actor.policy_loss.loss_mode": ("actor_rollout_ref.actor", "actor_rollout_ref.actor.policy_loss"),
 }
 CLIP = "actor_rollout_ref.actor.clip_ratio"
-# Up to 0.5.0 verl's actor computes the clipped loss itself.
-OF_ACTOR = {
-    "actor_rollout_ref.actor.policy_loss.loss_mode": {
-        "vanilla": frozenset({"clip_ratio", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c"})
-    }
-}
 # Settings of a model that several processes share.
 SHARED = ("fsdp_size", "reshard_after_forward")
 # Losses that choose tokens among those of a pass, so that what is learned depends on how a batch is cut into passes.
@@ -75,17 +45,10 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
     lengths = [OmegaConf.select(config, name) for name in prompts]
     if lengths[0] != lengths[1]:
         yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
-    if config.local.early_stopping.patience is not None and config.trainer.test_freq <= 0:
-        yield (
-            "local.early_stopping.patience is set, and there is no validation: trainer.test_freq is "
-            f"{config.trainer.test_freq}",
-            "set trainer.test_freq, every how many steps it is done; or local.early_stopping.patience=null",
-        )
     yield from _features(config)
     yield from _names(config)
     yield from attention_problems(config)
-    yield from hidden_devices(config)
-    yield from device_problems(config, int(os.environ.get("WORLD_SIZE", "1")))
+    yield from logits_problems(config)
     yield from unknown_loggers(config)
     if "trainer.logger" in names:
         yield from missing_loggers(config)
@@ -114,7 +77,7 @@ def _command(part: str) -> str:
 def _unread(name: str, value: Any) -> tuple[str, str]:
     if name in SETTINGS:
         hint = "leave it out"
-        if parts := READERS.get(name):
+        if parts := SCHEMA[name].readers:
             hint = f"leave it out, or add what reads it: {' or '.join(map(_command, parts.split(', ')))}"
         return f"{name} is {value}, and nothing in this project reads it", hint
     meant = nearest(name, SETTINGS)
@@ -128,12 +91,12 @@ def _unread(name: str, value: Any) -> tuple[str, str]:
 
 def _features(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Find settings that ask for an optional part of verl, which the project was made without."""
-    for name, without, feature in ASK_FOR:
-        value = OmegaConf.select(config, name)
-        if value not in (without, None) and feature not in FEATURES:
+    for name, setting in SCHEMA.items():
+        value = OmegaConf.select(config, name) if setting.needs and setting.needs not in FEATURES else None
+        if value not in (setting.without, None):
             yield (
-                f"{name}={str(value).lower()} asks for {feature}, which this project was made without",
-                f"leave it out, or: vextract add {feature}",
+                f"{name}={str(value).lower()} asks for {setting.needs}, which this project was made without",
+                f"leave it out, or: vextract add {setting.needs}",
             )
     for section in ("actor_rollout_ref.actor", "actor_rollout_ref.ref", "critic"):
         size = OmegaConf.select(config, f"{section}.{SHARED_SEQUENCES}")
@@ -151,13 +114,10 @@ def _names(config: DictConfig) -> Iterator[tuple[str, str]]:
         return  # it may register names
     if f"{PACKAGE.name}.training.registries" in sys.modules:
         return  # nothing slow is left to import: checks.py looks names up where they are registered
-    for key, (decorator, enumeration) in REGISTERED.items():
+    for key, known in REGISTERED.items():
         name = OmegaConf.select(config, key)
         source = OmegaConf.select(config, f"{key.rpartition('.')[0]}.source") or "register"
-        if not isinstance(name, str) or source != "register" or is_quoted(name):
-            continue
-        known = registered_names(decorator, enumeration)
-        if known is not None:
+        if isinstance(name, str) and source == "register" and name not in known and not stands_in_code(name):
             yield f"{key} is {name!r}, which is not registered", choose(name, known)
 
 
@@ -165,10 +125,9 @@ def _unread_by_chosen(config: DictConfig, names: Iterable[str]) -> Iterator[str]
     """Find settings that verl's estimator or loss in use does not read, and others do; an owner's may read any."""
     for switch, sections in CHOSEN.items():
         said = [name for name in names if name.rpartition(".")[0] in sections and not is_still_on(config, name)]
-        functions = {**OF_ACTOR.get(switch, {}), **words_of_registered(*REGISTERED[switch])} if said else {}
-        chosen = str(OmegaConf.select(config, switch))
+        functions, chosen = READS[switch], str(OmegaConf.select(config, switch))
         for name in said if chosen in functions else ():
-            readers = [function for function, words in functions.items() if name.rpartition(".")[2] in words]
+            readers = [function for function, names in functions.items() if name.rpartition(".")[2] in names]
             if readers and chosen not in readers:
                 yield f"{name} has no effect with {switch}={chosen}, but with {', '.join(sorted(readers))}"
             low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))

@@ -3,46 +3,10 @@
 
 import ast
 import difflib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
-# What settings are called elsewhere, in TRL and in scripts; a name stands for the first of its keys that a release has.
-ALIASES: dict[str, str] = {
-    "batch_size": "data.train_batch_size",
-    "beta": "actor_rollout_ref.actor.kl_loss_coef",
-    "data": "data.train_files",
-    "dataset": "data.train_files",
-    "clip_range": "actor_rollout_ref.actor.clip_ratio",
-    "epochs": "trainer.total_epochs",
-    "epsilon": "actor_rollout_ref.actor.clip_ratio",
-    "eval_files": "data.val_files",
-    "eval_steps": "trainer.test_freq",
-    "group_size": "actor_rollout_ref.rollout.n",
-    "kl_coef": "actor_rollout_ref.actor.kl_loss_coef",
-    "learning_rate": "actor_rollout_ref.actor.optim.lr",
-    "lr": "actor_rollout_ref.actor.optim.lr",
-    "max_completion_length": "data.max_response_length",
-    "max_grad_norm": "actor_rollout_ref.actor.grad_clip",
-    "max_new_tokens": "data.max_response_length",
-    "max_steps": "trainer.total_training_steps",
-    "max_tokens": "data.max_response_length",
-    "mini_batch_size": "actor_rollout_ref.actor.ppo_mini_batch_size",
-    "model": "actor_rollout_ref.model.path",
-    "model_name": "actor_rollout_ref.model.path",
-    "model_name_or_path": "actor_rollout_ref.model.path",
-    "model_path": "actor_rollout_ref.model.path",
-    "num_epochs": "trainer.total_epochs",
-    "num_generations": "actor_rollout_ref.rollout.n",
-    "num_train_epochs": "trainer.total_epochs",
-    "output_dir": "trainer.default_local_dir",
-    "per_device_train_batch_size": "data.train_batch_size",
-    "report_to": "trainer.logger",
-    "run_name": "trainer.experiment_name",
-    "save_steps": "trainer.save_freq",
-    "steps": "trainer.total_training_steps",
-    "warmup_ratio": "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio",
-    "warmup_steps": "actor_rollout_ref.actor.optim.lr_warmup_steps",
-}
+from .shipped_settings import ALIASES, FORMER_KEYS
 
 
 def meant_setting(key: str, known: Iterable[str], sections: Iterable[str]) -> str | None:
@@ -61,6 +25,16 @@ def meant_setting(key: str, known: Iterable[str], sections: Iterable[str]) -> st
             if name in settings:
                 return name
     return nearest(key, settings) or nearest(key, sections)
+
+
+def present_name(key: str, known: Container[str]) -> str | None:
+    """Return the present name of a setting with a former one; None where it had no other, or that is unknown too."""
+    parts = key.split(".")
+    for end in range(len(parts), 0, -1):
+        new = FORMER_KEYS.get(".".join(parts[:end]))
+        if new is not None:
+            return ".".join([new, *parts[end:]]) if new in known else None
+    return None
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

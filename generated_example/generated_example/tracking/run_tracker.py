@@ -9,7 +9,6 @@ import json
 import math
 import os
 import shlex
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,14 +19,15 @@ from omegaconf import OmegaConf
 
 from ..rewards.alarm import RewardAlarm
 from ..run.provenance import surroundings
+from .secrets import without_secrets
 from .terminal import QuietView, View, make_view
-from .trackers import TRACKERS, Run, Trackers, is_installed, logger_names, without_secrets
+from .trackers import TRACKER_CLASSES, Trackers, is_installed, logger_names
 
 METRICS = "metrics.jsonl"
 GENERATIONS = "generations.jsonl"
 CONFIG = "config.yaml"
 ENVIRONMENT = "environment.json"
-RECORDS = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
+RECORDS: tuple[str, ...] = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
 
 
 class RunTracker:
@@ -37,7 +37,7 @@ class RunTracker:
 
     Args:
         config: the whole config. `trainer.logger` lists where metrics go besides the files: to the console, or to one
-            of TRACKERS. `trainer.project_name` and `trainer.experiment_name` name the run.
+            of TRACKER_CLASSES. `trainer.project_name` and `trainer.experiment_name` name the run.
         run_dir: directory of the files, created if need be.
         total_steps: how many steps the run has in all.
         start_step: the step of the checkpoint that the run resumes from. Rows after it are dropped from the files.
@@ -180,17 +180,10 @@ class RunTracker:
         write_whole(self.run_dir / ENVIRONMENT, text + "\n")
 
     def _open_trackers(self) -> None:
-        trainer = self._config.trainer
-        run = Run(
-            project=str(trainer.get("project_name") or "project"),
-            name=str(trainer.get("experiment_name") or "run"),
-            config=self._settings,
-            directory=self.run_dir,
-            start_step=self._start_step,
-            has_table="console" in self._backends and sys.stdout.isatty(),
-        )
-        there = [name for name in self._backends if name in TRACKERS and is_installed(TRACKERS[name].package)]
-        self._trackers = Trackers(there, run, self.message)
+        there = [
+            name for name in self._backends if name in TRACKER_CLASSES and is_installed(TRACKER_CLASSES[name].package)
+        ]
+        self._trackers = Trackers(there, self._settings, self.run_dir, self._start_step, self.message)
 
     def _say_where(self) -> None:
         """Draw the curves, and say where they and the report are."""

@@ -6,7 +6,6 @@ Whatever works through parts (prompts, passes, decode steps) says so here, witho
 """
 
 import contextlib
-import contextvars
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -51,23 +50,10 @@ class Phase:
 
 
 _under_way: list[Phase] = []
-# Of what goes on beside the training loop, and is not shown.
-_beside: contextvars.ContextVar[list[Phase] | None] = contextvars.ContextVar("beside", default=None)
-
-
-@contextlib.contextmanager
-def beside_the_loop() -> Iterator[None]:
-    """Keep what is done within it, in a thread of its own, out of the phases of the training loop."""
-    token = _beside.set([])
-    try:
-        yield
-    finally:
-        _beside.reset(token)
 
 
 def _here() -> list[Phase]:
-    beside = _beside.get()
-    return _under_way if beside is None else beside
+    return _under_way
 
 
 @contextlib.contextmanager

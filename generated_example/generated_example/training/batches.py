@@ -2,6 +2,7 @@
 """What goes to the rollout, and what a person reads of what came back."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ def generation_batch(batch: DataProto) -> DataProto:
     prompts: DataProto = batch.pop(
         batch_keys=["input_ids", "attention_mask", "position_ids"], non_tensor_batch_keys=sorted(columns)
     )
-    prompts.non_tensor_batch.update(batch.non_tensor_batch)  # environments read them; the rollout does not return them
+    prompts.non_tensor_batch.update(batch.non_tensor_batch)  # the rollout does not return them
     return prompts
 
 
@@ -87,17 +88,40 @@ def joined_components(parts: Sequence[tuple[int, Mapping[str, list[Any]]]]) -> d
     }
 
 
+def varying_groups(uids: np.ndarray, values: np.ndarray) -> list[Any]:
+    """Return the prompts (uids) whose responses differ in value; a prompt with one response counts as well.
+
+    Args:
+        uids, values: (bs,). A response whose value is NaN does not count.
+    """
+    groups: dict[Any, list[float]] = {}
+    for uid, value in zip(uids, values, strict=True):
+        groups.setdefault(uid, []).append(float(value))
+    told = {uid: [value for value in group if not math.isnan(value)] for uid, group in groups.items()}
+    return [uid for uid, group in groups.items() if len(group) == 1 or len(set(told[uid])) > 1]
+
+
+def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
+    """Measure how many prompts teach an estimator that compares responses within a group (GRPO, RLOO...) nothing.
+
+    Args:
+        uids: which prompt each response answers, (bs,).
+        rewards: of the responses, without a KL penalty, (bs, response_length).
+
+    Returns:
+        critic/rewards/frac_zero_std, the share of prompts whose responses all have the same reward; TRL reports it as
+        frac_reward_zero_std. Nothing if each prompt has one response.
+    """
+    prompts = len(set(uids))
+    if prompts == len(uids):
+        return {}
+    varying = len(varying_groups(uids, rewards.sum(dim=-1).numpy()))
+    return {"critic/rewards/frac_zero_std": 1 - varying / prompts}
+
+
 def components_of(infos: Mapping[str, list[Any]], row: int, count: int) -> dict[str, Any]:
     """Return the components that one of `count` samples has."""
     return {name: values[row] for name, values in infos.items() if len(values) == count and values[row] is not None}
-
-
-def in_order(
-    reward: tuple[torch.Tensor, dict[str, list[Any]]], rows: Sequence[int]
-) -> tuple[torch.Tensor, dict[str, list[Any]]]:
-    """Return the scores and components of a batch whose rows were put in another order since."""
-    scores, components = reward
-    return scores[list(rows)], {name: [values[row] for row in rows] for name, values in components.items()}
 
 
 def sample_rows(batch: DataProto, scores: Sequence[float | None], tokenizer: Any) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ class Callbacks:
     """Tells callbacks what happens in a run.
 
     The events are on_train_begin, on_step_begin, on_step_end, on_evaluate (metrics), on_save, on_log (logs) and
-    on_train_end. With `local.checkpoint.asynchronous` a checkpoint may still be written after on_save.
+    on_train_end.
 
     Each is called as transformers calls it, `callback.on_step_end(args, state, control, ...)`, where args is the config
     and the further arguments are the model, the tokenizer (processing_class) and the trainer. `control` is how it asks

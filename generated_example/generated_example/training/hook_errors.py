@@ -22,14 +22,14 @@ import numpy as np
 import torch
 
 from ..errors import ProjectError
-from ..rewards import calls, components, functions, manager, pipelines, scoring, time_limit
+from ..rewards import calls, components, manager, scoring, time_limit
 from ..rewards.scoring import ScoringError
 from ..vendored.protocol import DataProto
 from . import registries
 from .model_words import ModelWords
 
 # What calls the parts of a reward.
-CALLERS = (calls, components, functions, manager, pipelines, scoring, time_limit)
+CALLERS = (calls, components, manager, scoring, time_limit)
 # How long to look for the sample that made a reward raise, in seconds.
 SEARCH_LIMIT = 20.0
 # Where verl's reward managers are, and what computes rewards with them.
@@ -88,7 +88,7 @@ def call_reward(
             tensor of the batch.
     """
     words = words or ModelWords(tokenizer)
-    seen, back = words.seen(batch, reward_fn)
+    seen, back = words.seen(batch)
     before = _checksums(seen)
     try:
         with calls.staying_in_process():
@@ -128,7 +128,7 @@ def call_reward(
             raise HookError(f"reward_extra_info[{name!r}] is a {kind}, not a list of a value per sample", hook_file)
         if len(values) not in (0, len(batch)):
             raise HookError(f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples", hook_file)
-    words.note(batch, reward_fn)
+    words.note(batch)
     plain = {name: [*map(_plain, values)] for name, values in extra.items() if len(values)}
     return reward.detach().to(batch.batch["responses"].device, torch.float32), plain
 

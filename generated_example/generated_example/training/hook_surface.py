@@ -9,12 +9,11 @@ is made for and whichever it is taken to. Other names may go with an upgrade.
 SURFACE: dict[str, tuple[str, ...]] = {
     "data.datasets": ("DataError",),
     "data.encoding": ("encoded",),
-    "data.hub": ("load_rows", "rows_unless_sample"),
     "data.rows": ("RowsDataset", "rows_of_environment"),
     "vendored.data.rl_dataset": ("RLHFDataset",),
     "data.toy": ("ensure_toy_model",),
     "vendored.protocol": ("DataProto",),
-    "episodes.factories": ("resolved",),
+    "data.environments": ("resolved",),
     "rewards.components": ("ComponentError", "WeightedComponents"),
     "rewards.manager": ("GIVEN", "TextRewardManager"),
     "rewards.text": (
@@ -26,7 +25,6 @@ SURFACE: dict[str, tuple[str, ...]] = {
         "tags_once",
         "tags_share",
     ),
-    "rewards.verified_math": ("same_answer",),
     "vendored.algorithms.core_algos": (
         "agg_loss",
         "get_adv_estimator_fn",
@@ -45,5 +43,9 @@ SURFACE: dict[str, tuple[str, ...]] = {
     "vendored.workers.reward_manager.registry": ("register",),
 }
 
-# The same for projects of a recipe that brings problems of its own; a project keeps its recipe.
-OF_RECIPES: dict[str, tuple[str, ...]] = {"data.problems": ("TRAIN", "VAL")}
+# The same for projects of a recipe that brings problems of its own; a project keeps its recipe and what that needs.
+OF_RECIPES: dict[str, tuple[str, ...]] = {
+    "data.hub": ("load_rows", "rows_unless_sample"),
+    "data.problems": ("TRAIN", "VAL"),
+    "rewards.verified_math": ("same_answer",),
+}

@@ -131,13 +131,13 @@ class RewardLoop:
         """End the thread."""
         self._loop.close()
 
-    def begins(self, given: bool, in_thread: bool) -> bool:
+    def begins(self, in_thread: bool) -> bool:
         """Tell whether a response can be scored while others are still written.
 
         It can by verl's own managers, which call functions in threads in any case: what they read of a response is
-        known. `given` tells whether a reward model or environments will give scores.
+        known.
         """
-        return not given and type(self.manager).__module__.startswith(VERLS)
+        return type(self.manager).__module__.startswith(VERLS)
 
     def begin(self, sample: DataProto) -> Begun:
         """Begin to score one response beside this thread; `sample` has one row, as for `__call__`."""

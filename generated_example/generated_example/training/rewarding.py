@@ -9,17 +9,14 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
 from ..rewards.calls import CALLED, refusal, source_of
 from ..rewards.manager import TextRewardManager
-from ..rewards.reward_model import RewardModel
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..settings.suggestions import choose_defined, functions_in
-from ..vendored.protocol import DataProto
 from .hook_arguments import arguments_of
 from .reward_managers import load_manager, manager_class
 
@@ -30,7 +27,7 @@ VERLS = ("reward_loop.", "reward_manager.naive", "reward_manager.dapo")
 
 
 class Rewards:
-    """The reward managers of a run, and the reward model before them if there is one.
+    """The reward managers of a run: for training, and for validation.
 
     A manager gets the arguments that its constructor names: verl's own (tokenizer, num_examine, compute_score,
     reward_fn_key), what stands under `reward_kwargs`, and of these: the settings under `local.reward`,
@@ -43,7 +40,7 @@ class Rewards:
         ranks: this process among its peers.
 
     Raises:
-        ConfigError: the manager takes no such arguments, or the reward model cannot be used.
+        ConfigError: the manager takes no such arguments.
     """
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
@@ -66,53 +63,12 @@ class Rewards:
         if ranks.rank == 0:
             _note_untaken(config, manager)
         self.managers = managers
-        self.model: RewardModel | None = None
-        if _select(config, "JUDGE"):
-            ranks.on_driver(lambda: self._load_model(config, tokenizer))
-        self.train, self.validation = managers if self.model is None else [Judged(m, self.model) for m in managers]
+        self.train, self.validation = managers
 
     def close(self) -> None:
         """End the processes that score samples."""
         for manager in self.managers:
             getattr(manager, "close", lambda: None)()
-
-    def _load_model(self, config: Any, tokenizer: Any) -> None:
-        path = _select(config, "JUDGE_PATH")
-        if config.actor_rollout_ref.rollout.multi_turn.enable and config.local.env.is_reward:
-            raise ConfigError(
-                f"{reward_keys.JUDGE} and local.env.is_reward would both give the reward of an episode",
-                f"set local.env.is_reward=false, or {reward_keys.JUDGE}=false",
-            )
-        if path is None:
-            raise ConfigError(
-                f"{reward_keys.JUDGE} is true, and there is no reward model",
-                f"set {reward_keys.JUDGE_PATH} to a model with one label, or {reward_keys.JUDGE}=false",
-            )
-        settings = {name: OmegaConf.select(config, key) for name, key in reward_keys.JUDGE_SETTINGS.items()}
-        try:
-            dtype = getattr(torch, config.local.dtype)
-            self.model = RewardModel(path, tokenizer, config.local.device, dtype, **settings)
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot use the reward model: {error}", f"check {reward_keys.JUDGE_PATH}") from error
-
-
-class Judged:
-    """A reward manager that is given the scores of a reward model with the batch, as `rm_scores`.
-
-    Args:
-        manager: the reward manager. verl's own, and `env` without weights, return these scores as they are.
-        model: the reward model.
-    """
-
-    def __init__(self, manager: Any, model: RewardModel) -> None:
-        self.manager = manager
-        self.model = model
-
-    def __call__(self, data: DataProto, return_dict: bool = False) -> Any:
-        """Score a batch, as the manager does."""
-        data = DataProto(data.batch.copy(), dict(data.non_tensor_batch), dict(data.meta_info))
-        data.batch["rm_scores"] = self.model.token_scores(data)
-        return self.manager(data, return_dict=return_dict)
 
 
 def _note_untaken(config: Any, manager: Any) -> None:
@@ -142,7 +98,7 @@ def _check_function(config: Any, manager: Any) -> None:
     is_ours = isinstance(manager, TextRewardManager) and type(manager)._arguments is TextRewardManager._arguments
     is_verls = type(manager).__module__.partition(".vendored.workers.")[2].startswith(VERLS)
     is_named = OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is not None
-    if not is_named or not (is_ours or is_verls) or _select(config, "JUDGE"):
+    if not is_named or not (is_ours or is_verls):
         return
     problem = refusal(manager.compute_score)
     if problem is not None:

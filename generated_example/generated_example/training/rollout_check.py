@@ -22,8 +22,3 @@ def rollout_metrics(of_engine: torch.Tensor, own: torch.Tensor, mask: torch.Tens
         "training/rollout_log_probs_diff_max": log_probs.max().item(),
         "training/rollout_log_probs_diff_mean": log_probs.mean().item(),
     }
-
-
-def mean_difference(of_engine: torch.Tensor, own: torch.Tensor, mask: torch.Tensor) -> float:
-    """Return by how much log-probabilities differ on average, in nats; NaN without a token."""
-    return (of_engine - own)[mask].abs().mean().item()

@@ -24,7 +24,6 @@ from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
 from ..vendored.protocol import DataProto
 from .divergence import DivergenceError
-from .prompts import Prompts
 from .results import Step
 from .run_state import RunState
 
@@ -59,25 +58,27 @@ class RunLoop:
         self.finished = False
         self._has_begun = self._is_going_on = False
         self._thread = 0  # in which it is going on
-        self.stopping = state.stopping
 
     def steps(self) -> Iterator[Step]:
         """Train step by step; see `LocalPPOTrainer.steps`."""
         trainer, settings = self.trainer, self.trainer.config.trainer
-        if (self._is_last or self.stopping.reason) and not settings.val_only:
+        is_over = self._is_last
+        if is_over and not settings.val_only:
             self._say_nothing_to_do()
             self.finished = True
             return
         stop = StopSignal(ends_process=self.is_program)
-        with self._surrounded(), stop, self._putting_back():
+        with self._surrounded(), stop:
             self.state.set_random_numbers()
             trainer.callbacks("on_train_begin")
             if settings.val_only or (settings.val_before_train and trainer.steps_done == 0):
-                trainer.tracker.log(self._validate(), step=trainer.steps_done)
+                metrics = trainer.validate()
+                trainer.tracker.log(metrics, step=trainer.steps_done)
             self.state.remember()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or trainer.ranks.any(stop.requested))  # validating may have taken long
-            first, trainer.prompts = trainer.steps_done + 1, Prompts(trainer)
+            first = trainer.steps_done + 1
+            trainer.begin_prompts()
             for prompts in trainer.prompts if trains else ():
                 trainer.callbacks("on_step_begin")
                 timing: dict[str, float] = {}
@@ -111,7 +112,7 @@ class RunLoop:
             trainer.rollouts.sync_weights()
         self.resumed_from, self.finished, trainer.failure = start, False, None
         self._has_begun = False
-        trainer.prompts = Prompts(trainer)
+        trainer.begin_prompts()
         self.state.forget()
         return start
 
@@ -120,9 +121,6 @@ class RunLoop:
         if trainer.ranks.rank == 0:
             place = self.resumed_from or "the model"
             print(f"nothing to do: {place} is at step {trainer.steps_done} of {trainer.total_steps}")
-            if self.stopping.reason:
-                print(f"{self.stopping.reason}\nhint: set local.early_stopping.patience higher, or null")
-                return
             print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
 
     @contextlib.contextmanager
@@ -138,7 +136,7 @@ class RunLoop:
             self._has_begun = True
             trainer.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
             noting, going_on = noting_checkpoint(checkpoints, config, total), self._marked_going_on()
-            with noting, stray_errors_in(directory), trainer.tracker, checkpoints, going_on:
+            with noting, stray_errors_in(directory), trainer.tracker, going_on:
                 if start and self.resumed_from is not None:
                     trainer.tracker.message(f"resuming from {self.resumed_from}")
                 if self.state.missing_row:
@@ -160,28 +158,11 @@ class RunLoop:
                 "a run is going on in another thread", "call it there, in the loop over steps(), or in a callback"
             )
 
-    @contextlib.contextmanager
-    def _putting_back(self) -> Iterator[None]:
-        """When the run ends, have a batch that was drawn before its turn drawn again, should it go on."""
-        try:
-            yield
-        except Exception:  # what is remembered is where the step began that failed
-            raise
-        except BaseException:  # the loop over the steps was left
-            self._put_back()
-            raise
-        self._put_back()
-
-    def _put_back(self) -> None:
-        if self.trainer.prompts.put_back():
-            self.state.remember()
-
     def _after_step(self, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> None:
         """Validate if it is time, and remember the state."""
         trainer, step = self.trainer, self.trainer.steps_done
         trainer.divergence.remember(batch)
         trainer.callbacks("on_step_end")
-        self.stopping.improved = False
         due = self._is_due(trainer.config.trainer.test_freq, step)
         if trainer.failure is None and (due or trainer.callbacks.asked("evaluate")):
             with timed("testing", timing):
@@ -196,25 +177,21 @@ class RunLoop:
         """Save if it is time, and log the step; tell whether the run ends with it."""
         trainer, step = self.trainer, self.trainer.steps_done
         stopping = trainer.ranks.any(stop.requested) or trainer.callbacks.asked("training_stop")
-        early = None if self._is_last else self.stopping.reason
-        stopping = (stopping and not self._is_last) or trainer.failure is not None or early is not None
+        stopping = (stopping and not self._is_last) or trainer.failure is not None
+        saves = self.saves_after(step)
         ends = stopping or self._is_last
-        trainer.checkpoints.raise_failure()
-        is_best = self.stopping.improved and trainer.config.local.early_stopping.patience is not None
-        if stopping or is_best or self.saves_after(step) or trainer.callbacks.asked("save"):
+        if stopping or saves or trainer.callbacks.asked("save"):
             # A run that is killed before the step is logged logs it when it goes on.
             self.state.row = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):
-                self.state.save(in_background=not ends)
+                self.state.save()
         metrics.update(compute_timing_metrics(batch, timing))
         trainer.tracker.log(metrics, step)
         trainer.callbacks("on_log", logs=metrics)
         if trainer.failure is not None and not isinstance(trainer.failure, StopRequested):
             add_note(trainer.failure, f"The state after step {step} is saved: {trainer.checkpoints.directory}")
             raise trainer.failure
-        self.finished = self._is_last or early is not None
-        if early is not None:
-            trainer.tracker.message(early)
+        self.finished = self._is_last
         return ends
 
     @property
@@ -231,19 +208,11 @@ class RunLoop:
         is_last = step >= self.trainer.total_steps
         return self._is_due(config.trainer.save_freq, step) or bool(is_last and config.local.save_last)
 
-    def _validate(self) -> Metrics:
-        """Validate, and note how good it was."""
-        trainer = self.trainer
-        metrics = trainer.validate()
-        trainer.score = self.stopping.score_of(metrics, trainer.score)
-        self.stopping.note(trainer.score, trainer.steps_done)
-        return metrics
-
     def _try_validation(self) -> Metrics:
         """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
         trainer, before = self.trainer, random_state()
         try:
-            metrics = self._validate()
+            metrics = trainer.validate()
             trainer.callbacks("on_evaluate", metrics=metrics)
             return metrics
         except Exception as error:

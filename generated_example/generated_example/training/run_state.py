@@ -5,9 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..run.checkpoint import Checkpoints
 from ..run.distributed import random_state, set_random_state
-from .early_stopping import EarlyStopping
 from .run_identity import differences, identity
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ class RunState:
         base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
 
     Attributes:
-        stopping: whether validation still gets better.
         row: the metrics of the step, which a checkpoint keeps in case the run is killed before they are logged.
         missing_row: those in the checkpoint that the run goes on from, if they are still to be logged.
     """
@@ -30,7 +27,6 @@ class RunState:
     def __init__(self, trainer: "LocalPPOTrainer", base_models: dict[str, str]) -> None:
         self.trainer = trainer
         self.base_models = base_models
-        self.stopping = EarlyStopping(trainer.config.local.early_stopping)
         self.row: dict[str, Any] | None = None
         self.missing_row: dict[str, Any] | None = None
         self.identity = trainer.ranks.on_driver(lambda: identity(trainer))
@@ -46,8 +42,7 @@ class RunState:
         trainer = self.trainer
         self.forget()
         self.row = None
-        kept = {"kl_coef": trainer.kl_ctrl.value, "score": trainer.score, "early_stopping": self.stopping.state()}
-        self._remembered = {**trainer.prompts.place(), **kept}
+        self._remembered = {**trainer.prompts.place(), "kl_coef": trainer.kl_ctrl.value, "score": trainer.score}
 
     @property
     def data(self) -> Any:
@@ -63,26 +58,21 @@ class RunState:
         if self._steps == self.trainer.steps_done:
             set_random_state(self._random)
 
-    def save(self, path: str | Path | None = None, *, in_background: bool = False) -> Path:
+    def save(self, path: str | Path | None = None) -> Path:
         """Save a checkpoint of the state after the last step; see `LocalPPOTrainer.save`."""
         trainer = self.trainer
         if self._remembered is None or self._steps != trainer.steps_done:
             self.remember()
         assert self._remembered is not None
         trainer.divergence.before_saving()
-        is_last = trainer.steps_done >= trainer.total_steps or self.stopping.reason is not None
+        is_last = trainer.steps_done >= trainer.total_steps
         finished = is_last and trainer.config.trainer.save_freq <= 0
         state = {**self._remembered, "base_models": self.base_models, "identity": self.identity}
         data = state.pop("data")
         if self.row is not None:
             state["row"] = self.row
-        checkpoints, in_background = trainer.checkpoints, in_background and path is None
-        if path is not None:
-            checkpoints = Checkpoints(Path(path), trainer.ranks, settings=checkpoints.settings)
-        step, score = trainer.steps_done, trainer.score
-        saved = checkpoints.save(
-            step, trainer.models, data, state, score, finished=finished, in_background=in_background
-        )
+        checkpoints = trainer.checkpoints if path is None else trainer.checkpoints.elsewhere(Path(path))
+        saved = checkpoints.save(trainer.steps_done, trainer.models, data, state, trainer.score, finished=finished)
         trainer.callbacks("on_save")
         return saved
 
@@ -95,7 +85,6 @@ class RunState:
             owner.kl_ctrl.value = trainer["kl_coef"]
         owner.ids.setstate(trainer["ids"])
         owner.score = trainer["score"]
-        self.stopping.restore(trainer.get("early_stopping") or EarlyStopping(self.stopping.settings).state())
         if random_numbers is not None:
             set_random_state(random_numbers)
         self.missing_row = trainer.get("row")

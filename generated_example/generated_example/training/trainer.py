@@ -2,28 +2,25 @@
 """The training loop: upstream's `RayPPOTrainer.fit`, in upstream's order and with upstream's metric names, without Ray.
 
 Every number comes from a vendored function. One step is: prompts -> responses -> reward -> old log-probabilities ->
-reference log-probabilities -> values -> KL penalty -> advantages -> critic update -> actor update -> metrics.
+reference log-probabilities -> KL penalty -> advantages -> update -> metrics.
 """
 
 import contextlib
 import copy
 import random
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from omegaconf import DictConfig
 
-from ..api.assembly import assemble, trained_models
+from ..api.assembly import assemble
 from ..api.generation import generate_texts
 from ..api.inputs.datasets import batch_of, loader_of
 from ..api.inputs.given import Given
 from ..errors import ConfigError
-from ..features import balance_batch, correct, take_rollout_log_probs
 from ..run.checkpoint_state import restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.event_loops import Closing, without_running_loop
@@ -37,27 +34,30 @@ from ..vendored.algorithms.trainer_functions import apply_kl_penalty
 from ..vendored.protocol import DataProto
 from ..workers.metrics import reduced
 from ..workers.rollout_interface import RolloutError
-from ..workers.trained_model import TrainedModel
 from .answers import Answers, Metrics, Reward
-from .batches import add_columns, check_reported, sample_rows, shown_rows, shown_training_rows, write_rows
+from .batches import (
+    add_columns,
+    check_reported,
+    group_metrics,
+    sample_rows,
+    shown_rows,
+    shown_training_rows,
+    write_rows,
+)
 from .callbacks import Callbacks, listed
 from .divergence import DivergenceCheck
-from .dynamic_sampling import Scored, group_metrics, sample_until_full
 from .hook_calls import calling_estimator
 from .hook_effects import undone
 from .hook_errors import check_advantages, reward_metrics
-from .process_choice import accuracy_sampler
 from .prompts import Prompts
 from .registries import compute_advantage
 from .results import Step, TrainResult
-from .rollout_watch import RolloutWatch
+from .rollout_check import rollout_metrics
 from .run_loop import RunLoop
 from .run_state import RunState
-from .suspects import Suspects
 from .validation import answer_and_score, validation_metrics
 
 TRAINING_SAMPLES_AT = 100  # steps of a run
-ROW = "row_before_arranging"
 
 
 class LocalPPOTrainer(Closing):
@@ -70,16 +70,14 @@ class LocalPPOTrainer(Closing):
         config: the whole config, from `load_config`. It is copied.
         train_dataset, val_dataset: prompts; see `api/inputs/datasets.py` for what they may be.
         reward_fn: scores responses; see `api/inputs/rewards.py`. `val_reward_fn` does so in validation, if it differs.
-        reward_weights: of several reward functions.
-        environment: gives prompts, rewards or turns; see `api/inputs/environments.py`.
-        model: a causal language model of transformers that is loaded already; it is trained in place.
-        tokenizer: of that model.
+        reward_weights: of several reward functions; it takes the feature reward_forms.
+        environment, model, tokenizer: objects of the caller's; see `Given`. They take the feature given_objects.
         callbacks: are told what happens, as transformers' `TrainerCallback` describes, and may have the run stop.
         ranks: this process among its peers, of a program that ends with the run.
 
     Attributes:
-        policy, reference, critic, process_rewards, distillation, rollouts, reward_fn, val_reward_fn, train_loader,
-            val_loader, checkpoints, total_steps: see `api/assembly.py`.
+        policy, reference, models, rollouts, reward_fn, val_reward_fn, train_loader, val_loader, checkpoints,
+            total_steps, and others: see `api/assembly.py`.
         steps_done: how many steps the weights have behind them.
         finished: whether the last step has been reached.
 
@@ -121,9 +119,7 @@ class LocalPPOTrainer(Closing):
             self.words = parts.words
             self.policy = parts.policy
             self.reference = parts.reference
-            self.critic = parts.critic
-            self.process_rewards = parts.process_rewards
-            self.distillation = parts.distillation
+            self.models = parts.models
             self.rollouts = parts.rollouts
             self.reward_fn = parts.reward_fn
             self.val_reward_fn = parts.val_reward_fn
@@ -137,14 +133,11 @@ class LocalPPOTrainer(Closing):
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
             self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
-            suspects = Suspects(self.ranks, self.tokenizer, self.checkpoints.directory / "not_finite")
-            self.divergence = DivergenceCheck(self.ranks, self.policy, self.critic, suspects)
-            self.watch = RolloutWatch(config, self.ranks, self.policy, lambda text: self.tracker.message(text))
+            self.divergence = DivergenceCheck(self.ranks, self.models)
             self.callbacks = Callbacks(callbacks, self)
             self.failure: Exception | None = None  # after a step's last update, so that the step counts
-            self.reported: set[str] = set()  # the components of the reward that filter_groups has seen
             self.score: float | None = None  # of validation after the last step; None: there was none
-            self.prompts = Prompts(self)
+            self.begin_prompts()
             self.answers = Answers(self)
             self._state = RunState(self, parts.base_models)
             self._run = RunLoop(self, self._state, parts.lock, parts.resumed_from, is_program=ranks is not None)
@@ -156,11 +149,6 @@ class LocalPPOTrainer(Closing):
     def assemble(self, given: Given, around: contextlib.ExitStack) -> Any:
         """Put the parts of the run together: see `api/assembly.py`."""
         return assemble(self.config, self.ranks, given, around)
-
-    @property
-    def models(self) -> dict[str, TrainedModel]:
-        """The models that are trained, by the names of their directories in a checkpoint."""
-        return trained_models(self.policy, self.critic, self.process_rewards)
 
     @property
     def finished(self) -> bool:
@@ -197,23 +185,10 @@ class LocalPPOTrainer(Closing):
     def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
         """Do one step, from prompts to updated weights.
 
-        The phases, as `timing` names them, and what `batch.batch` has after each that it had not before. There are bs
+        `timing` names its phases as the comments below do, which also say what each adds to `batch.batch`. There are bs
         rows, `rollout.n` for each prompt; P and R are data.max_prompt_length and data.max_response_length.
-
-            gen           prompts                                                       (bs, P)      int64
-                          responses, response_mask                                      (bs, R)      int64
-                          input_ids, attention_mask, position_ids                       (bs, P + R)  int64
-                          rollout_log_probs                                             (bs, R)      float32
-            old_log_prob  old_log_probs, entropys                                       (bs, R)      float32
-            ref           ref_log_prob                                                  (bs, R)      float32
-            values        values                                                        (bs, R)      float32
-            teacher       teacher_logprobs, teacher_ids                                 (bs, P + R, k)
-            adv           token_level_scores, token_level_rewards, advantages, returns  (bs, R)      float32
-            reward_model  process_rewards; and advantages, returns with them            (bs, R)      float32
-
         `batch.non_tensor_batch` has the columns of the prompts, `uid` (which prompt a row belongs to) and, after adv,
         what the reward says besides the score. A phase is left out where nothing that is configured needs it.
-        `rollout_log_probs`, of the engine, go with the watch (see `RolloutWatch.take`), unless training uses them.
 
         Args:
             prompts: a batch of the data loader: tensors (prompts, max_prompt_length) and arrays of the other columns.
@@ -225,59 +200,50 @@ class LocalPPOTrainer(Closing):
         """
         self.require_open()
         config, ranks, metrics = self.config, self.ranks, Metrics()
-        timing = {} if timing is None else timing
+        step, timing = self.steps_done + 1, {} if timing is None else timing
         if not isinstance(prompts, dict):
             prompts = batch_of(prompts, config, self.tokenizer)
         with timed("step", timing), without_running_loop(), undone(config, self.steps_done):
-            choose = self._choice()
-            if choose is not None:
-                batch, reward = self._collect_filtered(choose, prompts, timing, metrics)
-            else:
-                batch, reward = self._collect(prompts, timing, metrics)
-            of_engine, bypassed = self.watch.take(batch), take_rollout_log_probs(batch, config)
-            own_known = not bypassed and self._needs_old_log_probs(batch)
+            # gen: `prompts` (bs, P), `responses` and `response_mask` (bs, R), and of both together `input_ids`,
+            # `attention_mask` and `position_ids` (bs, P + R), int64; `rollout_log_probs` (bs, R) float32, if the engine
+            # gives them.
+            batch = self.answers.to(prompts, timing, metrics)
+            self.arrange(batch, metrics)
+            with timed("reward", timing):
+                reward = self.answers.begin_reward(batch)
+            of_engine = batch.batch.get("rollout_log_probs")
+
+            # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
+            own_known = self._needs_old_log_probs(batch)
             if own_known:
                 with timed("old_log_prob", timing):
                     batch, entropy = self._old_log_probs(batch)
                     metrics["actor/entropy"] = entropy
-            if of_engine is not None and (own_known or self.watch.due(self.steps_done + 1)):
-                with timed("watch", timing):
-                    behind = metrics.get("training/steps_behind", 0)
-                    metrics.update(self.watch.look(batch, of_engine, own_known=own_known, behind=behind))
+            if of_engine is not None and own_known:
+                mask = batch.batch["response_mask"].bool()
+                metrics.update(rollout_metrics(of_engine, batch.batch["old_log_probs"], mask))
+
+            # ref: `ref_log_prob` (bs, R) float32, for a KL penalty or loss.
             if self.reference is not None:
                 with timed("ref", timing):
                     batch = batch.union(ranks.spread(self.reference.compute_log_prob, batch))
-            if self.critic is not None:
-                with timed("values", timing):
-                    batch = batch.union(ranks.spread(self.critic.compute_values, batch))
-            if self.distillation is not None:
-                with timed("teacher", timing):
-                    self.distillation.add(batch)
+
+            # adv: `token_level_scores`, `token_level_rewards`, `advantages` and `returns` (bs, R) float32.
             with timed("adv", timing):
                 batch, advantage_metrics = self._advantages(batch, reward)
                 metrics.update(advantage_metrics)
-            if self.process_rewards is not None:
-                with timed("reward_model", timing), self._same_random_numbers("reward_model"):
-                    metrics.update(self.process_rewards.add(batch))
-                model = self.process_rewards.model
-                self.divergence.after_update("reward_model", model, metrics, self.steps_done + 1, batch)
-            if self.critic is not None:
-                with timed("update_critic", timing):
-                    with self._same_random_numbers("critic"):
-                        critic_metrics = self.critic.update(batch)
-                metrics.update(reduced(critic_metrics, ranks))
-                self.divergence.after_update("critic", self.critic, metrics, self.steps_done + 1, batch)
-            if config.trainer.critic_warmup <= self.steps_done + 1:
-                with timed("update_actor", timing):
-                    with self._same_random_numbers("actor"):
-                        actor_metrics = self.policy.update(batch)
-                    metrics.update(reduced(actor_metrics, ranks))
-                    self.divergence.after_update("actor", self.policy, metrics, self.steps_done + 1, batch)
-                    with under_way("weights"):
-                        self._sync_weights()
-        metrics.update(compute_data_metrics(batch, use_critic=self.critic is not None))
+
+            # update_actor: the policy learns, and the engine gets its weights.
+            with timed("update_actor", timing):
+                with self._same_random_numbers("actor"):
+                    actor_metrics = self.policy.update(batch)
+                metrics.update(reduced(actor_metrics, ranks))
+                self.divergence.after_update("actor", metrics, step)
+                with under_way("weights"):
+                    self._sync_weights()
+        metrics.update(compute_data_metrics(batch, use_critic=False))
         metrics.update(compute_throughout_metrics(batch, timing, n_gpus=ranks.world_size))
-        self.steps_done, self.score = self.steps_done + 1, None
+        self.steps_done, self.score = step, None
         return batch, metrics
 
     def evaluate(self, dataset: Any = None) -> dict[str, float]:
@@ -343,12 +309,11 @@ class LocalPPOTrainer(Closing):
         super().require_open()
         self._run.require_own_thread()
 
-    def save(self, path: str | Path | None = None, *, in_background: bool = False) -> Path:
+    def save(self, path: str | Path | None = None) -> Path:
         """Save a checkpoint of the state after the last step.
 
         Args:
             path: a directory of its own for it; None: the run's.
-            in_background: with `local.checkpoint.asynchronous`, return once all is copied, and write it meanwhile.
 
         Returns:
             The checkpoint: `path`/global_step_N.
@@ -358,11 +323,15 @@ class LocalPPOTrainer(Closing):
             CheckpointError: it cannot be written.
         """
         self.require_open()
-        return self._state.save(path, in_background=in_background)
+        return self._state.save(path)
 
     def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
         """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
         self._state.restore(step, trainer, data, random_numbers)
+
+    def begin_prompts(self) -> None:
+        """Draw the next batch from where the data loader is now."""
+        self.prompts = Prompts(self)
 
     def _sync_weights(self) -> None:
         """Hand the weights to the rollout engine; if it fails, the run ends when this step is saved."""
@@ -371,56 +340,9 @@ class LocalPPOTrainer(Closing):
         except (RolloutError, StopRequested) as error:  # on every process
             self.failure = error
 
-    def _collect(
-        self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
-    ) -> tuple[DataProto, "Future[Reward] | None"]:
-        """Return the batch that a step learns from: prompts with responses, and the reward, which may be under way."""
-        batch = self.answers.to(prompts, timing, metrics)
-        batch.non_tensor_batch[ROW] = np.arange(len(batch))
-        self._arrange(batch, metrics)
-        rows = batch.non_tensor_batch.pop(ROW).tolist()
-        with timed("reward", timing):
-            return batch, self.answers.begin_reward(batch, rows)
-
-    def _choice(self) -> Callable[..., Scored] | None:
-        """Return what chooses the prompts to learn from; None: nothing does."""
-        if not self.config.algorithm.filter_groups.enable:
-            return accuracy_sampler(self.config)
-        in_all = self.config.trainer.total_epochs * len(self.train_loader)
-        return partial(sample_until_full, in_all=in_all, reported=self.reported)
-
-    def _collect_filtered(
-        self, choose: Callable[..., Scored], prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics
-    ) -> tuple[DataProto, "Future[Reward] | None"]:
-        """Do what `_collect` does, with others drawn in place of prompts that `choose` leaves out."""
-        waiting = [prompts]
-
-        def draw() -> Scored:
-            batch = self.answers.to(waiting.pop() if waiting else next(self.prompts), timing, metrics)
-            with timed("reward", timing):
-                return batch, *self.answers.score(batch)
-
-        count = self.config.data.train_batch_size
-        batch, scores, extra = choose(draw, self.config, count, metrics)
-        batch.batch["token_level_scores"] = scores
-        add_columns(batch, extra)
-        self._arrange(batch, metrics)
-        done: Future[Reward] = Future()
-        columns = batch.non_tensor_batch  # in the current order of the rows
-        extra = {name: list(columns[name]) for name in extra if name in columns}
-        done.set_result((batch.batch["token_level_scores"], extra))
-        return batch, done
-
-    def _arrange(self, batch: DataProto, metrics: Metrics) -> None:
+    def arrange(self, batch: DataProto, metrics: Metrics) -> None:
         """Order the rows for the processes, if so configured, and note how long they are."""
-        if self.config.trainer.balance_batch:
-            metrics.update(balance_batch(batch, self.ranks.world_size))
         batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
-
-    def looks_at_engine(self, step: int) -> bool:
-        """Tell whether anything will look at the engine's log-probabilities of a step's responses."""
-        rollout, responses = self.config.actor_rollout_ref.rollout, self.config.data.train_batch_size * self.rollout_n
-        return bool(rollout.calculate_log_probs or self._asks_old_log_probs(responses) or self.watch.due(step))
 
     def _needs_old_log_probs(self, batch: DataProto) -> bool:
         """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
@@ -453,8 +375,7 @@ class LocalPPOTrainer(Closing):
             metrics.update(kl_metrics)
         else:
             batch.batch["token_level_rewards"] = scores
-        batch, correction_metrics = correct(batch, self.config)
-        metrics.update(correction_metrics)
+        batch.batch.pop("rollout_log_probs", None)
         if algorithm.adv_estimator == "gdpo":
             check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")
         with calling_estimator(algorithm.adv_estimator), self._same_random_numbers("advantages"):

@@ -5,11 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from ..errors import ConfigError
-from ..run.share_names import WEIGHTS as SHARES
-from ..run.share_names import is_sharded
 
 KEY = "actor_rollout_ref.model.path"
 WEIGHTS = ("*.safetensors", "*.bin")
@@ -34,7 +30,9 @@ def check_model_directory(path: str) -> None:
         json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except ValueError as error:
         raise ConfigError(f"{path}/config.json is not valid JSON: {error}", "fetch or save the model again") from error
-    if not is_sharded(folder / SHARES) and not any(file for pattern in WEIGHTS for file in folder.glob(pattern)):
+    has_weights = any(file for pattern in WEIGHTS for file in folder.glob(pattern))
+    _refuse_shares(folder)
+    if not has_weights:
         raise ConfigError(f"no weights in {path}: it has no *.safetensors", "fetch or save the model again")
     for file in sorted(folder.glob("*.safetensors")):
         _check_whole(file)
@@ -50,7 +48,7 @@ def check_model_directory(path: str) -> None:
 
 
 def load_pretrained(auto_class: Any, path: str | Path, *, trust_remote_code: bool = False, **arguments: Any) -> Any:
-    """Load a model by one of transformers' Auto classes, also one of a checkpoint that each process wrote its share of.
+    """Load a model by one of transformers' Auto classes.
 
     Args:
         auto_class: chooses the architecture.
@@ -59,26 +57,18 @@ def load_pretrained(auto_class: Any, path: str | Path, *, trust_remote_code: boo
         arguments: further arguments of its `from_pretrained`.
 
     Raises:
-        ConfigError: a share is not there.
+        ConfigError: its weights are the shares of processes, and cannot be read.
     """
-    shares = Path(path).expanduser() / SHARES
-    if not is_sharded(shares):
-        return auto_class.from_pretrained(path, trust_remote_code=trust_remote_code, **arguments)
-    from transformers import AutoConfig, GenerationConfig
+    folder = Path(path).expanduser()
+    _refuse_shares(folder)
+    return auto_class.from_pretrained(path, trust_remote_code=trust_remote_code, **arguments)
 
-    from ..run.shards import read_whole  # torch's checkpoint code is slow to import
 
-    config = arguments.pop("config", None) or AutoConfig.from_pretrained(path, trust_remote_code=trust_remote_code)
-    with torch.device("meta"):  # only its class is of interest
-        kind = type(auto_class.from_config(config, trust_remote_code=trust_remote_code))
-    if kind.can_generate() and (shares.parent / "generation_config.json").is_file():
-        arguments["generation_config"] = GenerationConfig.from_pretrained(path)
-    loaded = kind.from_pretrained(None, config=config, state_dict=read_whole(shares), **arguments)
-    model: Any = loaded[0] if isinstance(loaded, tuple) else loaded
-    # Shares have the module's own names. Transformers notes under which names a model was read, and writes it so;
-    # without that note, as its architecture says: each expert by itself, for example.
-    model.__dict__.pop("_weight_conversions", None)
-    return loaded
+def _refuse_shares(folder: Path) -> None:
+    if (folder / "weights" / "tensors.json").is_file():
+        raise ConfigError(
+            f"the weights at {folder} are the shares of several processes", "vextract add sharded_checkpoints"
+        )
 
 
 def _not_a_model(path: str, folder: Path) -> ConfigError:

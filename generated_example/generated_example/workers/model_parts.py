@@ -1,8 +1,6 @@
 # vextract:template base/__package__/workers/model_parts.py - edit freely
-"""What a checkpoint keeps of a model: all of it, gathered by rank 0, or of each process its own share."""
+"""What a checkpoint keeps of a model: its weights and its optimizer's state, gathered by rank 0."""
 
-import copy
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,112 +11,40 @@ import torch
 from ..features import adapter_writer
 from ..run.checkpoint_state import save_state
 from ..run.distributed import Ranks
-from ..run.share_names import OPTIMIZER, WEIGHTS
-from .optimizer_state import FILE, own
+from .optimizer_state import FILE
 from .trained_model import TrainedModel
 
-# Writes a part into a model's directory. Every process must call it. It returns the SHA-256 of the files that this
-# process has brought to the disk, by name; those of others rank 0 computes.
-Write = Callable[[Path, Ranks], dict[str, str]]
+# Writes a part into a model's directory, on rank 0.
+Write = Callable[[Path], None]
 
 
-def parts_of(model: TrainedModel, ranks: Ranks, *, sharded: bool, copies: bool) -> Iterator[Write]:
+def parts_of(model: TrainedModel, ranks: Ranks) -> Iterator[Write]:
     """Return what writes a model: its weights, then its optimizer's state, each as it is when it is asked for.
 
     Args:
         model: what to write.
-        ranks: this process among its peers; every one must take all parts.
-        sharded: each process writes its own share; otherwise rank 0 writes all, and holds one whole part at a time. An
-            adapter and its optimizer's state are always whole.
-        copies: training may go on before the part is written.
+        ranks: this process among its peers; every one must take all parts. Rank 0 holds one whole part at a time.
     """
-    if sharded and model.lora is None:
-        yield _own_weights(model, ranks, copies)
-        yield _own_optimizer_state(model, copies)
-    else:
-        yield _whole_weights(model, ranks, copies)
-        yield _whole_optimizer_state(model, ranks, copies)
+    yield _weights(model, ranks)
+    state = model.optimizer_state(ranks)
+    yield lambda directory: save_state(state, directory / FILE)
 
 
-def _whole_weights(model: TrainedModel, ranks: Ranks, copies: bool) -> Write:
+def _weights(model: TrainedModel, ranks: Ranks) -> Write:
     if model.lora is not None:
         save = adapter_writer(model.module, ranks)
     else:
-        if copies and ranks.rank == 0:
-            weights = model.staged(WEIGHTS, model.full_weights(device=None))
-        else:
-            weights = {name: weight for name, weight in model.full_weights() if ranks.rank == 0}
-        save = partial(_save_pretrained, model, weights)
-    tokenizer = _files_of(model.tokenizer.save_pretrained, ranks)
+        weights = {name: weight for name, weight in model.full_weights() if ranks.rank == 0}
+        save = partial(save_pretrained, model, weights)
 
     def write(directory: Path) -> None:
         save(directory)
-        _write_files(tokenizer, directory)
+        model.tokenizer.save_pretrained(directory)
 
-    return _by_driver(write)
-
-
-def _whole_optimizer_state(model: TrainedModel, ranks: Ranks, copies: bool) -> Write:
-    state = model.optimizer_state(ranks, copies=copies)
-    return _by_driver(lambda directory: save_state(state, directory / FILE))
+    return write
 
 
-def _own_weights(model: TrainedModel, ranks: Ranks, copies: bool) -> Write:
-    # Whoever loads the model finds all but the weights at their usual places.
-    files = _files_of(partial(_save_pretrained, model, {}), ranks) | _files_of(model.tokenizer.save_pretrained, ranks)
-    tensors = model.own_weights()
-    return _by_all(WEIGHTS, model.staged(WEIGHTS, tensors.items()) if copies else tensors, partial(_write_files, files))
-
-
-def _own_optimizer_state(model: TrainedModel, copies: bool) -> Write:
-    tensors, rest = own(model.optimizer, model.scheduler)
-    if copies:
-        tensors, rest = model.staged(OPTIMIZER, tensors.items()), copy.deepcopy(rest)
-    return _by_all(OPTIMIZER, tensors, lambda directory: save_state(rest, directory / FILE))
-
-
-def _by_driver(write: Callable[[Path], object]) -> Write:
-    """Return a part that rank 0 writes."""
-
-    def on_every_process(directory: Path, writers: Ranks) -> dict[str, str]:
-        writers.on_driver(lambda: bool(write(directory)))
-        return {}
-
-    return on_every_process
-
-
-def _by_all(name: str, tensors: dict[str, torch.Tensor], write_rest: Callable[[Path], object]) -> Write:
-    """Return a part whose tensors each process writes its share of, and rank 0 the rest."""
-
-    def on_every_process(directory: Path, writers: Ranks) -> dict[str, str]:
-        from ..run.shards import write_shards  # imports much that a start does not need
-
-        digests = write_shards(tensors, directory / name, writers)
-        writers.on_driver(lambda: bool(write_rest(directory)))
-        return {f"{name}/{file}": digest for file, digest in digests.items()}
-
-    return on_every_process
-
-
-def _save_pretrained(model: TrainedModel, weights: dict[str, torch.Tensor], directory: Path) -> None:
+def save_pretrained(model: TrainedModel, weights: dict[str, torch.Tensor], directory: Path) -> None:
+    """Write weights as a model in Hugging Face format."""
     save: Any = model.module.save_pretrained
     save(directory, state_dict=weights)
-
-
-def _files_of(save: Callable[[Path], object], ranks: Ranks) -> dict[str, bytes]:
-    """Return the files that something saves itself as, by name; none on other processes than rank 0.
-
-    They are few and small. What saves them may not be used by two threads at once.
-    """
-    if ranks.rank != 0:
-        return {}
-    with tempfile.TemporaryDirectory() as scratch:
-        save(Path(scratch))
-        files = [path for path in sorted(Path(scratch).rglob("*")) if path.is_file()]
-        return {path.relative_to(scratch).as_posix(): path.read_bytes() for path in files}
-
-
-def _write_files(files: dict[str, bytes], directory: Path) -> None:
-    for name, content in files.items():
-        (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_bytes(content)

@@ -19,7 +19,6 @@ from ..settings.attention import attention_for
 from ..shims.precision import to_dtype
 from .end_tokens import listed
 from .model_files import check_model_directory, load_pretrained
-from .own_shares import shares_at, without_weights
 
 
 def load_tokenizer(model: Any, ranks: Ranks) -> Any:
@@ -63,8 +62,6 @@ def load_model(
     auto_class: Any,
     ranks: Ranks,
     reader: Callable[..., Any] | None = None,
-    *,
-    own_shares: bool = False,
     **settings: Any,
 ) -> nn.Module:
     """Load a model in Hugging Face format: with weights, on the CPU, on rank 0; without ("meta") on other processes.
@@ -79,8 +76,6 @@ def load_model(
         auto_class: the class of transformers that chooses the architecture.
         ranks: this process among its peers; every one must call this.
         reader: reads the weights on each process, as they are to be and where, in the place of `from_pretrained`.
-        own_shares: of a checkpoint of shares, leave it to `place` to have each process read its own: then no process
-            has weights.
         settings: further settings of the model's config.
 
     Raises:
@@ -105,12 +100,8 @@ def load_model(
         except Exception as error:  # of many classes, depending on the value that does not fit
             raise _missing("model", path, error) from error
 
-    shares = shares_at(path, ranks) if own_shares and reader is None else None
-
     def read_model() -> nn.Module:
         try:
-            if shares is not None:
-                return without_weights(auto_class, path, model_config, shares, **arguments)
             if reader is not None or ranks.rank == 0:
                 read = reader or load_pretrained
                 loaded, report = read(auto_class, path, config=model_config, output_loading_info=True, **arguments)
@@ -134,29 +125,6 @@ def load_model(
         module.generation_config = _savable(generation_config)
     if reader is None:
         module.to(to_dtype(fsdp_config.model_dtype))
-    return _prepared(module, model)
-
-
-def taken_over(module: nn.Module, loaded: nn.Module | None, model: Any, fsdp_config: Any, tokenizer: Any) -> nn.Module:
-    """Return a model that the caller has loaded, as `load_model` would.
-
-    Args:
-        module: the model.
-        loaded: has the weights that it gets, if they are not its own.
-        model: the `model` section it belongs to.
-        fsdp_config: its `model_dtype` is the dtype that the weights get.
-        tokenizer: its special tokens become the model's.
-
-    Raises:
-        ConfigError: the tokenizer is another model's.
-    """
-    _check_vocabulary(model.path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
-    if loaded is not None:
-        module.load_state_dict(loaded.state_dict())
-    override: Any = OmegaConf.to_container(model.override_config, resolve=True)
-    override.pop("attn_implementation", None)
-    _override(module.config, {**_tokens(tokenizer, module.config), **override})
-    module.requires_grad_(True).to(to_dtype(fsdp_config.model_dtype))
     return _prepared(module, model)
 
 

@@ -1,7 +1,7 @@
 # vextract:template base/__package__/workers/optimizer_state.py - edit freely
 """The state of an optimizer and of its learning rate, as a checkpoint keeps it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,8 +10,7 @@ from torch.distributed.tensor import DTensor
 
 from ..run.checkpoint_files import read_state
 from ..run.distributed import Ranks
-from ..run.share_names import OPTIMIZER, is_sharded
-from .sharding import empty_like, like, whole
+from .sharding import like, whole
 
 FILE = "optimizer.pt"
 State = dict[str, Any]
@@ -22,7 +21,6 @@ def gathered(
     scheduler: Any,
     ranks: Ranks,
     device: torch.device,
-    copy: Callable[[str, torch.Tensor], torch.Tensor] | None = None,
 ) -> State:
     """Return the state of both, for any number of processes, in CPU memory.
 
@@ -33,8 +31,6 @@ def gathered(
         scheduler: of its learning rate.
         ranks: this process among its peers.
         device: where the processes exchange what they share.
-        copy: makes what is returned, so that it does not change when training goes on, from a name and a tensor; None:
-            it may change.
     """
     state = optimizer.state_dict()
     states: dict[int, State] = {}
@@ -43,17 +39,9 @@ def gathered(
         for name, value in values.items():
             full = whole(value.to(device) if isinstance(value, DTensor) else value, None)
             if isinstance(full, torch.Tensor):
-                full = None if ranks.rank else full.cpu() if copy is None else copy(f"{parameter}.{name}", full)
+                full = None if ranks.rank else full.cpu()
             states[parameter][name] = full
     return {"optimizer": {**state, "state": states}, "scheduler": scheduler.state_dict()}
-
-
-def own(optimizer: torch.optim.Optimizer, scheduler: Any) -> tuple[dict[str, torch.Tensor], State]:
-    """Return this process's shares of the large tensors, by parameter and name ("3.exp_avg"), and all else."""
-    tensors, rest = _without_tensors({"optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()})
-    for index, name in tensors:
-        del rest["optimizer"]["state"][index][name]
-    return {f"{index}.{name}": value for (index, name), value in tensors.items()}, rest
 
 
 def read(path: Path, parameters: list[torch.Tensor], ranks: Ranks) -> State:
@@ -69,32 +57,10 @@ def read(path: Path, parameters: list[torch.Tensor], ranks: Ranks) -> State:
     states: list[State] = []
     # An error that rank 0 alone knew would leave the others waiting.
     ranks.on_driver(lambda: states.append(read_state(path / FILE)))
-    tensors, rest = _without_tensors(states[0]) if states else ({}, {})
+    tensors, rest = without_tensors(states[0]) if states else ({}, {})
     rest = ranks.on_driver(lambda: rest)
-    if ranks.on_driver(lambda: is_sharded(path / OPTIMIZER)):
-        _read_own(rest, path / OPTIMIZER, parameters, ranks)
-    else:
-        _spread(rest, tensors, parameters)
+    _spread(rest, tensors, parameters)
     return rest
-
-
-def _read_own(state: State, directory: Path, parameters: list[torch.Tensor], ranks: Ranks) -> None:
-    from ..run.shards import listed, read_shares  # torch's checkpoint code is slow to import
-
-    def fill() -> dict[str, torch.Tensor]:
-        shapes = listed(directory).items()
-        found = {name: empty_like(parameters[_place(name)[0]], shape, dtype) for name, (shape, dtype) in shapes}
-        read_shares(found, directory)
-        return found
-
-    for name, value in ranks.together(fill).items():
-        index, key = _place(name)
-        state["optimizer"]["state"][index][key] = value
-
-
-def _place(name: str) -> tuple[int, str]:
-    index, _, key = name.partition(".")
-    return int(index), key
 
 
 def _spread(state: State, tensors: Mapping[tuple[int, str], torch.Tensor], parameters: list[torch.Tensor]) -> None:
@@ -116,7 +82,7 @@ class _Shape(NamedTuple):
         return torch.empty(self.size, dtype=self.dtype)
 
 
-def _without_tensors(state: State) -> tuple[dict[tuple[int, str], torch.Tensor], State]:
+def without_tensors(state: State) -> tuple[dict[tuple[int, str], torch.Tensor], State]:
     """Return the large tensors of an optimizer's state, by parameter and name, and the state without them."""
     tensors: dict[tuple[int, str], torch.Tensor] = {}
     states: dict[int, State] = {}

@@ -4,7 +4,6 @@
 Both are a vendored actor around a model (see actor.py); what is here is what upstream's workers do around it.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,18 +13,16 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..errors import ConfigError
-from ..features import add_adapter, flops_metrics, quantized_reader, without_adapter
+from ..features import add_adapter, quantized_reader, without_adapter
 from ..run.distributed import Ranks
 from ..tracking.timing import expect
 from ..training.hook_calls import calling_policy_loss
 from ..vendored.protocol import DataProto
 from .actor import Actor
-from .adapters import starting_point, wants_adapter
-from .device_map import first_device, spread_reader
-from .devices import computing_on, device_of, here
+from .adapters import starting_point
+from .devices import computing_on, here
 from .model_notes import note_dropout
-from .models import check_positions, load_model, taken_over
-from .offload import rests, weights_at_rest
+from .models import check_positions, load_model
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
 from .sharding import place
 from .trained_model import TrainedModel
@@ -38,43 +35,39 @@ class Policy(TrainedModel):
         config: the whole config.
         path: where its weights are: the configured model, or a checkpoint.
         total_steps: of the run, for the learning rate.
-        module: the model, if it is loaded already; it gets the weights at `path`, unless they are to be packed.
     """
 
-    section_name = "actor_rollout_ref.actor"
+    section_name, optim_name = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
+    loss_name = "pg_loss"
     compares = True  # its probabilities in updates with those of before
 
-    def __init__(
-        self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int, module: Any = None
-    ) -> None:
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
         actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
         self.config, self.tokenizer = config, tokenizer
         fsdp_config = actor.fsdp_config
-        self._world_size = ranks.world_size
         settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, self.section_name)
         settings["use_remove_padding"] = model.use_remove_padding
-        with computing_on(device_of(config, "policy")):
-            module = place(self.module_at(path, ranks, module), fsdp_config, ranks)
+        with computing_on(here()):
+            module = place(self.module_at(path, ranks), fsdp_config, ranks)
             if self.compares and ranks.rank == 0:
                 note_dropout(module)
             super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
             self.actor = Actor(actor_config(config, settings), self.module, self.optimizer, config.local.max_logits_mb)
         self.actor.passes.share_between(ranks)
 
-    def module_at(self, path: str, ranks: Ranks, module: Any = None) -> Any:
-        """Return a model with the weights at `path`: `module`, unless they are to be packed, or a new one."""
-        model, fsdp_config = self.config.actor_rollout_ref.model, self.config.actor_rollout_ref.actor.fsdp_config
+    def module_at(self, path: str, ranks: Ranks) -> Any:
+        """Return a model with the weights at `path`."""
+        model = self.config.actor_rollout_ref.model
         start = starting_point(path, model, ranks)
-        reader, loaded = quantized_reader(self.config), None
-        module = module if reader is None else None  # weights are packed where they are read
-        if module is None or start.model != model.path:
-            own_shares = module is None and not wants_adapter(model)
-            loaded = _load_causal_lm(
-                self.config, start.model, fsdp_config, self.tokenizer, ranks, reader, own_shares=own_shares
-            )
-        module = loaded if module is None else taken_over(module, loaded, model, fsdp_config, self.tokenizer)
+        module = self.load(start.model, ranks)
         check_positions(module, start.model, self.config.data)
         return add_adapter(module, model, start, ranks)
+
+    def load(self, path: str, ranks: Ranks) -> Any:
+        """Load the model at `path`, as it is without an adapter."""
+        section = self.config.actor_rollout_ref
+        reader, fsdp_config = quantized_reader(self.config), section.actor.fsdp_config
+        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None
@@ -116,11 +109,8 @@ class Policy(TrainedModel):
         expect(len(part) * section.ppo_epochs, "sequences")
         with calling_policy_loss(section.policy_loss.loss_mode), self.at_work():
             prepared = on_device(part, temperature=rollout.temperature)
-            start = time.perf_counter()
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
-            seconds = time.perf_counter() - start
             self.is_usable = self.has_usable_weights()
-        metrics.update(flops_metrics("actor", self.module, batch, seconds, section.ppo_epochs, self._world_size))
         if self.device.type == "cuda":
             metrics.update(self.memory_metrics())
         metrics["perf/cpu_memory_used_gb"] = psutil.virtual_memory().used / 1024**3
@@ -146,8 +136,7 @@ class Policy(TrainedModel):
 class Reference:
     """The model that the policy started from. It is not trained.
 
-    If the policy trains an adapter, it is the policy without its adapter, and costs no memory. Otherwise it may have a
-    device of its own, or several.
+    If the policy trains an adapter, it is the policy without its adapter, and costs no memory.
 
     Attributes:
         actor: what computes with it.
@@ -171,15 +160,12 @@ class Reference:
             self.actor = Actor(node, self.policy.module, max_logits_mb=config.local.max_logits_mb)
             return
         path = own_path or config.actor_rollout_ref.model.path
-        reader = spread_reader(config)
-        module = _load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader).requires_grad_(False)
+        module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks).requires_grad_(False)
         check_positions(module, path, config.data)
-        self.device = device_of(config, "reference") if reader is None else first_device(module)
-        rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] and reader is None else None
+        self.device = here()
         with computing_on(self.device):
-            module = module if reader is not None else place(module, ref.fsdp_config, ranks)
+            module = place(module, ref.fsdp_config, ranks)
             self.actor = self.actor_class(node, module, max_logits_mb=config.local.max_logits_mb)
-            self.weights = weights_at_rest(module, self.device, rest)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Compute the log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
@@ -197,7 +183,7 @@ class Reference:
     def at_work(self) -> Iterator[None]:
         """Have the weights on the device that they compute on."""
         if self.policy is None:
-            with computing_on(self.device), self.weights:
+            with computing_on(self.device):
                 yield
         else:
             with self.policy.at_work(), without_adapter(self.policy.module):
@@ -226,7 +212,7 @@ def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str,
     return dict(settings)
 
 
-def _load_causal_lm(
+def load_causal_lm(
     config: Any,
     path: str,
     fsdp_config: Any,
@@ -235,6 +221,7 @@ def _load_causal_lm(
     reader: Callable[..., Any] | None = None,
     **settings: Any,
 ) -> Any:
+    """Load a causal language model with the settings of the policy; `settings`: see `load_model`."""
     from transformers import AutoModelForCausalLM
 
     model = config.actor_rollout_ref.model

@@ -5,7 +5,6 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..features import policy_loss_changes
 from ..vendored.workers.config.actor import FSDPActorConfig, PolicyLossConfig
 from ..vendored.workers.config.engine import FSDPEngineConfig
 from ..vendored.workers.config.optimizer import FSDPOptimizerConfig
@@ -28,11 +27,12 @@ def actor_config(config: Any, settings: dict[str, Any]) -> FSDPActorConfig:
         settings: the actor's, with its sizes counted in responses.
     """
     section = config.actor_rollout_ref.actor
+    policy_loss = settings["policy_loss"]
     changed = {
         "rollout_n": config.actor_rollout_ref.rollout.n,
         "optim": optimizer_config(section),
         "fsdp_config": engine_config(section),
-        "policy_loss": PolicyLossConfig(**{**settings["policy_loss"], **policy_loss_changes(config)}),
+        "policy_loss": PolicyLossConfig(**policy_loss),
     }
     kept = {name: value for name, value in settings.items() if name != "use_torch_compile"}
     return FSDPActorConfig(**{**kept, **changed})

@@ -17,7 +17,7 @@ from ..run.distributed import Ranks, random_state, set_random_state
 from ..tracking.timing import advance, begin, expect
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
-from .devices import computing_on, device_of, here
+from .devices import computing_on, here
 from .end_tokens import end_tokens
 from .padding import WHOLE_SEQUENCE, common_left_padding
 from .rollout_interface import Ended, gives_log_probs
@@ -48,7 +48,7 @@ class RolloutEngine(HFRollout):
         self.policy = policy
         self.tokenizer = tokenizer
         self.ends = end_tokens(tokenizer, policy.module, config.data.get("apply_chat_template_kwargs"))
-        self.device = device_of(config, "rollout")
+        self.device = here()
         self.shares_weights = ranks.world_size == 1 and self.device == policy.device
         with computing_on(self.device):
             self.model: Any = policy.module if self.shares_weights else self._whole_copy()
@@ -99,8 +99,8 @@ class RolloutEngine(HFRollout):
         return output
 
     def session(self) -> contextlib.AbstractContextManager[object]:
-        """Keep the policy on its device within it, if it is what generates: with `param_offload` it rests otherwise."""
-        return self.policy.in_use() if self.shares_weights else contextlib.nullcontext()
+        """Have what generates on its device within it."""
+        return contextlib.nullcontext()
 
     def finish(self) -> None:
         """Do nothing: no other process needs this one for its responses."""

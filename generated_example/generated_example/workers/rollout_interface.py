@@ -32,35 +32,8 @@ def gives_log_probs(rollout: Any, meta_info: Mapping[str, Any]) -> bool:
     return bool(rollout.calculate_log_probs and asked)
 
 
-# The tokens that the model has written, and their log-probabilities if the engine gives them.
-Turn = tuple[list[int], list[float] | None]
-
-
 # Is told the row of a response that has ended, and its tokens.
 Ended = Callable[[int, list[int]], None]
-
-
-class Writer(Protocol):
-    """Writes turns of episodes, each for itself."""
-
-    async def write(self, episode: int, context: list[int], max_tokens: int, seed: int) -> Turn:
-        """Return what the model writes next in an episode.
-
-        Args:
-            episode: its place among those that are played.
-            context: its tokens so far.
-            max_tokens: at most so many are written.
-            seed: what is drawn depends on it, and not on what else is being written.
-
-        Raises:
-            RolloutError: the engine cannot go on.
-        """
-
-    def leave(self) -> None:
-        """Hear that an episode has ended."""
-
-    def check(self) -> None:
-        """Raise what there is to know while turns are waited for: the engine has ended, or the run is to stop."""
 
 
 class RolloutEngine(Protocol):
@@ -68,9 +41,6 @@ class RolloutEngine(Protocol):
 
     Attributes:
         ends: the tokens that end a response; an engine may do without it, then those count that the tokenizer names.
-
-    One that can begin to write while it writes has a further method, `writer(meta_info)`: a context with a `Writer`,
-    which samples as `meta_info` says, or None where it cannot. It is entered within `session`.
     """
 
     def generate_sequences(self, prompts: DataProto, ended: Ended | None = None) -> DataProto:

@@ -12,8 +12,6 @@ NEUTRAL = {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0, "repetit
 GREEDY = {"temperature": 0.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0}
 # What a generation config has besides, and rollouts take from elsewhere.
 TOKENS = ("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "transformers_version")
-# What the trainer computes its log-probabilities with as well.
-KNOWN = ("temperature",)
 
 
 def sampling_of(rollout: Any, meta_info: Mapping[str, Any]) -> dict[str, float]:
@@ -30,12 +28,6 @@ def sampling_of(rollout: Any, meta_info: Mapping[str, Any]) -> dict[str, float]:
     if not meta_info.get("do_sample", rollout.do_sample) or found["temperature"] == 0:
         found.update(GREEDY)
     return {**found, "top_k": int(found["top_k"]) if found["top_k"] > 0 else -1}
-
-
-def unknown_to_trainer(rollout: Any) -> dict[str, float]:
-    """Return the settings that make the engine draw from another distribution than the trainer's."""
-    found = sampling_of(rollout, {"do_sample": True})
-    return {name: value for name, value in found.items() if name not in KNOWN and value != NEUTRAL[name]}
 
 
 def ignored_from(generation_config: Any, rollout: Any) -> dict[str, Any]:

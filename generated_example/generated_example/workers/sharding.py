@@ -1,21 +1,19 @@
 # vextract:template base/__package__/workers/sharding.py - edit freely
 """Models on this process's device, or shared out between the processes by FSDP2."""
 
-import math
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
-from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+from torch.distributed.fsdp import MixedPrecisionPolicy
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
 from ..vendored.utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
 from .devices import get_device_name, here
-from .own_shares import give_memory, read_own_shares, taken_note
 
 
 def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
@@ -23,16 +21,13 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
 
     Args:
         module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none. Where
-            each process has read them all, only those that are trained become rank 0's. Where each is to read its own
-            shares, none has any.
+            each process has read them all, only those that are trained become rank 0's.
         fsdp_config: how to share it out.
         ranks: this process among its peers.
     """
     if ranks.world_size == 1:
         return module.to(here())
     mesh = _mesh(int(fsdp_config.fsdp_size), ranks.world_size)
-    offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
-    shares = taken_note(module)
     each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))
     full_state = module.state_dict() if ranks.rank == 0 and not each_has_all else {}
     for parameter in module.parameters() if each_has_all else ():
@@ -47,16 +42,13 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
                 reduce_dtype=torch.float32,
                 cast_forward_inputs=True,
             ),
-            "offload_policy": offload,
+            "offload_policy": None,
             "reshard_after_forward": fsdp_config.reshard_after_forward,
         },
         {"wrap_policy": {"transformer_layer_cls_to_wrap": _layer_classes(module, fsdp_config)}},
     )
-    if shares is not None:
-        give_memory(module, "cpu" if offload else here(), here())
-        read_own_shares(module, shares, ranks)
-    elif not each_has_all:
-        fsdp2_load_full_state_dict(module, full_state, mesh, offload)
+    if not each_has_all:
+        fsdp2_load_full_state_dict(module, full_state, mesh)
     return module
 
 
@@ -82,21 +74,6 @@ def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
     if isinstance(shared, DTensor) and value.dim() > 0:
         return distribute_tensor(value.to(shared.device), shared.device_mesh, shared.placements)
     return value.clone()
-
-
-def empty_like(shared: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor to be filled, shared out between the processes as another one is, or not."""
-    if shape == shared.shape:
-        return torch.empty_like(shared, dtype=dtype, requires_grad=False)
-    return like(torch.empty(shape, dtype=dtype), shared)
-
-
-def processes_of(value: Any) -> int:
-    """Count the processes between which a tensor is shared out; where each has all of it, 1."""
-    if not isinstance(value, DTensor):
-        return 1
-    sizes = zip(value.device_mesh.shape, value.placements, strict=True)
-    return math.prod(size for size, placement in sizes if isinstance(placement, Shard))
 
 
 def _mesh(fsdp_size: int, world_size: int) -> DeviceMesh:

@@ -2,8 +2,8 @@
 """A model with its optimizer and the course of its learning rate."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,9 @@ from ..run.distributed import Ranks
 from ..shims.precision import keeping_casts
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .devices import computing_on, here
-from .host_memory import HostCopies, wait
 from .model_notes import note_rounding
-from .offload import SteppedByShares, rests, weights_at_rest
 from .optimizer_state import gathered, read
 from .optimizers import build_optimizer
-from .own_shares import own_tensors, read_own_shares, shares_at
 from .sharding import like, local, whole
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
@@ -42,7 +39,8 @@ class TrainedModel:
         given_back: says how many bytes of the device an engine in this process has given back; torch counts them still.
     """
 
-    section_name = ""  # of the config, that has fsdp_config, for messages
+    # For messages: the section of the config that has fsdp_config, the optimizer's, and the metric of the loss.
+    section_name = optim_name = loss_name = ""
 
     def __init__(
         self, module: nn.Module, optim: Any, fsdp_config: Any, tokenizer: Any, ranks: Ranks, total_steps: int
@@ -53,14 +51,10 @@ class TrainedModel:
         self.tokenizer = tokenizer
         self.is_usable = True
         self.given_back: Callable[[], int] = lambda: 0
-        self._copies = HostCopies()
         self.optimizer = _optimizer(module, optim)
         if ranks.rank == 0 and _steps_by_rate(self.optimizer, optim):
             trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
             note_rounding(trained, optim.lr, f"{self.section_name}.fsdp_config.model_dtype")
-        weights_rest, state_rests = rests(fsdp_config, ranks.world_size)
-        self._weights = weights_at_rest(module, self.device, "cpu" if weights_rest else None)
-        self._stepped = SteppedByShares(self.optimizer, self.device, "cpu" if state_rests else None)
         warmup_steps = optim.lr_warmup_steps
         if warmup_steps < 0:
             warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
@@ -77,17 +71,13 @@ class TrainedModel:
                     num_cycles=optim.num_cycles,
                 )
 
-    def in_use(self) -> AbstractContextManager[None]:
-        """Keep the model on its device within it: with `fsdp_config.param_offload` it rests in CPU memory otherwise."""
-        return self._weights
-
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Compute on the model's device within it, where the model is then: see `in_use`.
+        """Compute on the model's device within it, where the model is then.
 
         Autocast keeps no weights in its dtype: a pass uses each once, and they would be half as large as the model.
         """
-        with computing_on(self.device), self.in_use(), keeping_casts(False):
+        with computing_on(self.device), keeping_casts(False):
             yield
 
     def step_learning_rate(self) -> float:
@@ -117,33 +107,16 @@ class TrainedModel:
         Args:
             device: where they are to be; None: where the model computes.
         """
-        with self.in_use():
-            for name, value in plain_weights(self.module):
-                yield name, whole(value, device)
+        for name, value in plain_weights(self.module):
+            yield name, whole(value, device)
 
     def adapter_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Return the adapter's weights by their names in peft's format, whole, on the CPU; none without an adapter.
 
         Every process must take them all.
         """
-        with self.in_use():
-            for name, value in adapter_weights(self.module):
-                yield name, whole(value)
-
-    def own_weights(self) -> dict[str, torch.Tensor]:
-        """Return this process's shares of the weights, by the names that the module has for them."""
-        return own_tensors(self.module)
-
-    def staged(self, name: str, tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-        """Copy tensors, or this process's shares of them, to CPU memory: what a GPU has, to the same place each time.
-
-        Args:
-            name: of what they are.
-            tensors: by name, one after the other.
-        """
-        found = {key: self._copies.of(f"{name} {key}", value) for key, value in tensors}
-        wait()
-        return found
+        for name, value in adapter_weights(self.module):
+            yield name, whole(value)
 
     def module_at(self, path: str, ranks: Ranks) -> nn.Module:
         """Return a new model with the weights at `path`: on rank 0, on the CPU."""
@@ -152,22 +125,16 @@ class TrainedModel:
     @torch.no_grad()
     def load_weights(self, path: str, ranks: Ranks) -> None:
         """Put what is trained to what it is at `path`, a checkpoint's. Every process must call this."""
-        shares = shares_at(path, ranks) if self.lora is None else None
         with self.at_work():
-            if shares is not None:
-                read_own_shares(self.module, shares, ranks)
-                return
             values = dict(self.module_at(path, ranks).named_parameters())
             for name, own in self.module.named_parameters():
                 if own.requires_grad:
                     value = values[name] if ranks.rank == 0 else torch.empty_like(values[name], device="cpu")
                     own.copy_(like(value, own))
 
-    def optimizer_state(self, ranks: Ranks, *, copies: bool = False) -> dict[str, Any]:
+    def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
         """Return the state of optimizer and scheduler, for any number of processes: see `gathered`."""
-        state = gathered(self.optimizer, self.scheduler, ranks, self.device, self._copies.of if copies else None)
-        wait()
-        return state
+        return gathered(self.optimizer, self.scheduler, ranks, self.device)
 
     def load_optimizer_state(self, path: Path, ranks: Ranks) -> None:
         """Put optimizer and scheduler back to where a checkpoint has them. Every process must call this.
@@ -179,32 +146,13 @@ class TrainedModel:
             ranks: this process among its peers.
         """
         parameters = [parameter for group in self._groups for parameter in group["params"]]
-        with self._reading_state(ranks):
-            state = read(path, parameters, ranks)
-            self._check_optimizer(state)
-            configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
-            self.optimizer.load_state_dict(state["optimizer"])
-            self._stepped.settle()
+        state = read(path, parameters, ranks)
+        self._check_optimizer(state)
+        configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
+        self.optimizer.load_state_dict(state["optimizer"])
         for group, settings in zip(self._groups, configured, strict=True):
             group.update(settings)
         self._continue_schedule(state["scheduler"])
-
-    @contextmanager
-    def _reading_state(self, ranks: Ranks) -> Iterator[None]:
-        """Have the weights where an optimizer's state is to be read to, which comes to where they are.
-
-        One process may have no room for both on its GPU. Several spread what is read between their devices.
-        """
-        if self._stepped.rest is None or ranks.world_size > 1:
-            with self.in_use():
-                yield
-        else:
-            where = next(self.module.parameters()).device
-            self.module.to(self._stepped.rest)
-            try:
-                yield
-            finally:
-                self.module.to(where)
 
     def _check_optimizer(self, state: dict[str, Any]) -> None:
         """Refuse the state of another optimizer, whose settings it has under other names."""

@@ -6,7 +6,7 @@ whose items are rows; or names of files, as `data.train_files` has them. Their c
 
     prompt          text, or messages: [{"role": "user", "content": "..."}]; `data.prompt_key` names another column
     ground_truth    what the reward compares with; or `solution`, `answer`, or verl's `reward_model`. Where a reward_fn
-                    or an environment scores, it may be left out
+                    scores, or an environment that is given, it may be left out
     data_source     names the validation metrics of these rows; by default all are of one source
     extra_info      a dictionary, which verl's reward functions and the environments' `reset` get
     others          are kept: a reward_fn that names them gets them
@@ -15,8 +15,8 @@ Tokens, in verl's schema: a dataset of torch whose items have input_ids, attenti
 tensors of (data.max_prompt_length,) with the padding on the left, raw_prompt_ids (a list without padding),
 reward_model and data_source.
 
-States of an environment: `EnvDataset(environment, tokenizer)`. Its rewards are the environment's then, unless a
-reward_fn is given.
+States of an environment, with the feature given_objects: `EnvDataset(environment, tokenizer)`. Its rewards are the
+environment's then, unless a reward_fn is given.
 
 A data loader of torch around any of these: its batch size, its workers and whether it shuffles stand for
 `data.train_batch_size`, `data.dataloader_num_workers` and `data.shuffle`, for validation `data.val_batch_size` and
@@ -35,7 +35,6 @@ from torch.utils.data import DataLoader, Dataset
 from ...data.dataloading import SharedLoader, build_loaders
 from ...data.datasets import GIVEN, build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
 from ...data.encoding import encoded
-from ...data.rows import rows_of_environment
 from ...errors import DataError, DataProblems, Problem
 from ...run.distributed import Ranks
 from ...vendored.data.rl_dataset import collate_fn
@@ -44,7 +43,7 @@ from .rows import files_of, rows_of
 
 
 def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dataset, Dataset]:
-    """Return the training and the validation dataset: those that are given, else the environment's or the config's.
+    """Return the training and the validation dataset: those that are given, else the config's.
 
     Where prompts for training are given and none for validation, these stand for them, and `settled` has turned
     validation off.
@@ -53,14 +52,11 @@ def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dat
         DataError: the data cannot be used.
         HookError: a dataset or an environment raised.
     """
-    needs_truth = given.reward_fn is None and given.environment is None
+    needs_truth = given.reward_fn is None
     sources = {"train": given.train_dataset, "val": given.val_dataset}
-    if sources["train"] is None and given.environment is not None and not config.data.train_files:
-        rows = {split: _environment_rows(given, split, config) for split in sources if sources[split] is None}
-        sources.update(rows)
-    elif sources["train"] is None:
+    if sources["train"] is None:
         return build_datasets(config, tokenizer)
-    elif sources["val"] is None:
+    if sources["val"] is None:
         sources["val"] = config.data.val_files
     problems: list[Problem] = []
     more: dict[str, Any] = {"needs_truth": needs_truth, "problems": problems}
@@ -124,10 +120,6 @@ def _of_tokens(value: Any, split: str, data: Any, tokenizer: Any) -> Dataset:
     return dataset
 
 
-def _environment_rows(given: Given, split: str, config: Any) -> list[dict[str, Any]]:
-    return rows_of_environment(given.environment, split, data_section(config).get("env") or {})
-
-
 def loader_of(value: Any, config: Any, tokenizer: Any, ranks: Ranks) -> SharedLoader:
     """Return batches of the prompts in `value`, as validation has them. Every process must call this."""
     loaders: list[Any] = []
@@ -135,7 +127,7 @@ def loader_of(value: Any, config: Any, tokenizer: Any, ranks: Ranks) -> SharedLo
     def build() -> int:
         dataset = dataset_of(value, "val", config, tokenizer, needs_truth=False)
         data = config.data.copy()
-        data.train_batch_size, data.gen_batch_size = 1, None
+        data.train_batch_size = 1
         loaders.append(build_loaders(data, dataset, dataset)[1])
         return len(loaders[0])
 

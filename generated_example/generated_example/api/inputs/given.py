@@ -14,7 +14,7 @@ class Given:
         reward_fn, val_reward_fn: score responses, see `api/inputs/rewards.py`; validation has training's if it
             has none of its own.
         reward_weights: of several reward functions.
-        environment: gives prompts, plays responses, or takes turns with the model, see `api.inputs.environments`.
+        environment: gives prompts, plays responses, or takes turns with the model.
         model: a causal language model of transformers, loaded already; it is trained in place.
         tokenizer: of that model.
     """

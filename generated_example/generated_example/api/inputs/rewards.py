@@ -1,207 +1,93 @@
 # vextract:template base/__package__/api/inputs/rewards.py - edit freely
 """Rewards that a caller brings: what a `reward_fn` may be.
 
-A function, or an object with `__call__`, plain or `async`, told apart by the names of its arguments:
-
-    f(data_source, solution_str, ground_truth, extra_info)      verl's: once for each sample
-    f(response), f(prompt, response)                            once for each sample
-    f(prompts, completions, **columns) -> list                  TRL's: once for the batch
-    f(queries, prompts, labels, **columns) -> list or dict      OpenRLHF's: once for the batch
+    f(data_source, solution_str, ground_truth, extra_info)      verl's: a function, or an object with `__call__`
     manager(batch, return_dict=True)                            a reward manager of verl: once for the batch
 
-One that scores a sample returns a number, or a dictionary with `score` and further components, which are logged too. It
-gets by name what it names: data_source, ground_truth, extra_info, prompt (text; of a conversation, what its messages
-say), the response as solution_str, response or completion (text), and the columns of the data. One other name is the
-response, two are the prompt and the response. `local.reward` says how it is called: in how many processes, for how
-long.
-
-One in TRL's form gets prompts, completions, completion_ids (lists of tokens), trainer_state, log_extra, log_metric and
-the columns, as lists, those that it names or, with **kwargs, all. Where prompts are conversations (lists of messages),
-completions are [{"role": "assistant", "content": ...}]; where prompts are text, they are text. (Prompts from files are
-conversations.) It returns a number for each sample, or None: no score. responses are the completions as text; verl's
-data_sources, solution_strs, ground_truths and extra_infos are known as well.
-
-One in OpenRLHF's form gets queries (prompts as the model reads them, with their responses), prompts (the same without)
-and labels (the answers), all text. It returns rewards, or a dictionary of rewards, scores and extra_logs.
+A function, plain or `async`, returns a number, or a dictionary with `score` and further components, which are logged
+too. `local.reward` says how it is called: in how many processes, for how long.
 
 A reward manager, an object or a class of them, returns the scores, float32 (bs, response_length), or a dictionary with
 `reward_tensor` and `reward_extra_info`. A class is made with what it names of tokenizer, num_examine, compute_score,
 reward_fn_key and the settings of `local.reward`.
 
-A `transformers.pipeline` for text classification: see `rewards.pipelines`.
+Functions of other forms, and several at once: `reward_forms.py`, by `vextract add reward_forms`.
 
-Several of these but for managers: a list, with `reward_weights=[...]` or in pairs, [(f, 1.0), (g, 0.5)]; or a
-dictionary by name. The reward is the weighted sum. Each is logged as reward/<name>/mean, its mean over the samples that
-it has scored; a sample that none has scored gets 0.
-
-No reward_fn: the environment's reward, if one is given (see `api.inputs.environments`); else what the config says.
+No reward_fn: what the config says; or the reward of an environment, if one is given.
 """
 
 import inspect
-from collections.abc import Mapping
-from functools import partial
+from types import MethodType
 from typing import Any
 
 from ...errors import ConfigError
-from ...rewards.forms import FORMS, VERLS, Form, FormError, form_of
-from ...rewards.functions import FunctionsRewardManager, Part, unique_names
+from ...rewards.calls import CALLED, refusal, takes_batch
 from ...rewards.manager import TextRewardManager
-from ...rewards.pipelines import PipelineReward, is_pipeline
 from ...training.hook_arguments import arguments_of
-from ...training.rewarding import Rewards, offered
-from .environments import EnvironmentReward
-from .given import Given
-from .rows import columns_of
-
-# Columns that every row has, whatever the data.
-ALWAYS = {"data_source", "ability", "ground_truth", "extra_info"}
+from ...training.rewarding import offered
 
 
-def check_rewards(given: Given, config: Any) -> None:
-    """Check that the rewards that are given can be called, as far as their arguments tell.
+def check_reward(reward_fn: Any) -> None:
+    """Check that a reward is a manager, or can be called as verl calls a function.
 
     Raises:
-        ConfigError: one cannot.
+        ConfigError: it is neither.
     """
-    if given.reward_weights is not None and not isinstance(given.reward_fn, (list, tuple, Mapping)):
-        raise ConfigError("reward_weights are given, and no list of reward functions", "give reward_fn=[...] as well")
-    for name, split in (("reward_fn", "train"), ("val_reward_fn", "val")):
-        reward_fn = getattr(given, name)
-        dataset = getattr(given, f"{split}_dataset")
-        if reward_fn is not None:
-            columns = columns_of(dataset)
-            parts_of(reward_fn, weights_for(given, name), None if columns is None else columns | ALWAYS)
+    check_callable(reward_fn)
+    called = method_of(reward_fn) if inspect.isclass(reward_fn) else reward_fn
+    problem = None if takes_batch(called) else refusal(called)
+    if problem is not None:
+        raise ConfigError(f"the reward cannot be called: {problem}", f"{CALLED}; or: vextract add reward_forms")
 
 
-def reward_functions(given: Given, rewards: Rewards, config: Any, tokenizer: Any) -> tuple[Any, Any]:
-    """Return what scores the batches of training and of validation: what is given, else the config's.
+def check_callable(reward_fn: Any) -> None:
+    """Check that a reward is something that can be called here.
 
     Raises:
-        ConfigError: what is given cannot be called as a reward is.
+        ConfigError: it is not.
     """
-    train, validation = rewards.train, rewards.validation
-    is_multi_turn = config.actor_rollout_ref.rollout.multi_turn.enable
-    if given.environment is not None and not (is_multi_turn and config.local.env.is_reward):
-        play = EnvironmentReward(given.environment, config.data.get("env") or {})
-        train = validation = manager_of(play, config, tokenizer)
-    if given.reward_fn is not None:
-        train = validation = manager_of(given.reward_fn, config, tokenizer, given.reward_weights)
-    if given.val_reward_fn is not None:
-        validation = manager_of(given.val_reward_fn, config, tokenizer, weights_for(given, "val_reward_fn"))
-    return train, validation
-
-
-def manager_of(reward_fn: Any, config: Any, tokenizer: Any, weights: Any = None) -> Any:
-    """Return a reward manager that scores with what the caller has given.
-
-    Raises:
-        ConfigError: it cannot be called as a reward is, or not in processes, as configured.
-    """
-    if inspect.isclass(reward_fn):
-        reward_fn = _instance(reward_fn, config, tokenizer)
-    parts = parts_of(reward_fn, weights, None)
-    if parts is None:
-        return reward_fn
-    key = config.data.reward_fn_key
-    try:
-        if not isinstance(reward_fn, (list, tuple, Mapping)) and _is_verls(parts[0].form):
-            return TextRewardManager(tokenizer, 0, reward_fn, key, **offered(config, TextRewardManager))
-        steps = config.trainer.total_training_steps or 0
-        settings = offered(config, FunctionsRewardManager)
-        return FunctionsRewardManager(tokenizer, parts, key, total_steps=steps, **settings)
-    except ValueError as error:
-        raise ConfigError(f"the reward cannot be used: {error}", "check local.reward, and the function") from error
-
-
-def _is_verls(form: Form) -> bool:
-    return form.kind == "sample" and set(form.names) == set(VERLS)
-
-
-def weights_for(given: Given, name: str) -> Any:
-    """Return the weights, where they are of these functions: there may be as many for validation, or others."""
-    weights, functions = given.reward_weights, getattr(given, name)
-    if name == "reward_fn" or weights is None:
-        return weights
-    return weights if isinstance(functions, (list, tuple, Mapping)) and len(functions) == len(weights) else None
-
-
-def parts_of(reward_fn: Any, weights: Any, columns: set[str] | None) -> list[Part] | None:
-    """Return the functions with their forms and weights; None: it is a reward manager."""
-    names: list[str] | None = None
-    if isinstance(reward_fn, Mapping):
-        names, functions = [str(name) for name in reward_fn], list(reward_fn.values())
-    else:
-        functions = list(reward_fn) if isinstance(reward_fn, (list, tuple)) else [reward_fn]
-    if not functions:
-        raise ConfigError("the list of reward functions is empty", "give at least one, or leave reward_fn out")
-    if all(isinstance(item, (list, tuple)) and len(item) == 2 for item in functions):
-        if weights is not None:
-            raise ConfigError("weights are given in pairs and as reward_weights", "leave one of them out")
-        functions, weights = [item[0] for item in functions], [item[1] for item in functions]
-    functions = [_callable(function) for function in functions]
-    weights = _numbers([1.0] * len(functions) if weights is None else weights, names, len(functions))
-    parts = []
-    for name, function, weight in zip(names or unique_names(functions), functions, weights, strict=True):
-        if inspect.isclass(function) and isinstance(reward_fn, (list, tuple, Mapping)):
-            raise ConfigError(f"the class {function.__name__} is among several rewards", "give an object of it")
-        form = _form_of_class(function, columns) if inspect.isclass(function) else _form(function, columns)
-        parts.append(Part(name, function, form, weight))
-    if any(part.form.kind == "manager" for part in parts):
-        if isinstance(reward_fn, (list, tuple, Mapping)):
-            raise ConfigError("a reward manager is among several rewards, and scores alone", f"use {FORMS}")
-        return None
-    return parts
-
-
-def _numbers(weights: Any, names: list[str] | None, count: int) -> list[float]:
-    if isinstance(weights, Mapping):
-        weights = [weights.get(name) for name in names or ()]
-    try:
-        numbers = [float(weight) for weight in weights]
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"the weights of the rewards are {weights!r}", "give a number for each") from error
-    if len(numbers) != count:
-        raise ConfigError(f"there are {count} reward functions and {len(numbers)} weights", "give a number for each")
-    return numbers
-
-
-def _form(function: Any, columns: set[str] | None) -> Form:
-    try:
-        return form_of(function, columns)
-    except FormError as error:
-        raise ConfigError(f"the reward cannot be called: {error}", "rename its arguments, or wrap it") from error
-
-
-def _form_of_class(cls: Any, columns: set[str] | None) -> Form:
-    if "__call__" not in dir(cls) or not inspect.isfunction(cls.__call__):
-        raise ConfigError(f"the reward is the class {cls.__name__}, without __call__", "give a function or a manager")
-    return _form(partial(cls.__call__, None), columns)
-
-
-def _callable(value: Any) -> Any:
-    """Return what is called as a reward."""
-    if is_pipeline(value):
-        try:
-            return PipelineReward(value)
-        except ValueError as error:
-            raise ConfigError(str(error), "call it in a function f(prompts, completions) -> list of numbers") from error
-    if hasattr(value, "save_pretrained"):
-        raise ConfigError(
-            f"the reward is a model, a {type(value).__name__}, without its tokenizer",
-            'give transformers.pipeline("text-classification", model=..., tokenizer=...)',
-        )
-    if hasattr(value, "run_single"):
+    if hasattr(reward_fn, "run_single"):
         raise ConfigError(
             "the reward is a manager with run_single, which verl makes itself",
             "name it in the config: reward.reward_manager, with source=importlib",
         )
-    if not callable(value):
-        kind = type(value).__name__
-        raise ConfigError(f"the reward is of type {kind}, which cannot be called", f"give a function: {FORMS}")
-    return value
+    if not callable(reward_fn):
+        raise ConfigError(
+            f"the reward is of type {type(reward_fn).__name__}, which cannot be called",
+            "give one function f(data_source, solution_str, ground_truth, extra_info); "
+            "several: vextract add reward_forms",
+        )
 
 
-def _instance(cls: Any, config: Any, tokenizer: Any) -> Any:
+def method_of(cls: type) -> Any:
+    """Return what is called of the objects of a class, with `self` given.
+
+    Raises:
+        ConfigError: they cannot be called.
+    """
+    if "__call__" not in dir(cls) or not inspect.isfunction(cls.__call__):
+        raise ConfigError(f"the reward is the class {cls.__name__}, without __call__", "give a function or a manager")
+    return MethodType(cls.__call__, cls)
+
+
+def manager_of(reward_fn: Any, config: Any, tokenizer: Any) -> Any:
+    """Return a reward manager that scores with what the caller has given.
+
+    Raises:
+        ConfigError: it cannot be made, or not be called in processes, as configured.
+    """
+    if inspect.isclass(reward_fn):
+        reward_fn = instance_of(reward_fn, config, tokenizer)
+    if takes_batch(reward_fn):
+        return reward_fn
+    try:
+        settings = offered(config, TextRewardManager)
+        return TextRewardManager(tokenizer, 0, reward_fn, config.data.reward_fn_key, **settings)
+    except ValueError as error:
+        raise ConfigError(f"the reward cannot be used: {error}", "check local.reward, and the function") from error
+
+
+def instance_of(cls: Any, config: Any, tokenizer: Any) -> Any:
     """Return an object of a class: a reward manager's, or one that needs no arguments."""
     known = {
         "tokenizer": tokenizer,

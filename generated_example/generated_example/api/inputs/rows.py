@@ -65,16 +65,6 @@ def rows_of(value: Any, split: str, settings: Any, prompt_key: str) -> list[dict
         raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
 
 
-def columns_of(value: Any) -> set[str] | None:
-    """Return the names of the columns, where they can be told without reading everything; else None."""
-    if isinstance(value, list) and value and isinstance(value[0], Mapping):
-        return set(value[0])
-    names = getattr(value, "column_names", None)
-    if names is None and hasattr(value, "iterrows"):
-        names = value.columns
-    return None if names is None or isinstance(names, Mapping) else {str(name) for name in names}
-
-
 def _of_table(value: Any) -> list[dict[str, Any]] | None:
     """Return the rows of a table: a datasets.Dataset, a frame of pandas or polars, a table of pyarrow."""
     if hasattr(value, "iterrows"):
