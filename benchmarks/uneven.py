@@ -105,7 +105,7 @@ def run() -> bool:
     print("|---|---|---|---|---|")
     good = True
     with tempfile.TemporaryDirectory() as folder:
-        project = make_project(Path(folder) / "bench", engine="vllm", features=("episodes",))
+        project = make_project(Path(folder) / "bench", engine="vllm", features=("episodes", "overlap"))
         for mean, slow in DELAYS:
             output = python_in(project, "-c", MEASURE, folder, str(mean), str(slow), str(ROUNDS))
             found = json.loads(output.splitlines()[-1])

@@ -39,7 +39,8 @@ def _toy_config(project: Project) -> Any:
 
 def make_project(release: str, engine: str, root: Path, package: str) -> Project:
     """A project of the multi-turn recipe, with GRPO."""
-    return Project(make(Configuration(release, engine, recipe="multiturn", package=package), root).root, package)
+    configuration = Configuration(release, engine, features=("overlap",), recipe="multiturn", package=package)
+    return Project(make(configuration, root).root, package)
 
 
 def rollouts_of(project: Project, config: Any, tokenizer: Any, ranks: Any, engine: Any) -> Any:

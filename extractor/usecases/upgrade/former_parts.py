@@ -57,7 +57,12 @@ def find_former_parts(
     former: dict[str, tuple[str, ...]] = {}
     for feature in manifest.features:
         if feature.name not in (*options.features, *old.options.features):
-            files = tuple(path for path in behind(layers_of_feature(manifest, feature.name), package) if path in known)
+            own = [
+                layer
+                for layer in layers_of_feature(manifest, feature.name)
+                if layer.endswith(f"feature/{feature.name}")
+            ]
+            files = tuple(path for path in behind(own, package) if path in known)  # a shared one tells nothing
             if any(path.startswith(f"{package}/") for path in files):
                 former[feature.name] = files
     if not former:
