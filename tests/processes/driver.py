@@ -42,7 +42,8 @@ steps: list[dict[str, Any]] = []
 bytes_read: list[int] = []
 failure = ("", "")  # step, and where
 own_rollouts = False
-generate, sync_weights = Rollouts.generate, Rollouts.sync_weights
+generate = {kind: kind.generate for kind in (Rollouts, *Rollouts.__subclasses__())}
+sync_weights = {kind: kind.sync_weights for kind in generate}
 
 
 def trained(config: Any, ranks: Any) -> bool:
@@ -57,10 +58,10 @@ def saved_again(config: Any, ranks: Any) -> None:
         trainer.save()
 
 
-def given_responses(rollouts: Any, prompts: Any, early: Any = None) -> Any:
+def given_responses(rollouts: Any, prompts: Any, *early: Any) -> Any:
     """Responses of very different lengths, drawn by a seed: the same ones however many processes there are."""
     if own_rollouts:
-        return generate(rollouts, prompts, early)
+        return generate[type(rollouts)](rollouts, prompts, *early)
     step = prompts.meta_info["global_steps"]
 
     def fail_on_one_process() -> None:
@@ -72,10 +73,11 @@ def given_responses(rollouts: Any, prompts: Any, early: Any = None) -> Any:
     generator = torch.Generator().manual_seed(step)
     ids, mask = prompts.batch["input_ids"], prompts.batch["attention_mask"]
     rows = len(ids)
-    responses = torch.randint(4, len(rollouts.tokenizer), (rows, length), generator=generator)
+    tokenizer = rollouts.engine.tokenizer
+    responses = torch.randint(4, len(tokenizer), (rows, length), generator=generator)
     lengths = (torch.rand(rows, generator=generator) ** 3 * length).long() + 1
     written = (torch.arange(length) < lengths[:, None]).long()
-    responses = responses * written + rollouts.tokenizer.pad_token_id * (1 - written)
+    responses = responses * written + tokenizer.pad_token_id * (1 - written)
     attention_mask = torch.cat([mask, written], dim=-1)
     return DataProto.from_single_dict(
         {
@@ -175,8 +177,9 @@ def process(rank: int, phase: dict[str, Any], port: int, default: Any) -> None:
 
 
 def main() -> None:
-    Rollouts.generate = given_responses
-    Rollouts.sync_weights = lambda self: sync_weights(self) if own_rollouts else None
+    for kind, synchronise in sync_weights.items():
+        kind.generate = given_responses
+        kind.sync_weights = lambda self, synchronise=synchronise: synchronise(self) if own_rollouts else None
     training.LocalPPOTrainer.train_step = noting(training.LocalPPOTrainer.train_step)
     Actor.update_policy = failing(Actor.update_policy)
     shards.HuggingFaceStorageReader = Counting
