@@ -20,7 +20,9 @@ pytestmark = pytest.mark.slow
 DRIVER = Path(__file__).with_name("step_driver.py")
 MOST_FRAMES = 9
 PROMPT, RESPONSE = 16, 8
-ROW = re.compile(r" {12}(?P<phase>\w+)? +(?P<names>\w+(?:, \w+)*) +\(bs, (?P<length>P|R|P \+ R)\) +(?P<type>\w+)")
+# "# adv: `returns` and `advantages` (bs, R) float32": what a comment of train_step says of a phase.
+PHASE = re.compile(r"^ {12}# (?P<phase>\w+): (?P<text>.*(?:\n {12}# .*)*)", re.MULTILINE)
+COLUMNS = re.compile(r"(?P<names>`\w+`(?:(?:, | and )`\w+`)*) \(bs, (?P<length>P|R|P \+ R)\)")
 LENGTHS = {"P": PROMPT, "R": RESPONSE, "P + R": PROMPT + RESPONSE}
 
 
@@ -64,11 +66,14 @@ def test_the_table_of_what_the_batch_has(made: Callable[[Configuration], Made], 
     root = made(Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")).root
     text = (root / PACKAGE / "training/trainer.py").read_text(encoding="utf-8")
     stated: dict[str, dict[str, tuple[int, str]]] = {}
-    phase = ""
-    for match in ROW.finditer(text):
-        phase = match["phase"] or phase
-        for name in match["names"].split(", "):
-            stated.setdefault(phase, {})[name] = (LENGTHS[match["length"]], match["type"])
+    for phase in PHASE.finditer(text):
+        said = re.sub(r"\n *# ", " ", phase["text"])
+        for match in COLUMNS.finditer(said):
+            kind = re.search(r"int64|float32", said[match.end() :])
+            assert kind is not None
+            for name in re.findall(r"\w+", match["names"].replace(" and ", " ")):
+                if name != "rollout_log_probs":  # those that an engine gives
+                    stated.setdefault(phase["phase"], {})[name] = (LENGTHS[match["length"]], kind[0])
     # What was generated is put into the batch when the phase is over; the next one has it.
     phases = {"gen" if name == "reward" else name: columns for name, columns in seen["phases"].items()}
     assert list(stated) == [name for name in phases if name in stated]

@@ -50,7 +50,7 @@ from ..workers.implicit_reward import ImplicitReward
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
-from ..workers.sampling import say_ignored
+from ..workers.sampling import say_sampling
 from ..workers.trained_model import TrainedModel
 from ..workers.value_model import Critic
 from .inputs.datasets import build_given_datasets
@@ -186,7 +186,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         around.enter_context(closing(distillation))
     words = ModelWords.of(config, tokenizer)
     rewards = Rewards(config, words.decoder, ranks)
-    say_ignored(policy.module, config, ranks)
+    say_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(watched(config) if WATCH else config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     words.ends.update(getattr(engine, "ends", ()))

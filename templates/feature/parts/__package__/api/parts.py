@@ -25,7 +25,7 @@ from ..workers.metrics import reduced
 from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
-from ..workers.sampling import say_ignored
+from ..workers.sampling import say_sampling
 from ..workers.trained_model import is_constant
 from ..workers.value_model import Critic
 from .assembly import fill_in_device, settle, settle_model
@@ -224,7 +224,7 @@ class LocalRollouts(Part):
             self.policy = Policy(self.config, self.tokenizer, self.ranks, path, 1)
         else:
             self.policy = self._policy.policy
-        say_ignored(self.policy.module, self.config, self.ranks)
+        say_sampling(self.policy.module, self.config, self.ranks)
         engine = build_rollout_engine(self.config, self.tokenizer, self.ranks, self.policy)
         around.enter_context(contextlib.closing(engine))
         self.rollouts = Rollouts(self.config, self.ranks, engine)

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
 from ..vendored.protocol import DataProto
-from ..workers.sampling import NEUTRAL, sampling_of
+from ..workers.sampling import neutral_for, unknown_to_trainer, warn_of
 from .rollout_check import rollout_metrics
 
 COLUMN = "rollout_log_probs"
@@ -26,8 +26,6 @@ EXPLAINS = 0.2  # a temperature does if it leaves less than this of the differen
 GREW = 3.0  # times what it was at first: something has happened since
 RAISED = 0.95  # of the tokens: probabilities that are renormalised among fewer tokens are higher
 ROUNDING = 1e-3
-# What the trainer computes its log-probabilities with as well.
-KNOWN = ("temperature",)
 UNKNOWN = "unknown to the trainer"  # a cause: settings of sampling
 
 
@@ -111,13 +109,8 @@ class RolloutWatch:
         if not self.unknown or UNKNOWN in self._said:
             return
         self._said.add(UNKNOWN)
-        asked = ", ".join(f"rollout.{name}={value:g}" for name, value in self.unknown.items())
-        self.say(f"warning: the engine samples with {asked}, which the trainer's log-probabilities do not know{apart}")
-        self.say(f"hint: {self._neutral()}{correction_hint(self.config)}")
-
-    def _neutral(self) -> str:
-        """Return the settings with which the engine samples from the distribution that the trainer knows."""
-        return "set " + " ".join(f"actor_rollout_ref.rollout.{name}={NEUTRAL[name]:g}" for name in self.unknown)
+        self.say(f"{warn_of(self.unknown)}{apart}")
+        self.say(f"hint: {neutral_for(self.unknown)}{correction_hint(self.config)}")
 
     def _some(self, batch: DataProto, of_engine: torch.Tensor) -> tuple[DataProto, torch.Tensor]:
         """Return a few rows of the batch, evenly spread, and what belongs to them."""
@@ -165,7 +158,7 @@ class RolloutWatch:
                     UNKNOWN,
                     f"{kept}: the engine's probabilities are renormalised among the tokens that these leave, the "
                     "trainer's are among all",
-                    self._neutral(),
+                    neutral_for(self.unknown),
                 )
         if behind:
             return (
@@ -200,7 +193,7 @@ class RolloutWatch:
             )
         if self.unknown:
             asked = " and ".join(f"{name}={value:g}" for name, value in self.unknown.items())
-            return UNKNOWN, f"{asked}: the trainer's log-probabilities do not know it", self._neutral()
+            return UNKNOWN, f"{asked}: the trainer's log-probabilities do not know it", neutral_for(self.unknown)
         return (
             "unknown",
             "none that settings show: temperature, top_p, top_k and dtype are the same. The engine may hold other "
@@ -231,12 +224,6 @@ class RolloutWatch:
 def mean_difference(of_engine: torch.Tensor, own: torch.Tensor, mask: torch.Tensor) -> float:
     """Return by how much log-probabilities differ on average, in nats; NaN without a token."""
     return (of_engine - own)[mask].abs().mean().item()
-
-
-def unknown_to_trainer(rollout: Any) -> dict[str, float]:
-    """Return the settings that make the engine draw from another distribution than the trainer's."""
-    found = sampling_of(rollout, {"do_sample": True})
-    return {name: value for name, value in found.items() if name not in KNOWN and value != NEUTRAL[name]}
 
 
 def watched(config: Any) -> Any:
