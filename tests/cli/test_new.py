@@ -166,6 +166,7 @@ def test_all_features_that_the_engine_has(run, tmp_path: Path) -> None:
     assert offered - {*made} == {"code_scorers", "plots"}
 
 
+@pytest.mark.usefixtures("verl")
 def test_a_feature_brings_what_it_needs(run, tmp_path: Path) -> None:
     assert run("new", tmp_path / "toy", "--with", "qlora").code == 0
     assert 'features = ["lora", "qlora"]' in (tmp_path / "toy" / "vextract.lock").read_text(encoding="utf-8")

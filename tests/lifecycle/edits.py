@@ -6,6 +6,7 @@ import random
 import re
 from dataclasses import dataclass
 
+HEADER = b"# vextract:"  # says where a file comes from, which is no edit
 KINDS = (
     "line",
     "insertion",
@@ -51,7 +52,7 @@ def edit(path: str, data: bytes, count: int, chance: random.Random, known: set[b
         kind = chance.choice(KINDS[:-1])
         token = f"EDIT_{chance.getrandbits(48):012x}_{number}".encode()
         at = chance.randrange(len(lines))
-        while any(line in lines[at] for line in touched):
+        while any(line in lines[at] for line in touched) or lines[at].startswith(HEADER):
             at = chance.randrange(len(lines))
         kind, token = _once(kind, token, lines, at, chance, known)
         touched.add(token)

@@ -382,7 +382,7 @@ def test_epochs_count_beside_steps_where_dynamic_sampling_ends_by_them(made: Mak
         "nothing = {'trainer': {'resume_mode': 'auto', 'resume_from_path': None}}\n"
         "print(list(switched_off(OmegaConf.create(nothing), ['trainer.resume_from_path'])))\n"
     )
-    done = forked(made(Configuration(NEWEST[-1], "hf")).root, "-c", program)
+    done = forked(made(Configuration(NEWEST[-1], "hf", features=("dynamic_sampling",))).root, "-c", program)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["[('trainer.total_epochs', 'trainer.total_training_steps=null')]", "[]", "[]"]
 
