@@ -18,7 +18,7 @@ from tests.adopt.forks import Fork
 from tests.adopt.test_command import ALGOS, edits
 from tests.releases import ALL, source_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("verl")]  # slow: it begins early, being long
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("verl")]
 
 RELEASE, EARLIER = "0.5.0", "0.4.1"
 DATA = "utils/dataset/rl_dataset.py"

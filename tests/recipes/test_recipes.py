@@ -193,6 +193,7 @@ def test_a_recipe_s_sizes_are_its_own_in_each_release(made: Maker, recipe: str) 
     assert [line for line in sizes if line not in sizes_of_the_project] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.usefixtures("verl")
 def test_the_toy_model_s_short_answers_cost_nothing_whatever_the_algorithm(tmp_path: Path, recipe: str) -> None:

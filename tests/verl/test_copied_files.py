@@ -223,6 +223,8 @@ WEIGHTS = """
 from pyext import RuntimeModule
 from .pyext2 import RuntimeModule as Copied
 
+pytestmark = pytest.mark.thorough  # files of runs that people bring: test_round_trip has one of each kind
+
 
 def weight():
     one = Copied.from_string("made", "", "one = 1").one

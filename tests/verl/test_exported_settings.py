@@ -22,6 +22,8 @@ from tests.project.test_upstream_defaults import own as defaults_of_a_project
 from tests.releases import ALL, NEWEST, newest_release, source_of
 from tests.verl.conftest import Result, vextract
 
+pytestmark = pytest.mark.thorough  # files of runs that people bring: test_round_trip has one of each kind
+
 JUDGE = ("reward.reward_model.enable=true", "reward.reward_model.model_path=/judge")
 # Of those whose workers run reward models the others take part in `make test-all`.
 CLASSIFIERS = [item for item in newest_release("0.5.0", "0.7.0") if item.values[0] in ALL[: ALL.index("0.7.1")]]

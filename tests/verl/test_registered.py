@@ -15,6 +15,8 @@ from tests.releases import ALL, NEWEST, source_of
 from tests.verl.conftest import vextract
 from tests.verl.test_easyr1 import script
 
+pytestmark = pytest.mark.thorough  # files of runs that people bring: test_round_trip has one of each kind
+
 FUNCTION, REGISTERED = ManagerInterface.FUNCTION, ManagerInterface.REGISTERED
 INTERFACES = {
     "0.4.0": FUNCTION,

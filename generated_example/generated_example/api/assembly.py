@@ -28,7 +28,7 @@ from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
-from ..workers.sampling import say_ignored
+from ..workers.sampling import say_sampling
 from ..workers.trained_model import TrainedModel
 from .inputs.datasets import build_given_datasets
 from .inputs.given import Given
@@ -120,7 +120,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
             check_base_models(resume, config, bases, in_use, ranks)
     words = ModelWords.of(config, tokenizer)
     rewards = Rewards(config, words.decoder, ranks)
-    say_ignored(policy.module, config, ranks)
+    say_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     words.ends.update(getattr(engine, "ends", ()))

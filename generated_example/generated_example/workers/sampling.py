@@ -44,9 +44,29 @@ def ignored_from(generation_config: Any, rollout: Any) -> dict[str, Any]:
     }
 
 
-def say_ignored(model: Any, config: Any, ranks: Ranks) -> None:
-    """Say what the generation config of a model has, and no rollout does. The first process says it."""
-    ignored = ignored_from(model.generation_config, config.actor_rollout_ref.rollout)
+def unknown_to_trainer(rollout: Any) -> dict[str, float]:
+    """Return the settings that make the engine draw from another distribution than the trainer's."""
+    found = sampling_of(rollout, {"do_sample": True})
+    return {name: value for name, value in found.items() if name != "temperature" and value != NEUTRAL[name]}
+
+
+def warn_of(unknown: Mapping[str, float]) -> str:
+    """Word a warning of such settings."""
+    asked = ", ".join(f"rollout.{name}={value:g}" for name, value in unknown.items())
+    return f"warning: the engine samples with {asked}, which the trainer's log-probabilities do not know"
+
+
+def neutral_for(unknown: Mapping[str, float]) -> str:
+    """Return how to set them so that the engine samples from the distribution that the trainer knows."""
+    return "set " + " ".join(f"actor_rollout_ref.rollout.{name}={NEUTRAL[name]:g}" for name in unknown)
+
+
+def say_sampling(model: Any, config: Any, ranks: Ranks) -> None:
+    """Say what the generation config has and no rollout does, and what the trainer does not know. Rank 0 says it."""
+    rollout = config.actor_rollout_ref.rollout
+    if (unknown := unknown_to_trainer(rollout)) and rollout.do_sample and ranks.rank == 0:
+        print(f"{warn_of(unknown)}\nhint: {neutral_for(unknown)}", file=sys.stderr)
+    ignored = ignored_from(model.generation_config, rollout)
     if ignored and ranks.rank == 0:
         text = ", ".join(f"{name}={value}" for name, value in ignored.items())
         print(
