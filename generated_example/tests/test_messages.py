@@ -176,20 +176,6 @@ def test_a_reader_that_leaves_ends_nothing():
             assert Path(folder, "end").read_text() == "done"
 
 
-def test_a_model_in_shares_is_refused_where_another_program_reads_it(tmp_path):
-    actor = tmp_path / "global_step_1" / "actor"
-    (actor / "weights").mkdir(parents=True)
-    (actor / "weights" / "tensors.json").write_text("{}")
-    config = load_config(CONFIG_DIRECTORY, [f"actor_rollout_ref.model.path={actor}"])
-    check_paths(config)  # this project reads it, and hands the weights on
-    read = {"actor_rollout_ref.rollout.load_format": "safetensors"}
-    for key, value in read.items():
-        changed = OmegaConf.merge(config)
-        OmegaConf.update(changed, key, value)
-        with pytest.raises(ConfigError, match=rf"shares of several processes(.|\n)*hint: .*export {actor.parent} OUT"):
-            check_paths(changed)
-
-
 def test_what_is_no_path_of_this_machine_is_left_to_whoever_reads_it():
     settings = ("actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B", "data.train_files=s3://bucket/train.parquet")
     check_paths(load_config(CONFIG_DIRECTORY, settings))
