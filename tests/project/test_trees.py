@@ -37,6 +37,18 @@ def test_every_file_compiles(made: Maker, configuration: Configuration) -> None:
 
 
 @every_configuration
+def test_no_name_is_defined_twice(made: Maker, configuration: Configuration) -> None:
+    """Of two functions of one name in a module the first is gone, and neither Ruff nor mypy says so if it was used."""
+    for file in made(configuration).generated.tree:
+        if file.path.endswith(".py") and "/vendored/" not in file.path:
+            holders = [node for node in ast.walk(ast.parse(file.data)) if isinstance(node, (ast.Module, ast.ClassDef))]
+            for holder in holders:
+                defined = [node for node in holder.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+                names = [node.name for node in defined if not node.decorator_list]  # a setter has its property's name
+                assert sorted({*names}) == sorted(names), file.path
+
+
+@every_configuration
 def test_no_unused_import_and_no_unknown_name(made: Maker, configuration: Configuration) -> None:
     """Ruff's F rules, in upstream's files as in ours."""
     done = subprocess.run(

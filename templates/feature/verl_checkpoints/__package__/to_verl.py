@@ -122,16 +122,16 @@ def _write_model(source: Path, target: Path, random_states: list[Any], processes
         with _as_rank(rank, processes):
             mesh = init_device_mesh(device, (processes,), mesh_dim_names=MESH)
             shared = {name: _share(value, mesh, rank) for name, value in weights.items()}
-            _save(shared, target / _share(MODEL, rank, processes))
+            _save(shared, target / _file_of(MODEL, rank, processes))
             optimizer = copy.copy(state["optimizer"])
             optimizer["state"] = {
                 index: {kind: _share(value, mesh, rank) for kind, value in values.items()}
                 for index, values in optimizer["state"].items()
             }
-            _save(optimizer, target / _share(OPTIMIZER_SHARES, rank, processes))
+            _save(optimizer, target / _file_of(OPTIMIZER_SHARES, rank, processes))
         own = random_states[min(rank, len(random_states) - 1)] if random_states else None
         extra = {"lr_scheduler": state["scheduler"], **({"rng": _random(own)} if own else {})}
-        _save(extra, target / _share(EXTRA, rank, processes))
+        _save(extra, target / _file_of(EXTRA, rank, processes))
     note = f'{{"FSDP_version": 2, "world_size": {processes}}}\n'
     (target / "fsdp_config.json").write_text(note, encoding="utf-8")
 
@@ -147,7 +147,7 @@ def _share(value: Any, mesh: DeviceMesh, rank: int) -> Any:
     return DTensor(own.clone(), spec, requires_grad=False)  # type: ignore[call-arg]
 
 
-def _share(kind: str, rank: int, processes: int) -> str:
+def _file_of(kind: str, rank: int, processes: int) -> str:
     return f"{kind}_world_size_{processes}_rank_{rank}.pt"
 
 
