@@ -196,17 +196,18 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
     }
 
 
-@cache
 def _values_in_presets(key: str, algorithms: tuple[str, ...], layers: tuple[str, ...]) -> tuple[str, ...]:
     """Read the values that the presets of some algorithms set a key to; sorted."""
-    texts: dict[str, str] = {}
-    for layer in layers:
-        for name in algorithms:
-            path = resources.templates() / layer / PRESETS / f"{name}.yaml"
-            if path.is_file():
-                texts[name] = path.read_text(encoding="utf-8")
+    texts = {name: text for layer in layers for name, text in _presets_of(layer).items() if name in algorithms}
     found = {value for text in texts.values() for value in re.findall(rf"^ *{key}: (\w+)", text, re.MULTILINE)}
     return tuple(sorted(found))
+
+
+@cache
+def _presets_of(layer: str) -> Mapping[str, str]:
+    """Read the presets that a layer has, by name."""
+    files = sorted((resources.templates() / layer / PRESETS).glob("*.yaml"))
+    return {file.stem: file.read_text(encoding="utf-8") for file in files}
 
 
 def _rendered(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from extractor.values.readers import lines_of
+from extractor.values.readers import lines_of, python_again
 
 SWITCHES = "switches"
 LINE_LENGTH = 120
@@ -50,26 +50,37 @@ def fold(text: str, constants: Mapping[str, bool]) -> str:
     if _IMPORT.search(text) is None:
         return text
     before = _names_in(text)
-    while (edit := _first_edit(text, constants)) is not None:
-        lines = lines_of(text)
-        text = "".join([*lines[: edit.start], *edit.lines, *lines[edit.end :]])
+    while (folded := _fold_branches(text, constants)) != text:
+        text = folded
     folded = _fold_expressions(_IMPORT.sub("", text), constants)
     return _without_imports(folded, before - _names_in(folded))
 
 
-def _first_edit(text: str, constants: Mapping[str, bool]) -> _Edit | None:
-    """Return what becomes of the first `if` whose test is known."""
-    lines = lines_of(text)
-    for holder in ast.walk(ast.parse(text)):
-        blocks = (getattr(holder, name, ()) for name in ("body", "orelse", "finalbody"))
-        for block in (found for found in blocks if isinstance(found, list)):
-            for node in block:
-                value = _value(node.test, constants) if isinstance(node, ast.If) else None
-                if value is not None:
-                    if lines[node.lineno - 1].lstrip().startswith("elif"):
-                        return _of_elif(lines, node, value)
-                    return _of_if(lines, node, value, alone=len(block) == 1)
-    return None
+def _fold_branches(text: str, constants: Mapping[str, bool]) -> str:
+    """Fold each `if` whose test is known, but for those within another: what stays of that one is parsed anew."""
+    lines, shift = lines_of(text), 0
+    for block, node, value in _known_branches(ast.parse(text), constants):  # a tree of its own, which is changed
+        ast.increment_lineno(node, shift)
+        if lines[node.lineno - 1].lstrip().startswith("elif"):
+            edit = _of_elif(lines, node, value)
+        else:
+            edit = _of_if(lines, node, value, alone=len(block) == 1)
+            if not value and not node.orelse:
+                block.remove(node)
+        lines[edit.start : edit.end] = edit.lines
+        shift += len(edit.lines) - (edit.end - edit.start)
+    return "".join(lines)
+
+
+def _known_branches(holder: ast.AST, constants: Mapping[str, bool]) -> Iterator[tuple[list[ast.stmt], ast.If, bool]]:
+    """Yield each `if` whose test is known with its block and the value, from the top down; none within another."""
+    for _, block in ast.iter_fields(holder):
+        for node in [*block] if isinstance(block, list) else ():
+            value = _value(node.test, constants) if isinstance(node, ast.If) else None
+            if value is not None:
+                yield block, node, value
+            elif isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
+                yield from _known_branches(node, constants)
 
 
 def _of_if(lines: list[str], node: ast.If, value: bool, *, alone: bool) -> _Edit:
@@ -141,14 +152,22 @@ def _value(node: ast.expr, constants: Mapping[str, bool]) -> bool | None:
 
 def _fold_expressions(text: str, constants: Mapping[str, bool]) -> str:
     """Fold `X if CRITIC else Y`, `CRITIC and X` and `CRITIC or X`, the outermost first."""
-    while True:
-        for node in ast.walk(ast.parse(text)):
-            kept = _kept(node, constants)
-            if kept is not None and isinstance(node, ast.expr):
-                text = _replace(text, node, kept)
-                break
+    if constants.keys().isdisjoint(re.findall(r"\w+", text)):  # as in most modules: nothing to parse for
+        return text
+    while known := [*_known_expressions(python_again(text), constants)]:
+        for node, kept in sorted(known, key=lambda item: (item[0].lineno, item[0].col_offset), reverse=True):
+            text = _replace(text, node, kept)
+    return text
+
+
+def _known_expressions(holder: ast.AST, constants: Mapping[str, bool]) -> Iterator[tuple[ast.expr, str | ast.expr]]:
+    """Yield each expression that constants change, with what stands for it; none within another."""
+    for node in ast.iter_child_nodes(holder):
+        kept = _kept(node, constants)
+        if kept is not None and isinstance(node, ast.expr):
+            yield node, kept
         else:
-            return text
+            yield from _known_expressions(node, constants)
 
 
 def _kept(node: ast.AST, constants: Mapping[str, bool]) -> str | ast.expr | None:
@@ -175,14 +194,14 @@ def _replace(text: str, node: ast.expr, kept: str | ast.expr) -> str:
 
 def _names_in(text: str) -> set[str]:
     """Return the names that code uses, in annotations that are strings as well."""
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = list(ast.walk(python_again(text)))
     texts = " ".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return {node.id for node in nodes if isinstance(node, ast.Name)} | set(re.findall(r"\w+", texts))
 
 
 def _without_imports(text: str, unused: AbstractSet[str]) -> str:
     """Drop the imports of names that only folded code has used."""
-    for node in reversed(ast.parse(text).body):
+    for node in reversed(python_again(text).body):
         if not isinstance(node, (ast.Import, ast.ImportFrom)):
             continue
         kept = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) not in unused]

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from extractor.values.readers import python_again
+from extractor.values.readers import python
 
 _WORD = re.compile(r"\w+")
 
@@ -22,7 +22,7 @@ def registered_names(texts: Iterable[str], decorator: str, enumeration: str = ""
     Returns:
         None if a name is computed, so that they cannot be read off the code.
     """
-    trees = [python_again(text) for text in texts if f"{decorator}(" in text or (enumeration and enumeration in text)]
+    trees = [python(text) for text in texts if f"{decorator}(" in text or (enumeration and enumeration in text)]
     members = _members(trees, enumeration)
     found = set(members.values())
     for call in (node for tree in trees for node in ast.walk(tree) if _is_call(node, decorator)):
@@ -35,19 +35,18 @@ def registered_names(texts: Iterable[str], decorator: str, enumeration: str = ""
 
 def words_of_registered(text: str, decorator: str, enumeration: str = "") -> dict[str, frozenset[str]]:
     """Collect the words in each function of a module that a decorator registers, by the name that it has then."""
-    tree = python_again(text)
-    members, lines = _members([tree], enumeration), text.splitlines()
-    found = {}
+    tree = python(text)
+    members, found = _members([tree], enumeration), {}
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         for call in function.decorator_list:
             if _is_call(call, decorator) and (name := _name(call, members)):
                 body = function.body[1:] if ast.get_docstring(function) else function.body
                 parts = [*function.args.args, *function.args.kwonlyargs, *body]
-                found[name] = frozenset(word for part in parts for word in _words(part, lines))
+                found[name] = frozenset(word for part in parts for word in _words(part))
     return found
 
 
-def _words(node: ast.AST, lines: list[str]) -> Iterator[str]:
+def _words(node: ast.AST) -> Iterator[str]:
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
             yield part.id
