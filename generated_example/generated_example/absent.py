@@ -64,6 +64,7 @@ MODULES: dict[str, str] = {
     "rewards.sandboxing.with_pytest": "sandbox",
     "rewards.verified_code": "sandbox",
     "rewards.verified_math": "math",
+    "run.background": "overlap",
     "run.from_verl": "verl_checkpoints",
     "run.relay": "overlap",
     "run.search": "sweep",
