@@ -21,6 +21,8 @@ from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
 from tests.verl.conftest import vextract
 
+pytestmark = pytest.mark.thorough  # files of runs that people bring: test_round_trip has one of each kind
+
 
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -222,8 +224,6 @@ print(module.compute_score("", "", ""), "ray" in sys.modules, "verl" in sys.modu
 WEIGHTS = """
 from pyext import RuntimeModule
 from .pyext2 import RuntimeModule as Copied
-
-pytestmark = pytest.mark.thorough  # files of runs that people bring: test_round_trip has one of each kind
 
 
 def weight():
