@@ -27,6 +27,7 @@ VARIANTS = (
     "not normalised",
     "holes",
     "empty row",
+    "empty row of a pair",
     "float64",
     "weights",
     "components",
@@ -64,16 +65,17 @@ def advantages(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 
 def _advantage(side: Side, name: Any, variant: str) -> Any:
-    mask = inputs.response_mask(holes=variant == "holes", empty=variant == "empty row")
+    mask = inputs.response_mask(holes=variant == "holes", empty=variant.startswith("empty row"))
     rewards = inputs.rewards(dense=variant in ("dense", "holes", "weights"), mask=mask)
     if variant == "equal":
         rewards = torch.ones_like(rewards) * mask
     normalised = variant != "not normalised"
+    grouped = {"singletons": "singletons", "pairs": "pairs", "empty row of a pair": "pairs"}
     settings: dict[str, Any] = {"gamma": 0.97, "lam": 0.9, "norm_adv_by_std_in_grpo": normalised}
     available = {
         "token_level_rewards": rewards.double() if variant == "float64" else rewards * (variant != "nothing earned"),
         "response_mask": mask,
-        "index": inputs.groups(variant if variant in ("singletons", "pairs") else "fours"),
+        "index": inputs.groups(grouped.get(variant, "fours")),
         "values": inputs.normal(inputs.BATCH, inputs.LENGTH, seed=12),
         "reward_baselines": inputs.normal(inputs.BATCH, seed=13),
         "old_log_probs": inputs.log_probs(14),

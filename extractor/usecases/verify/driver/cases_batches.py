@@ -81,7 +81,13 @@ def making(side: Side) -> Iterator[tuple[str, Thunk]]:
         yield "from_tensordict/arrays", with_arrays
     yield "from_tensordict", lambda: from_tensordict() if hasattr(cls, "from_tensordict") else None
     yield "to_tensordict", lambda: outcome(batch(side).to_tensordict) if hasattr(cls, "to_tensordict") else None
-    info: dict[str, Any] = {"nested": {"a": [1, 2]}, "pair": (1, "b")}
+    info: dict[str, Any] = {
+        "nested": {"a": [1, 2]},
+        "pair": (1, "b"),
+        "long": [1, 2, 3, "a"],
+        "none": [],
+        "no keys": {},
+    }
     yield "get_data_info", lambda: outcome(batch(side, **info).get_data_info) if hasattr(cls, "get_data_info") else None
 
 
@@ -386,10 +392,12 @@ def tensor_dictionaries(side: Side) -> Iterator[tuple[str, Thunk]]:
     """Call the helpers for TensorDict."""
     module = "verl.utils.tensordict_utils"
     rows = torch.arange(8).reshape(4, 2)
-    yield (
-        "get_tensordict",
-        lambda: outcome(side.get(f"{module}:get_tensordict"), {"a": rows, "b": list("wxyz")}, {"c": 1}),
-    )
+
+    def made_of_lists() -> Any:
+        given: dict[str, Any] = {"a": rows, "b": list("wxyz")}
+        return outcome(side.get(f"{module}:get_tensordict"), given, {"c": 1}), given
+
+    yield "get_tensordict", made_of_lists
     yield "get_tensordict/tensors", lambda: outcome(side.get(f"{module}:get_tensordict"), {"a": rows})
 
     def selected(indices: Any) -> Any:

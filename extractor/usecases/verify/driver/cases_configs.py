@@ -29,6 +29,7 @@ def actor(side: Side) -> Iterator[tuple[str, Thunk]]:
         "bad aggregation": {"loss_agg_mode": "none"},
         "bad strategy": {"strategy": "none"},
         "sequence parallel": {"ulysses_sequence_parallel_size": 2},
+        "sequence parallel engine": {"fsdp_config": {"ulysses_sequence_parallel_size": 4}},
         "both": {"ppo_micro_batch_size": 2},
         "both, dynamic": {"ppo_micro_batch_size": 2, "use_dynamic_bsz": True},
         "uneven": {"ppo_micro_batch_size": 3, "ppo_micro_batch_size_per_gpu": None},
@@ -42,6 +43,8 @@ def actor(side: Side) -> Iterator[tuple[str, Thunk]]:
     }
     for label, changes in variants.items():
         settings = {**inputs.actor_settings(**changes), "policy_loss": side.get(f"{WORKERS}.actor:PolicyLossConfig")()}
+        if "fsdp_config" in settings:
+            settings["fsdp_config"] = side.get(f"{WORKERS}.engine:FSDPEngineConfig")(**settings["fsdp_config"])
         if label == "nothing else":
             settings |= {
                 "policy_loss": "left out",

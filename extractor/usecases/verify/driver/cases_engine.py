@@ -82,7 +82,7 @@ def made_engine(
     optimizer = side.get("verl.workers.config.optimizer:FSDPOptimizerConfig")
     made = side.get(f"{ENGINE}:{name}")(
         SimpleNamespace(use_remove_padding=remove_padding, lora_rank=0, get=lambda key, default=None: default),
-        config(strategy="fsdp2", use_torch_compile=False, **changes),
+        config(**{"strategy": "fsdp2", "use_torch_compile": False, **changes}),
         optimizer(lr=1e-2, clip_grad=clip),
         None,
     )
@@ -164,9 +164,6 @@ def language_model(side: Side) -> Iterator[tuple[str, Thunk]]:
             yield f"given to the model/{label}", functools.partial(outcome, _given, side, packed, fused)
     yield "asked of other processes", functools.partial(_asked, side)
     yield "infer_batch/with a loss", functools.partial(_inferred_loss, side)
-    yield "sequence parallel", lambda: outcome(made_engine, side, ulysses_sequence_parallel_size=2)
-    yield "groups", lambda: _groups(made_engine(side))
-    yield "registering", lambda: _registered(side)
 
 
 CHUNKED = {"entropy_from_logits_with_chunking": True, "entropy_from_logits_chunk_size": 3}
@@ -238,7 +235,36 @@ def _groups(engine: Any) -> Any:
         engine.is_mp_src_rank_with_outputs(),
     ]
     plain = {name: value for name, value in vars(engine).items() if isinstance(value, (bool, int, str, type(None)))}
-    return size, engine.get_data_parallel_group() is torch.distributed.group.WORLD, tuple(mesh.shape), told, plain
+    entropy = engine.compute_entropy_from_logits
+    original = getattr(entropy, "_torchdynamo_orig_callable", None)
+    known = [getattr(function, "__name__", None) for function in (entropy, original)]
+    world = engine.get_data_parallel_group() is torch.distributed.group.WORLD
+    return size, world, tuple(mesh.shape), told, plain, known
+
+
+def _divided(side: Side) -> Any:
+    """Return micro-batches by rows and by tokens, and what other processes are asked of their number."""
+    divide = side.get("verl.workers.engine.utils:prepare_micro_batches")
+    seen: list[Any] = []
+
+    def reduce(values: torch.Tensor, op: Any = None, group: Any = None, **kwargs: Any) -> None:
+        seen.append((values.clone(), str(op), group))
+        values += 1
+
+    process_group()
+    found = []
+    with mock.patch.object(torch.distributed, "all_reduce", reduce):
+        for settings in ({}, {"use_dynamic_bsz": None}, {"use_dynamic_bsz": True, "sp_size": 2}):
+            for known in (
+                {},
+                {"same_micro_num_in_dp": False},
+                {"min_num_micro_batch": 4},
+                {"num_batches_divided_by": 3},
+                {"use_dynamic_bsz_balance": False},
+            ):
+                parts = outcome(inputs.call, divide, {"data": unpadded(side, **settings), **known})
+                found.append(parts if isinstance(parts, Exception) else ([len(part) for part in parts[0]], parts[1]))
+    return found, seen
 
 
 def _registered(side: Side) -> Any:
@@ -256,10 +282,23 @@ def _registered(side: Side) -> Any:
     if callable(found[-1]):
         found[-1] = found[-1](kinds[2]).__name__
     made = registry._engines.pop("vextract")
-    return [type(item).__name__ for item in found], {
+    return [repr(item) if isinstance(item, Exception) else type(item).__name__ for item in found], {
         backend: {str(device): engine.__name__ for device, engine in engines.items()}
         for backend, engines in made.items()
     }
+
+
+@family("engine.made", ENGINE)
+def construction(side: Side) -> Iterator[tuple[str, Thunk]]:
+    """Make engines of several settings, divide a batch for one, and register others."""
+    yield "sequence parallel", lambda: outcome(made_engine, side, ulysses_sequence_parallel_size=2)
+    for compiled in (False, True):
+        for chunked in (False, True):
+            changes = {"use_torch_compile": compiled, "entropy_from_logits_with_chunking": chunked}
+            label = f"groups/compiled {compiled}/chunked {chunked}"
+            yield label, lambda changes=changes: _groups(made_engine(side, **changes))
+    yield "micro-batches", functools.partial(_divided, side)
+    yield "registering", lambda: _registered(side)
 
 
 @family("engine.modes", "verl.workers.engine.base")
