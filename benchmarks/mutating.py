@@ -89,7 +89,9 @@ def _traced(job: dict[str, Any]) -> dict[str, Any]:
 
 def _wrong(job: dict[str, Any], results: Results) -> list[Case]:
     unmet = {name: tuple(fixes) for name, fixes in job["unmet"].items()}
-    upstream = {name: job["upstream"][name] for name in results if name in job["upstream"]}
+    upstream = {
+        name: said for name, said in job["upstream"].items() if name in results or name.partition("[")[0] in results
+    }
     return [case for case in compare(upstream, results, unmet, set(job["known"])) if case.verdict in BAD]
 
 

@@ -15,7 +15,10 @@ from hypothesis import HealthCheck, settings
 
 from extractor.pipeline.source import Source
 from extractor.values.options import Options
+from tests import generated_once
 from tests.releases import EVERYTHING, NEWEST, source_of
+
+_GENERATED = generated_once.begin()
 
 # How long an example takes says how busy the machine is, and nothing else.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

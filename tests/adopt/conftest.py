@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import _generate_each_project_once, run
+from tests.cli.conftest import run
 
-__all__ = ["_generate_each_project_once", "run"]
+__all__ = ["run"]

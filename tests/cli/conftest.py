@@ -10,15 +10,7 @@ from pathlib import Path
 import pytest
 
 from extractor.cli.app import run as run_command
-from extractor.pipeline import generate
-from extractor.pipeline.generate import Generated
-from extractor.pipeline.source import Source
-from extractor.values.manifest import Manifest
-from extractor.values.options import Options
 from tests.project.support import Configuration, make
-
-_made: dict[tuple[Options, str], Generated] = {}
-_real = generate.generate
 
 
 @dataclass(frozen=True)
@@ -28,19 +20,6 @@ class Result:
     code: int
     out: str
     err: str
-
-
-@pytest.fixture(autouse=True)
-def _generate_each_project_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Generating takes seconds, and equal options and sources give equal projects."""
-
-    def remembered(options: Options, source: Source, manifest: Manifest) -> Generated:
-        key = (options, source.sha256)
-        if key not in _made:
-            _made[key] = _real(options, source, manifest)
-        return _made[key]
-
-    monkeypatch.setattr(generate, "generate", remembered)
 
 
 @pytest.fixture
@@ -58,9 +37,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
 
 @pytest.fixture(scope="session")
 def _pristine(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = make(Configuration("0.6.1"), tmp_path_factory.mktemp("pristine") / "toy")
-    _made[made.options, made.source.sha256] = made.generated
-    return made.root
+    return make(Configuration("0.6.1"), tmp_path_factory.mktemp("pristine") / "toy").root
 
 
 @pytest.fixture

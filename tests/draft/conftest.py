@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from extractor.pipeline.generate import Generated, generate
 from extractor.pipeline.source import Source, cache
 from extractor.usecases.draft import Fit, fit
 from extractor.values import releases, resources
-from extractor.values.manifest import Manifest
-from extractor.values.options import Options
 from tests.cli.conftest import Result, run
 
 __all__ = ["Result", "run"]
@@ -24,12 +21,11 @@ UNKNOWN = "0.6.1"
 
 
 _fits: dict[tuple[str, str], Fit] = {}
-_made: dict[tuple[Options, bool], Generated] = {}
 
 
 @pytest.fixture(autouse=True)
 def _each_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trying a manifest and generating take seconds; equal choices give equal results."""
+    """Trying a manifest takes seconds, and equal releases give equal results."""
 
     def fitted(base: str, old: Source, new: Source, filename: str | None, progress: Callable[[str], None]) -> Fit:
         key = (base, new.release)
@@ -37,14 +33,7 @@ def _each_once(monkeypatch: pytest.MonkeyPatch) -> None:
             _fits[key] = fit(base, old, new, filename, progress)
         return _fits[key]
 
-    def made(options: Options, source: Source, manifest: Manifest) -> Generated:
-        key = (options, manifest.borrowed_from is None)
-        if key not in _made:
-            _made[key] = generate(options, source, manifest)
-        return _made[key]
-
     monkeypatch.setattr("extractor.usecases.draft.attempt.fit", fitted)
-    monkeypatch.setattr("extractor.pipeline.generate.generate", made)
 
 
 @pytest.fixture

@@ -90,6 +90,14 @@ def test_a_fix_without_a_counterpart_explains_the_cases_about_its_file() -> None
     assert (case.verdict, case.note) == (Verdict.FIX, "new-fix")
 
 
+def test_a_family_that_fails_as_a_whole_is_a_failure() -> None:
+    upstream = {"family[a]": result(1), "family[b]": result(1)}
+    vendored = {"family[a]": result(1), "family": result(error="E")}
+    assert [case.verdict for case in compare(upstream, vendored, {}, [])].count(Verdict.FAILS_HERE) == 1
+    nowhere = {"family": result(error="E")}
+    assert [case.verdict for case in compare({}, nowhere, {}, [])] == [Verdict.OURS_ONLY]
+
+
 def test_a_family_that_is_not_vendored_counts_once() -> None:
     upstream = {"family[a]": result(1), "family[b]": result(1)}
     assert len(compare(upstream, {"family": result(absent="verl.m")}, {}, [])) == 1

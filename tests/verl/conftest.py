@@ -16,7 +16,6 @@ import pytest
 
 from extractor.cli.app import run as run_command_line
 from extractor.values.tree import Tree
-from tests.cli.conftest import _generate_each_project_once as _generate_each_project_once
 from tests.releases import NEWEST
 
 

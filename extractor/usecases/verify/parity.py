@@ -129,6 +129,7 @@ def compare(
         known: Every named fix of the release.
     """
     whole = {name for name, result in vendored.items() if "absent" in result and "[" not in name}
+    families = {name.partition("[")[0] for name, result in upstream.items() if "value" in result}
     found = []
     for name in {**upstream, **vendored}:
         theirs, ours = upstream.get(name), vendored.get(name)
@@ -140,6 +141,8 @@ def compare(
         else:
             fixes = [fix for fix in ours["fixes"] if fix in known]
             verdict, note = _verdict(theirs, ours, ", ".join((*fixes, *unmet.get(module, ()))))
+            if theirs is None and "error" in ours and name in families:  # its module or its list of cases fails
+                verdict, note = Verdict.FAILS_HERE, ours["error"]
             found.append(Case(name, module, verdict, note))
     return tuple(found)
 

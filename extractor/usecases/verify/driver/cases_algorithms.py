@@ -294,5 +294,7 @@ def grouped(side: Side) -> Iterator[tuple[str, Thunk]]:
 
             yield f"mean and std/{label}/{device}", run
     flat = torch.tensor([0, 0, 1])
+    small = torch.tensor([0, 2, 2, 0, 1, 1, 2, 0], dtype=torch.int32)
+    yield "mean and std/small integers", lambda: outcome(side.get(f"{module}:group_mean_std"), scores, small)
     yield "mean and std/eps", lambda: outcome(side.get(f"{module}:group_mean_std"), scores[:3], flat, eps=0.5)
     yield "mean and std/nobody", lambda: outcome(side.get(f"{module}:group_mean_std"), scores[:0], flat[:0])

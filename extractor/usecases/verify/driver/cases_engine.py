@@ -202,14 +202,16 @@ def _asked(side: Side) -> Any:
     """Return what a pass adds up over processes, of which there is one here; what they know is told to it."""
     made, config = made_engine(side), losses_config(side)
     seen: list[Any] = []
+    batch, read = unpadded(side), side.get(f"{TENSORS}:get_non_tensor_data")
 
     def reduce(values: torch.Tensor, op: Any = None, group: Any = None, **kwargs: Any) -> None:
         seen.append((values.clone(), str(op), group is torch.distributed.group.WORLD))
         values *= 2
 
     with mock.patch.object(torch.distributed, "all_reduce", reduce), made.train_mode(disable_auto_offload=True):
-        output = made.train_batch(unpadded(side), loss_function=functools.partial(_policy_loss, side, config))
-    return seen, _plain(output)
+        output = made.train_batch(batch, loss_function=functools.partial(_policy_loss, side, config))
+    told = [read(batch, key, "nothing") for key in ("sp_size", "dp_size", "batch_num_tokens", "global_batch_size")]
+    return seen, _plain(output), told
 
 
 def _inferred_loss(side: Side) -> Any:

@@ -20,7 +20,17 @@ HELPER = "verl.trainer.ppo.rollout_corr_helper"
 SHARE = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17, "loss_scale_factor": 11}
 
 # How far the policies are apart, and what is at a border: advantages and differences of zero, tokens that are masked.
-SITUATIONS = ("far", "weights", "edges", "nobody gained", "no ranges", "nothing set", "first tokens", "by default")
+SITUATIONS = (
+    "far",
+    "weights",
+    "edges",
+    "double",
+    "nobody gained",
+    "no ranges",
+    "nothing set",
+    "first tokens",
+    "by default",
+)
 
 
 @family("core_algos.policy_loss", CORE)
@@ -89,7 +99,8 @@ def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "
 def _advantages(situation: str) -> torch.Tensor:
     if situation == "nobody gained":
         return -inputs.edges(23).abs()
-    return inputs.edges(23) if situation == "edges" else _normal(23)
+    found = inputs.edges(23) if situation == "edges" else _normal(23)
+    return found.double() if situation == "double" else found
 
 
 def _normal(seed: int) -> torch.Tensor:

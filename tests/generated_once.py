@@ -1,0 +1,58 @@
+"""Projects that are generated once for all tests of a run: equal options and sources give equal projects.
+
+Generating takes seconds, and hundreds of tests need a project. The processes that share the tests share a directory.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections import OrderedDict
+from hashlib import sha256
+from pathlib import Path
+
+from extractor.pipeline import generate as pipeline
+from extractor.pipeline.generate import Generated
+from extractor.pipeline.source import Source
+from extractor.values import resources
+from extractor.values.manifest import Manifest
+from extractor.values.options import Options
+
+KEPT = 12  # in memory, of each process: one holds some tens of megabytes
+FOLDER = "VEXTRACT_TESTS_GENERATED"
+_generate = pipeline.generate
+_known: OrderedDict[str, Generated] = OrderedDict()
+
+
+def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
+    """Return the project as `extractor.pipeline.generate` makes it, from memory or disk where it was made before."""
+    said = (options, source.release, source.kind, source.sha256, manifest, str(resources.templates()))
+    key = sha256(repr(said).encode()).hexdigest()
+    if key in _known:
+        _known.move_to_end(key)
+    else:
+        _known[key] = _from_disk(Path(os.environ[FOLDER], key), options, source, manifest)
+        while len(_known) > KEPT:
+            _known.popitem(last=False)
+    return _known[key]
+
+
+def _from_disk(file: Path, options: Options, source: Source, manifest: Manifest) -> Generated:
+    if file.exists():
+        return pickle.loads(file.read_bytes())  # type: ignore[no-any-return]
+    made = _generate(options, source, manifest)
+    with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as written:
+        pickle.dump(made, written)
+    Path(written.name).replace(file)
+    return made
+
+
+def begin() -> tempfile.TemporaryDirectory[str] | None:
+    """Have every test generate through this module; returns the directory that this process made for it, if it did."""
+    pipeline.generate = generate  # before tests import it
+    if FOLDER in os.environ:
+        return None
+    folder = tempfile.TemporaryDirectory(prefix="vextract-generated-")
+    os.environ[FOLDER] = folder.name
+    return folder
