@@ -14,6 +14,15 @@ from tests.releases import NEWEST
 def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project from the newest release with every feature."""
     root = tmp_path_factory.mktemp("processes") / "project"
-    features = ("dynamic_bsz", "remove_padding", "lora", "profiler", "multimodal", "prime", "distillation")
+    features = (
+        "dynamic_bsz",
+        "remove_padding",
+        "lora",
+        "profiler",
+        "multimodal",
+        "prime",
+        "distillation",
+        "peer_watch",
+    )
     configuration = Configuration(NEWEST[-1], "hf", features=(*features, "sharded_checkpoints"), algorithm="ppo")
     return make(configuration, root).root

@@ -22,6 +22,7 @@ def shorten(seconds):
 """
 PROGRAM = """
 from toy.run.distributed import Ranks
+from toy.run.watch import watch_peers
 
 def hold(seconds):
     # sum() over a range lets no other thread run.
@@ -29,7 +30,8 @@ def hold(seconds):
     sum(range(10_000_000))
     sum(range(int(10_000_000 * seconds / (time.monotonic() - begun))))
 
-ranks = Ranks(peer_timeout=4)
+ranks = Ranks()
+watch_peers(ranks, 4)
 ranks.barrier()
 shorten(1.5)
 ranks.on_driver(lambda: time.sleep(3))

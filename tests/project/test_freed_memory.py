@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from extractor.values import resources
+from tests.project.support import Configuration, Made
+from tests.releases import NEWEST
 
 DRIVER = """
 import json, resource
@@ -49,6 +52,12 @@ for kept in True, False:
     notes = plan_memory(config).notes
     print(freed_memory.mapped_from is None, any("local.keep_freed_memory" in note for note in notes))
 """
+
+
+@pytest.fixture(scope="module")
+def project(made: Callable[[Configuration], Made]) -> Path:
+    """A project that gives freed memory back."""
+    return made(Configuration(NEWEST[-1], "hf", features=("freed_memory",))).root
 
 
 def _printed(project: Path, program: str) -> str:

@@ -105,8 +105,6 @@ def test_a_function_that_forks_or_has_an_alarm_set_does_so_in_the_main_thread(pr
 
 
 def test_a_process_that_a_function_ends_is_ended_and_the_run_is_not(project: Path) -> None:
-    interrupts = project / "toy/run/interrupts.py"
-    interrupts.write_text(interrupts.read_text().replace("GRACE = 10.0", "GRACE = 0.1"))
     (project / "forking.py").write_text(
         "import multiprocessing\nimport time\n\n\n"
         "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"

@@ -108,7 +108,7 @@ class Planner:
                 gradients = [name for name in plan.lines if name.endswith(": gradients")]
                 idle = sum(plan.lines.get(name, {}).get(phase, 0) for name in (*PASSING, *gradients))
                 plan.add("idle in the allocator", CUDA_IDLE_SHARE * idle, [phase])
-        elif config.local.keep_freed_memory:
+        elif config.local.get("keep_freed_memory", True):
             plan.notes.append("memory of freed tensors, which is kept: up to as much again (local.keep_freed_memory)")
         return plan
 

@@ -46,7 +46,7 @@ from .checkpoint_files import (
 )
 from .checkpoint_state import CheckpointError, disk_error, save_state
 from .distributed import Ranks
-from .watch import is_connection_error
+from .peers import is_connection_error
 
 LATEST = "latest_checkpointed_iteration.txt"
 BEST = "best_checkpointed_iteration.txt"

@@ -16,7 +16,7 @@ from ..errors import ConfigError, ProjectError
 from ..training.hook_errors import HookError
 from .checkpoint_files import read_state
 from .distributed import Ranks
-from .watch import is_connection_error
+from .peers import is_connection_error
 
 # How torch and safetensors report that a disk refuses what is written, in exceptions of their own.
 DISK = re.compile(r"I/O error|iostream|inline_container")

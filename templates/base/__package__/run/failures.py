@@ -13,7 +13,7 @@ from ..training.hook_errors import HookError, raised_in
 from ..workers.rollout_interface import RolloutError
 from .checkpoint_state import CheckpointError
 from .distributed import Ranks
-from .watch import HINT, is_connection_error
+from .peers import HINT, is_connection_error
 
 
 def report(error: BaseException, ranks: Ranks) -> int:
@@ -26,18 +26,18 @@ def report(error: BaseException, ranks: Ranks) -> int:
         BaseException: the error itself, if it is none of the known ones and there is only this process.
     """
     code, text = describe(error)
-    if ranks.watch is None:
+    if ranks.peers is None:
         if text is None:
             raise error
     else:
         text = text or "".join(traceback.format_exception(error)).rstrip()
         text = f"{text}\n(on rank {ranks.rank} of {ranks.world_size})" if code == 1 else text
         if is_connection_error(error):
-            reason = ranks.watch.explain(error)
+            reason = ranks.peers.explain(error)
             if reason is None:
                 return code
             code, text = 1, f"error: {reason}\n{HINT}"
-        elif getattr(error, "raised_by", ranks.rank) != ranks.rank or not ranks.watch.is_first_to_fail():
+        elif getattr(error, "raised_by", ranks.rank) != ranks.rank or not ranks.peers.is_first_to_fail():
             return code
     print(text, file=sys.stderr, flush=True)
     return code

@@ -21,6 +21,7 @@ from ..absent import SETTINGS as ABSENT
 from ..errors import ConfigError
 from ..output import main_command
 from ..run.heap import freed_memory
+from ..switches import FREED_MEMORY
 from .accumulation import settle_passes
 from .devices import settle_on
 from .flags import MAIN, ConfigFiles
@@ -141,7 +142,7 @@ def settle_device(config: DictConfig) -> None:
     if config.local.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("local.device is cuda, and torch finds no GPU", "leave local.device out to run on the CPU")
     settle_on(config, "cuda" if torch.cuda.is_available() else "cpu")
-    if config.local.device == "cpu" and not config.local.keep_freed_memory:
+    if FREED_MEMORY and config.local.device == "cpu" and not config.local.keep_freed_memory:
         freed_memory.give_back()
     if config.local.num_threads is not None:
         torch.set_num_threads(config.local.num_threads)

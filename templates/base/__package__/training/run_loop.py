@@ -16,11 +16,10 @@ from ..run.failures import add_note, notes_on
 from ..run.heap import freed_memory
 from ..run.interrupts import StopRequested, StopSignal
 from ..run.next_steps import noting_checkpoint
+from ..run.peers import is_connection_error
 from ..run.run_lock import lock_run_directory
 from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last
-from ..run.stray_errors import stray_errors_in
-from ..run.watch import is_connection_error
-from ..switches import EARLY_STOPPING, OVERLAP, SHARDED_CHECKPOINTS
+from ..switches import EARLY_STOPPING, FREED_MEMORY, OVERLAP, SHARDED_CHECKPOINTS
 from ..tracking.run_tracker import RunTracker, as_numbers
 from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
@@ -43,20 +42,18 @@ class RunLoop:
         state: what is remembered after each of them, saved and gone back to.
         lock: keeps other runs out of the run's directory; None: it is to be locked when the run begins.
         resumed_from: the checkpoint that it goes on from; None: it starts anew.
-        is_program: the process ends with the run.
 
     Attributes:
         finished: whether the last step has been reached.
     """
 
     def __init__(
-        self, trainer: "LocalPPOTrainer", state: RunState, lock: Any, resumed_from: Path | None, *, is_program: bool
+        self, trainer: "LocalPPOTrainer", state: RunState, lock: Any, resumed_from: Path | None
     ) -> None:
         self.trainer = trainer
         self.state = state
         self.lock = lock
         self.resumed_from = resumed_from
-        self.is_program = is_program
         self.finished = False
         self._has_begun = self._is_going_on = False
         self._thread = 0  # in which it is going on
@@ -73,7 +70,7 @@ class RunLoop:
             self._say_nothing_to_do()
             self.finished = True
             return
-        stop = StopSignal(ends_process=self.is_program)
+        stop = StopSignal()
         with self._surrounded(), stop:
             self.state.set_random_numbers()
             trainer.callbacks("on_train_begin")
@@ -94,7 +91,8 @@ class RunLoop:
                 except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
                     trainer.tracker.message("\n".join(notes_on(stopped)))
                     break
-                freed_memory.after_step()
+                if FREED_MEMORY:
+                    freed_memory.after_step()
                 self._after_step(batch, metrics, timing)
                 if trainer.steps_done == first:
                     trainer.ranks.on_driver(lambda: check_storable(self.state.data))
@@ -145,7 +143,7 @@ class RunLoop:
             self._has_begun = True
             trainer.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
             noting, going_on = noting_checkpoint(checkpoints, config, total), self._marked_going_on()
-            with noting, stray_errors_in(directory), trainer.tracker, going_on:
+            with noting, trainer.tracker, going_on:
                 if start and self.resumed_from is not None:
                     trainer.tracker.message(f"resuming from {self.resumed_from}")
                 if self.state.missing_row:

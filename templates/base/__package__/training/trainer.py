@@ -117,7 +117,7 @@ class LocalPPOTrainer(Closing):
         callbacks = listed(callbacks)
         given = Given(train_dataset, val_dataset, *rewards, weights, environment, model, tokenizer)
         self.config = config = copy.deepcopy(config)
-        self.ranks = ranks or Ranks.of_process(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
+        self.ranks = ranks or Ranks.of_process(config)
         with contextlib.ExitStack() as around, without_running_loop():
             if ranks is None:
                 around.callback(self.ranks.close)
@@ -159,7 +159,7 @@ class LocalPPOTrainer(Closing):
             self.begin_prompts()
             self.answers = OverlappedAnswers(self) if OVERLAP else Answers(self)
             self._state = RunState(self, parts.base_models)
-            self._run = RunLoop(self, self._state, parts.lock, parts.resumed_from, is_program=ranks is not None)
+            self._run = RunLoop(self, self._state, parts.lock, parts.resumed_from)
             if parts.resumed_from is not None:
                 with restoring(parts.resumed_from):
                     self.restore(*parts.state)

@@ -45,7 +45,7 @@ class Part(Closing):
         self.config = copy.deepcopy(config)
         section = self.config.actor_rollout_ref
         with ExitStack() as around, without_running_loop():
-            self.ranks = Ranks.of_process(section.nccl_timeout, self.config.local.peer_timeout)
+            self.ranks = Ranks.of_process(self.config)
             around.callback(self.ranks.close)
             fill_in_device(self.config)
             settle(self.config, self.ranks)

@@ -20,7 +20,7 @@ from .checkpoint import Checkpoints
 from .checkpoint_files import WRITING, digests_in, files_in, seal, sync_tree
 from .checkpoint_state import save_state
 from .distributed import Ranks
-from .watch import is_connection_error
+from .peers import is_connection_error
 
 
 class SharedCheckpoints(Checkpoints):

@@ -10,19 +10,22 @@ that.
 import contextlib
 import json
 import os
-import re
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psutil
 import torch.distributed as dist
 
 from ..tracking.terminal import release_terminal
 from ..tracking.timing import current_phase
+from .peers import HINT, Peers
+
+if TYPE_CHECKING:
+    from .distributed import Ranks
 
 T = TypeVar("T")
 
@@ -30,12 +33,22 @@ PERIOD = 1.0
 GRACE = 5.0  # seconds in which a process may end by itself before the watch ends it
 WORK = 0.2  # seconds of processor time between two looks at a silent process that computes
 NOTED = 600.0  # seconds after which a wait is spoken of
-HINT = "hint: the same command goes on from the last checkpoint in trainer.default_local_dir"
-# How torch's backends report a peer that has ended or never joined. Some of these errors have no class of their own.
-CONNECTION = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe|Timed out waiting", re.IGNORECASE)
 
 
-class Watch(threading.Thread):
+def watch_peers(ranks: "Ranks", patience: float) -> None:
+    """Watch the other processes from now on. Every process calls this.
+
+    Args:
+        ranks: this process among its peers.
+        patience: seconds of silence after which a process counts as lost; 0: for ever.
+    """
+    if ranks.peers is not None:
+        ranks.peers = ranks.watch = Watch(ranks.peers.store, ranks.rank, ranks.world_size, patience)
+        ranks.barrier()  # from here on every process has told
+        ranks.watch.start()
+
+
+class Watch(Peers, threading.Thread):
     """Tells the other processes that this one lives, and ends it when one of them does not.
 
     Args:
@@ -46,10 +59,8 @@ class Watch(threading.Thread):
     """
 
     def __init__(self, store: dist.Store, rank: int, world_size: int, patience: float) -> None:
-        super().__init__(name="watch", daemon=True)
-        self.store = store
-        self.rank = rank
-        self.world_size = world_size
+        Peers.__init__(self, store, rank, world_size)
+        threading.Thread.__init__(self, name="watch", daemon=True)
         self.patience = patience
         self._host = socket.gethostname()
         self._beats = 0
@@ -62,13 +73,13 @@ class Watch(threading.Thread):
         self._changed = [now] * world_size
         self._worked: dict[int, float] = {}  # processor time of the silent ones of this machine
         self._signs_of_life = threading.Thread(target=self._keep_exchanging, name="signs of life", daemon=True)
-        self._tell()  # before the group forms: from then on every process has told
+        self._tell()
 
     def start(self) -> None:
         """Start the threads that give signs of life and look for those of the others."""
         now = time.monotonic()
         self._answered, self._changed = now, [now] * self.world_size
-        super().start()
+        threading.Thread.start(self)
         self._signs_of_life.start()
 
     def run(self) -> None:
@@ -125,13 +136,13 @@ class Watch(threading.Thread):
     def all_arrive(self, place: str, seconds: float) -> bool:
         """Tell whether every process calls this with the same place within the time."""
         try:
-            return self._wait(self._arrived(place, self._ask), self._ask, seconds)
+            return self._await(self._arrive(place, self._ask), self._ask, seconds)
         except RuntimeError:
             return False
 
     def wait_for_all(self, place: str) -> None:
         """Return when every process has called this with the same place, however long that takes."""
-        self._wait(self._arrived(place, self._insist), self._insist, speaks=self.rank == 0)
+        self._await(self._arrive(place, self._insist), self._insist, speaks=self.rank == 0)
 
     def wait_for_driver(self, place: str) -> None:
         """Return when rank 0 has called this with the same place, however long that takes."""
@@ -139,15 +150,15 @@ class Watch(threading.Thread):
         if self.rank == 0:
             self._insist(lambda: self.store.set(key, "here"))
         else:
-            self._wait(key, self._insist, speaks=self.rank == 1)
+            self._await(key, self._insist, speaks=self.rank == 1)
 
-    def _arrived(self, place: str, ask: Callable[[Callable[[], Any]], Any]) -> str:
+    def _arrive(self, place: str, ask: Callable[[Callable[[], Any]], Any]) -> str:
         """Say that this process has come to a place; returns what is set once all have."""
         if ask(lambda: self.store.add(f"arrived/{place}", 1)) == self.world_size:
             ask(lambda: self.store.set(f"all/{place}", "yes"))
         return f"all/{place}"
 
-    def _wait(
+    def _await(
         self, key: str, ask: Callable[[Callable[[], Any]], Any], seconds: float | None = None, *, speaks: bool = False
     ) -> bool:
         """Wait until a key is set; tells whether it is after so many seconds, None: however many.
@@ -309,11 +320,3 @@ class Watch(threading.Thread):
         release_terminal()
         os._exit(1)
 
-
-def is_connection_error(error: BaseException | None) -> bool:
-    """Tell whether an exception only says that another process is gone, or has not come."""
-    while error is not None:
-        if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and CONNECTION.search(str(error))):
-            return True
-        error = error.__cause__
-    return False
