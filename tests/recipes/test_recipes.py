@@ -79,7 +79,7 @@ def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str
     generated = (
         "vextract.lock",
         "mine/api/names/recipe_flags.py",
-        "mine/run/provenance.py",
+        "mine/tracking/provenance.py",
         "mine/settings/shipped_settings.py",
         ".vextract/base.zip",
         "README.md",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -78,6 +79,8 @@ def relocated(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found], 
     """
     package = lock.options.package
     places = {file.path: file.path if file.path in new else _place(file, lock, disk) for file in lock.files}
+    shared = {place for place, files in Counter(places.values()).items() if files > 1}  # of modules that were merged
+    places = {path: place if place not in shared else path for path, place in places.items()}
     if all(path == place for path, place in places.items()):
         return Relocated(lock, base, disk, {})
     files, emitted, found, renamed = [], {}, dict(disk), set()

@@ -13,9 +13,8 @@ from ..data.dataloading import SharedLoader, build_dataloaders
 from ..data.toy import ensure_toy_model
 from ..episodes.playing import play_episodes
 from ..rewards.manager import TextRewardManager
-from ..run.base_models import POLICY, REFERENCE, base_models, check_base_models
-from ..run.checkpoint import Checkpoints, step_of
-from ..run.checkpoint_state import load_state, restoring
+from ..run.base_models import base_models
+from ..run.checkpoint import Checkpoints, load_state, restoring, step_of
 from ..run.distributed import Ranks, seed_everything
 from ..run.run_lock import lock_run_directory
 from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
@@ -24,12 +23,12 @@ from ..settings.batch_sizes import fitting
 from ..settings.checks import check_config
 from ..settings.critic_checks import wants_critic
 from ..settings.loading import settle_device
-from ..settings.teacher_models import MODELS
 from ..switches import (
     CRITIC,
     DISTILLATION,
     EPISODES,
     GIVEN_OBJECTS,
+    LORA,
     OVERLAP,
     PRIME,
     SHARDED_CHECKPOINTS,
@@ -45,7 +44,6 @@ from ..training.process_rewards import ProcessRewards
 from ..training.rewarding import Rewards
 from ..training.rollout_watch import watched
 from ..training.rollouts import Rollouts
-from ..workers.adapters import wants_adapter
 from ..workers.implicit_reward import ImplicitReward
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.policy import Policy, Reference
@@ -74,7 +72,6 @@ class Parts:
         checkpoints: where checkpoints go.
         total_steps: how many steps to train for.
         resumed_from: the checkpoint that the run goes on from; None: it starts anew.
-        base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
         state: what that has, besides the models: the arguments of the trainer's `restore`.
         lock: keeps other runs out of the run's directory.
         words: what rewards read of responses.
@@ -92,10 +89,12 @@ class Parts:
     checkpoints: Checkpoints
     total_steps: int
     resumed_from: Path | None
-    base_models: dict[str, str]
     state: tuple[Any, ...]
     lock: Any
     words: Any = None
+    if LORA:
+        # Digests of the models that are read besides checkpoints.
+        base_models: Any = None
     if CRITIC:
         # Estimates values, for GAE.
         critic: Any = None
@@ -165,15 +164,8 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         policy = Policy(config, tokenizer, ranks, weights, total_steps)
     models: dict[str, TrainedModel] = {"actor": policy}
     reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
-    bases = base_models(config, ranks)
-    if resume:
-        in_use = {POLICY} if wants_adapter(model) else set()
-        if use_reference:
-            in_use.add(REFERENCE if config.actor_rollout_ref.ref.model else POLICY)
-        if DISTILLATION:
-            in_use |= {setting for setting in bases if setting.startswith(MODELS)}
-        with restoring(resume):
-            check_base_models(resume, config, bases, in_use, ranks)
+    if LORA:
+        bases = base_models(config, ranks, resume, reference=use_reference)
     if CRITIC and wants_critic(config):
         models["critic"] = Critic(config, tokenizer, ranks, checkpoints.weights(resume, "critic"), total_steps)
     if PRIME:
@@ -223,11 +215,12 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         checkpoints=checkpoints,
         total_steps=total_steps,
         resumed_from=resume,
-        base_models=bases,
         state=state,
         lock=lock,
         words=words,
     )
+    if LORA:
+        parts.base_models = bases
     if CRITIC:
         parts.critic = models.get("critic")
     if PRIME:

@@ -18,9 +18,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..rewards.alarm import RewardAlarm
-from ..run.provenance import surroundings
 from ..switches import PLOTS, TRACKERS
-from .secrets import without_secrets
+from .provenance import surroundings, without_secrets
 from .service import IDS
 from .terminal import QuietView, View, make_view
 from .trackers import TRACKER_CLASSES, Trackers, is_installed, logger_names

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..api.assembly import load_parts
 from ..errors import ConfigError
-from ..run.checkpoint_state import CheckpointError, check_storable, restoring
+from ..run.checkpoint import restoring
+from ..run.checkpoint_files import CheckpointError, check_storable
 from ..run.distributed import random_state, set_random_state
-from ..run.event_loops import without_running_loop
-from ..run.failures import add_note, notes_on
+from ..run.process import without_running_loop
+from ..run.failures import add_note, noting_checkpoint, notes_on
 from ..run.heap import freed_memory
 from ..run.interrupts import StopRequested, StopSignal
-from ..run.next_steps import noting_checkpoint
 from ..run.peers import is_connection_error
 from ..run.run_lock import lock_run_directory
 from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last

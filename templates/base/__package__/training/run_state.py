@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..run.distributed import random_state, set_random_state
-from ..switches import EARLY_STOPPING
+from ..switches import EARLY_STOPPING, LORA
 from .early_stopping import EarlyStopping
 from .run_identity import differences, identity
 
@@ -19,16 +19,16 @@ class RunState:
 
     Args:
         trainer: whose state it is.
-        base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
 
     Attributes:
         row: the metrics of the step, which a checkpoint keeps in case the run is killed before they are logged.
         missing_row: those in the checkpoint that the run goes on from, if they are still to be logged.
     """
 
-    def __init__(self, trainer: "LocalPPOTrainer", base_models: dict[str, str]) -> None:
+    def __init__(self, trainer: "LocalPPOTrainer") -> None:
         self.trainer = trainer
-        self.base_models = base_models
+        if LORA:
+            self.base_models: dict[str, str] = {}
         if EARLY_STOPPING:
             self.stopping = EarlyStopping(trainer.config.local.early_stopping)
         self.row: dict[str, Any] | None = None
@@ -75,7 +75,9 @@ class RunState:
         if EARLY_STOPPING:
             is_last = is_last or self.stopping.reason is not None
         finished = is_last and trainer.config.trainer.save_freq <= 0
-        state = {**self._remembered, "base_models": self.base_models, "identity": self.identity}
+        state = {**self._remembered, "identity": self.identity}
+        if LORA:
+            state["base_models"] = self.base_models
         data = state.pop("data")
         if self.row is not None:
             state["row"] = self.row

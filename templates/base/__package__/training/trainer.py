@@ -21,11 +21,11 @@ from ..api.generation import generate_texts
 from ..api.inputs.datasets import batch_of, loader_of
 from ..api.inputs.given import Given
 from ..errors import ConfigError
-from ..run.checkpoint_state import restoring
+from ..run.checkpoint import restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
-from ..run.event_loops import Closing, without_running_loop
+from ..run.process import Closing, without_running_loop
 from ..run.interrupts import StopRequested
-from ..switches import CRITIC, DISTILLATION, DYNAMIC_BSZ, DYNAMIC_SAMPLING, OVERLAP, PRIME, ROLLOUT_CORRECTION, WATCH
+from ..switches import CRITIC, DISTILLATION, DYNAMIC_BSZ, DYNAMIC_SAMPLING, LORA, OVERLAP, PRIME, ROLLOUT_CORRECTION, WATCH
 from ..tracking.run_tracker import RunTracker, as_numbers
 from ..tracking.terminal import validation_score
 from ..tracking.timing import timed, under_way
@@ -158,7 +158,9 @@ class LocalPPOTrainer(Closing):
             self.score: float | None = None  # of validation after the last step; None: there was none
             self.begin_prompts()
             self.answers = OverlappedAnswers(self) if OVERLAP else Answers(self)
-            self._state = RunState(self, parts.base_models)
+            self._state = RunState(self)
+            if LORA:
+                self._state.base_models = parts.base_models
             self._run = RunLoop(self, self._state, parts.lock, parts.resumed_from)
             if parts.resumed_from is not None:
                 with restoring(parts.resumed_from):

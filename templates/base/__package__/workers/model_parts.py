@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..features import adapter_writer
-from ..run.checkpoint_state import save_state
+from ..run.checkpoint_files import save_state
 from ..run.distributed import Ranks
 from .optimizer_state import FILE
 from .trained_model import TrainedModel

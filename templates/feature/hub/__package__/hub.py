@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from .errors import ConfigError
 from .run.checkpoint_files import MANIFEST, notes_of
-from .run.provenance import PROJECT
+from .tracking.provenance import PROJECT
 from .tracking.run_tracker import CONFIG
 
 

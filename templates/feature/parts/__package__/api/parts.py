@@ -16,7 +16,7 @@ from typing import Any
 from ..episodes.playing import play_episodes
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
-from ..run.event_loops import Closing, without_running_loop
+from ..run.process import Closing, without_running_loop
 from ..settings.loading import check_choice
 from ..switches import CRITIC, EPISODES
 from ..training.rollouts import Rollouts

@@ -11,15 +11,14 @@ from ..data.dataloading import SharedLoader, build_dataloaders, build_loaders
 from ..data.demonstrations import build_demonstrations, collate, demonstrations_of
 from ..errors import ConfigError
 from ..features import check_adapter, check_quantization
-from ..run.base_models import POLICY, base_models, check_base_models
-from ..run.checkpoint import Checkpoints
-from ..run.checkpoint_state import restoring
+from ..run.base_models import base_models
+from ..run.checkpoint import Checkpoints, restoring
 from ..run.distributed import Ranks, seed_everything
 from ..run.run_lock import lock_run_directory
 from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
 from ..settings.attention import attention_problems
 from ..settings.batch_sizes import fitting
-from ..switches import DYNAMIC_SAMPLING, SHARDED_CHECKPOINTS
+from ..switches import DYNAMIC_SAMPLING, LORA, SHARDED_CHECKPOINTS
 from ..training.rollouts import Rollouts
 from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
@@ -77,15 +76,15 @@ def assemble_supervised(config: Any, ranks: Ranks, given: Given, around: ExitSta
     weights = checkpoints.weights(resume, "actor")
     policy = SupervisedPolicy(config, tokenizer, ranks, weights or model.path, total_steps)
     models: dict[str, TrainedModel] = {"actor": policy}
-    bases = base_models(config, ranks)
+    if LORA:
+        bases = base_models(config, ranks, resume, reference=False)
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
-            check_base_models(resume, config, bases, {POLICY} if wants_adapter(model) else set(), ranks)
             state = load_optimizers(resume, models, ranks)
     if SHARDED_CHECKPOINTS:
         around.enter_context(waiting_for_last(checkpoints))
-    return Parts(
+    parts = Parts(
         tokenizer=tokenizer,
         policy=policy,
         reference=None,
@@ -98,10 +97,12 @@ def assemble_supervised(config: Any, ranks: Ranks, given: Given, around: ExitSta
         checkpoints=checkpoints,
         total_steps=total_steps,
         resumed_from=resume,
-        base_models=bases,
         state=state,
         lock=lock,
     )
+    if LORA:
+        parts.base_models = bases
+    return parts
 
 
 def loader_of_demonstrations(value: Any, config: Any, tokenizer: Any, ranks: Ranks) -> SharedLoader:

@@ -16,7 +16,7 @@ from ..api.inputs.given import Given
 from ..api.supervised_assembly import assemble_supervised, loader_of_demonstrations
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
-from ..run.event_loops import without_running_loop
+from ..run.process import without_running_loop
 from ..switches import WATCH
 from ..tracking.run_tracker import as_numbers
 from ..tracking.timing import advance, expect, timed, under_way

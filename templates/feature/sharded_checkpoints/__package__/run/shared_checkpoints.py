@@ -18,7 +18,7 @@ from ..workers.trained_model import TrainedModel
 from .background import Background
 from .checkpoint import Checkpoints
 from .checkpoint_files import WRITING, digests_in, files_in, seal, sync_tree
-from .checkpoint_state import save_state
+from .checkpoint_files import save_state
 from .distributed import Ranks
 from .peers import is_connection_error
 

@@ -12,7 +12,7 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from ..features import adapter_writer
-from ..run.checkpoint_state import save_state
+from ..run.checkpoint_files import save_state
 from ..run.distributed import Ranks
 from ..run.share_names import OPTIMIZER, WEIGHTS
 from .host_memory import wait

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..service import Service
-from ..tensorboard import COLUMNS, Rows, cells, flat
+from ..trackers import COLUMNS, Rows, cells, flat
 
 
 class MLflow(Service):

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from ..settings.teacher_models import teacher_paths
+from ..settings.teacher_models import MODELS, teacher_paths
 from ..switches import DISTILLATION
+from ..workers.adapters import wants_adapter
+from .checkpoint import restoring
 from .checkpoint_files import read_state
 from .distributed import Ranks
 
@@ -20,12 +22,17 @@ POLICY, REFERENCE = "actor_rollout_ref.model.path", "actor_rollout_ref.ref.model
 PLACES, PLACE_BYTES = 1024, 4096
 
 
-def base_models(config: Any, ranks: Ranks) -> dict[str, str]:
+def base_models(config: Any, ranks: Ranks, resume: Path | None, *, reference: bool) -> dict[str, str]:
     """Return a digest of the weights of the run's base models, by the setting that names each.
 
     Args:
         config: the whole config.
         ranks: this process among its peers; only rank 0 reads, and only what is on its disk, or in the hub's cache.
+        resume: the checkpoint that the run goes on from.
+        reference: whether the run has a reference model.
+
+    Raises:
+        ConfigError: one is another model than the run began with, and `local.check_base_models` is true.
     """
     section = config.actor_rollout_ref
     paths = {POLICY: section.model.path, REFERENCE: (section.ref.model or {}).get("path")}
@@ -36,24 +43,23 @@ def base_models(config: Any, ranks: Ranks) -> dict[str, str]:
         found = {setting: weights_digest(path) for setting, path in paths.items() if path}
         return {setting: digest for setting, digest in found.items() if digest is not None}
 
-    return ranks.on_driver(digests)
+    now = ranks.on_driver(digests)
+    if resume is None:
+        return now
+    in_use = {POLICY} if wants_adapter(section.model) else set()
+    if reference:
+        in_use.add(REFERENCE if section.ref.model else POLICY)
+    if DISTILLATION:
+        in_use |= {setting for setting in now if setting.startswith(MODELS)}
+    with restoring(resume):
+        _compare(resume, config, {setting: now[setting] for setting in in_use & set(now)}, ranks)
+    return now
 
 
-def check_base_models(resume: Path, config: Any, now: dict[str, str], in_use: set[str], ranks: Ranks) -> None:
-    """Compare the base models with those that the run began with.
-
-    Args:
-        resume: the checkpoint that the run goes on from.
-        config: the whole config.
-        now: what `base_models` returns.
-        in_use: the settings whose models this run reads besides the checkpoint.
-        ranks: this process among its peers; only rank 0 reads.
-
-    Raises:
-        ConfigError: one is another model, and `local.check_base_models` is true.
-    """
+def _compare(resume: Path, config: Any, now: dict[str, str], ranks: Ranks) -> None:
+    """Compare the base models in use with those that the run began with."""
     then = ranks.on_driver(lambda: read_state(resume / "trainer.pt").get("base_models", {}))
-    changed = sorted(setting for setting in in_use & set(now) & set(then) if now[setting] != then[setting])
+    changed = sorted(setting for setting in set(now) & set(then) if now[setting] != then[setting])
     if not changed:
         return
     setting = changed[0]
