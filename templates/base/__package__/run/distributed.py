@@ -104,15 +104,14 @@ class Ranks:
             store = dist.PrefixStore(f"group_{Ranks._formed}", store)
             Ranks._formed += 1
             self.peers = Peers(dist.PrefixStore("peers", store.clone()), self.rank, self.world_size)
-        several = self.world_size > 1
         if OVERLAP:
             # Carries to rank 0 what others have for it while all go on.
-            relayed = dist.PrefixStore("relay", store.clone()) if several else None
+            relayed = dist.PrefixStore("relay", store.clone()) if self.world_size > 1 else None
             self.relay = Relay(relayed, self.rank, self.world_size)
         group = dist.PrefixStore("group", store)
         shown_by = sys.excepthook
         dist.init_process_group(backend, store=group, rank=self.rank, world_size=self.world_size, timeout=timeout)
-        if not several:
+        if self.world_size == 1:
             sys.excepthook = shown_by  # torch's puts [rank0] before each line of an error
 
     def without_deadline(self) -> "Ranks":

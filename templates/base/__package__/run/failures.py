@@ -13,6 +13,7 @@ from ..errors import ConfigError, DataError, full_disk
 from ..output import module_command, say
 from ..settings.path_checks import CACHE, WRITTEN
 from ..shims.not_vendored import FeatureNotVendored
+from ..switches import SFT
 from ..training.divergence import DivergenceError
 from ..training.hook_errors import HookError, raised_in
 from ..workers.rollout_interface import RolloutError
@@ -102,7 +103,7 @@ def say_where(checkpoints: Checkpoints, config: Any, total_steps: int, *, finish
     if finished:
         path = path if path and step_of(path) >= total_steps else None
         say(finished_text(path))
-        if config.local.get("supervised") and path is not None:
+        if SFT and config.local.get("supervised") and path is not None:
             say(by_rewards_text(path))
     else:
         say(interrupted_text(path, config, total_steps))
@@ -121,12 +122,14 @@ def finished_text(path: Path | None) -> str:
     )
 
 
-def by_rewards_text(path: Path) -> str:
-    """Word how a model that has learned demonstrations is trained by rewards; `path` is its checkpoint."""
-    actor = path / "actor"
-    if (actor / "config.json").is_file():
-        return f"by rewards: python main.py actor_rollout_ref.model.path={shlex.quote(str(actor))}"
-    return "by rewards: export it, then python main.py actor_rollout_ref.model.path=OUT"
+if SFT:
+
+    def by_rewards_text(path: Path) -> str:
+        """Word how a model that has learned demonstrations is trained by rewards; `path` is its checkpoint."""
+        actor = path / "actor"
+        if (actor / "config.json").is_file():
+            return f"by rewards: python main.py actor_rollout_ref.model.path={shlex.quote(str(actor))}"
+        return "by rewards: export it, then python main.py actor_rollout_ref.model.path=OUT"
 
 
 def interrupted_text(path: Path | None, config: Any, total_steps: int) -> str:

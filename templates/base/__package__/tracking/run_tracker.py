@@ -21,8 +21,10 @@ from ..rewards.alarm import RewardAlarm
 from ..switches import PLOTS, TRACKERS
 from .provenance import surroundings, without_secrets
 from .service import IDS
-from .terminal import QuietView, View, make_view
-from .trackers import TRACKER_CLASSES, Trackers, is_installed, logger_names
+from .terminal import QuietView, make_view
+from .several import Trackers
+from .tensorboard import TensorBoard
+from .trackers import TRACKER_CLASSES, is_installed, logger_names
 
 METRICS = "metrics.jsonl"
 GENERATIONS = "generations.jsonl"
@@ -71,7 +73,7 @@ class RunTracker:
         self.run_dir.mkdir(parents=True, exist_ok=True)
         trainer = config.trainer
         self._backends = logger_names(config)
-        self._trackers: Trackers | None = None
+        self._trackers: Any = None  # it has the methods of TensorBoard
         if start_step == 0:
             _move_aside(self.run_dir)
         self._record_start(processes)
@@ -80,7 +82,7 @@ class RunTracker:
         self._title = " / ".join(
             str(trainer.get(key)) for key in ("project_name", "experiment_name") if trainer.get(key)
         )
-        self._view: View = QuietView()
+        self._view = QuietView()
         self._alarm = RewardAlarm(**(OmegaConf.select(config, "local.reward.alarm") or {}))
 
     def __enter__(self) -> "RunTracker":
@@ -133,7 +135,9 @@ class RunTracker:
         if rows:
             self._view.sample(rows[-1])
             if self._trackers is not None:
-                self._trackers.samples(rows, step)
+                for table, split in (("train/generations", True), ("val/generations", False)):
+                    if part := [row for row in rows if (row.get("split") == "train") is split]:
+                        self._trackers.samples(table, part, step)
 
     def message(self, text: str) -> None:
         """Show a line of text, above the table while there is one."""
@@ -185,10 +189,13 @@ class RunTracker:
         write_whole(self.run_dir / ENVIRONMENT, text + "\n")
 
     def _open_trackers(self) -> None:
-        there = [
-            name for name in self._backends if name in TRACKER_CLASSES and is_installed(TRACKER_CLASSES[name].package)
-        ]
-        self._trackers = Trackers(there, self._settings, self.run_dir, self._start_step, self.message)
+        """Open those that `trainer.logger` names and that are installed."""
+        names = [name for name in self._backends if name in TRACKER_CLASSES]
+        names = [name for name in names if is_installed(TRACKER_CLASSES[name].package)]
+        if TRACKERS:
+            self._trackers = Trackers(names, self._settings, self.run_dir, self._start_step, self.message)
+        elif names:
+            self._trackers = TensorBoard(self._settings, self.run_dir, self._start_step)
 
     def _say_where(self) -> None:
         """Draw the curves, and say where they and the report are."""

@@ -26,8 +26,8 @@ from ..run.distributed import Ranks, random_state, same_random_numbers, set_rand
 from ..run.process import Closing, without_running_loop
 from ..run.interrupts import StopRequested
 from ..switches import CRITIC, DISTILLATION, DYNAMIC_BSZ, DYNAMIC_SAMPLING, LORA, OVERLAP, PRIME, ROLLOUT_CORRECTION, WATCH
+from ..tracking.columns import validation_score
 from ..tracking.run_tracker import RunTracker, as_numbers
-from ..tracking.terminal import validation_score
 from ..tracking.timing import timed, under_way
 from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
 from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psutil
 import torch.distributed as dist
 
-from ..tracking.terminal import release_terminal
-from ..tracking.timing import current_phase
+from ..tracking.terminal import live_views
+from ..tracking.timing import phases
 from .peers import HINT, Peers
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Watch(Peers, threading.Thread):
         self._beats = 0
         self._lock = threading.Lock()
         self._over = threading.Event()
-        self._phase = (current_phase(), time.monotonic())
+        self._phase = (_current_phase(), time.monotonic())
         now = time.monotonic()
         self._answered = now  # when the store last did
         self._peers: list[dict[str, Any]] = [{} for _ in range(world_size)]
@@ -256,7 +256,7 @@ class Watch(Peers, threading.Thread):
         return {rank: self._worked[rank] for rank, _ in silent if rank in self._worked}
 
     def _tell(self, state: str = "running") -> None:
-        phase, now = current_phase(), time.monotonic()
+        phase, now = _current_phase(), time.monotonic()
         if phase != self._phase[0]:
             self._phase = (phase, now)
         self._beats += 1
@@ -317,6 +317,14 @@ class Watch(Peers, threading.Thread):
             tells = int(os.environ.get("LOCAL_RANK", 0)) == 0
         if tells and text:
             print(f"error: {text}\n{HINT}", file=sys.stderr, flush=True)
-        release_terminal()
+        if live_views:
+            with contextlib.suppress(OSError):
+                os.write(1, b"\n\x1b[?25h")  # shows the cursor
         os._exit(1)
+
+
+def _current_phase() -> str:
+    """Return the phase that began last and has not ended."""
+    known = phases()
+    return known[-1].name if known else "between steps"
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..output import say
 from .columns import COLUMNS, cell, telling, values
+from .terminal import QuietView
 
 ROWS = 12
 SECONDS = 0.5  # between two tables
@@ -25,7 +26,7 @@ def in_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-class NotebookView:
+class NotebookView(QuietView):
     """A table of the last steps and the curves so far; what is printed meanwhile stands above or below.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ..service import Service
-from ..trackers import COLUMNS, Rows, cells, flat
+from ..tensorboard import COLUMNS, Rows, cells
 
 
 class MLflow(Service):
@@ -56,3 +56,14 @@ class MLflow(Service):
 def _mlflow_name(name: str) -> str:
     """Return a name that MLflow takes: upstream's, with `@` written as upstream writes it there."""
     return re.sub(r"[^\w\-. :/]", "_", name.replace("@", "_at_"))
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings as one mapping from dotted keys; lists stay."""
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            found.update(flat(value, f"{prefix}{key}."))
+        else:
+            found[f"{prefix}{key}"] = value
+    return found

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..service import Service
-from ..trackers import Rows, as_text
+from ..tensorboard import Rows, as_text
 
 
 class SwanLab(Service):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..service import Service
-from ..trackers import COLUMNS, Rows, cells
+from ..tensorboard import COLUMNS, Rows, cells
 
 
 class Wandb(Service):
