@@ -74,7 +74,6 @@ class Checkpoints:
         self.ranks = ranks
         self.keep = keep
         self.digests = digests
-        self._own_group: Ranks | None = None
 
     def save(
         self,
@@ -117,13 +116,12 @@ class Checkpoints:
     ) -> None:
         """Write the parts one after the other, each of which may be gathered as it is asked for, then the rest."""
         scratch = path.with_name(f"{WRITING}{path.name}")
-        writers = self._writers()
         with self._writing(scratch):
-            writers.on_driver(self._remove_leftovers)
+            self.ranks.on_driver(self._remove_leftovers)
             for name, write in parts:
-                writers.on_driver(partial(write, scratch / name))
+                self.ranks.on_driver(partial(write, scratch / name))
                 del write  # and what it holds
-            writers.on_driver(partial(self._finish, scratch, path, states, notes))
+            self.ranks.on_driver(partial(self._finish, scratch, path, states, notes))
 
     def _finish(self, scratch: Path, path: Path, states: dict[str, Any], notes: dict[str, Any]) -> None:
         """Write the rest, and give the checkpoint its name."""
@@ -136,12 +134,6 @@ class Checkpoints:
         """Give a checkpoint that is complete its name."""
         replace_directory(scratch, path)
         self._mark(notes["step"])
-
-    def _writers(self) -> Ranks:
-        """Return the processes as they write: they wait as long as a disk takes."""
-        if self._own_group is None:
-            self._own_group = self.ranks.without_deadline()
-        return self._own_group
 
     def elsewhere(self, directory: Path) -> "Checkpoints":
         """Return the same for another directory, in which all are kept."""
@@ -192,7 +184,6 @@ class Checkpoints:
         starts anew, so that they are all.
         """
         self.ranks.on_driver(lambda: self._begin(start))
-        self._writers()
 
     def _begin(self, start: Path | None) -> None:
         step = 0 if start is None else step_of(start)

@@ -8,7 +8,6 @@ share, and the shares are gathered again. With one process every function here i
 
 import contextlib
 import contextvars
-import copy
 import datetime
 import os
 import pickle
@@ -31,7 +30,6 @@ from .watch import Watch, watch_peers
 
 T = TypeVar("T")
 
-FOREVER = datetime.timedelta(days=365)
 SEEDS = 2**31 - 1
 if OVERLAP:
     _generator: contextvars.ContextVar[torch.Generator | None] = contextvars.ContextVar("generator", default=None)
@@ -113,17 +111,6 @@ class Ranks:
         dist.init_process_group(backend, store=group, rank=self.rank, world_size=self.world_size, timeout=timeout)
         if self.world_size == 1:
             sys.excepthook = shown_by  # torch's puts [rank0] before each line of an error
-
-    def without_deadline(self) -> "Ranks":
-        """Return the same processes in a group of their own, which waits as long as a disk takes; all must call this.
-
-        It may be used from another thread than the training loop's, by one thread at a time.
-        """
-        other = copy.copy(self)
-        other.peers = None
-        if self.world_size > 1:
-            other.group = dist.new_group(backend="gloo", timeout=FOREVER)
-        return other
 
     def close(self) -> None:
         """Leave the group, unless another trainer of this process is in it."""

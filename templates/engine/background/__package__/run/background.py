@@ -1,9 +1,17 @@
 # vextract:template - edit freely
 """One job at a time beside the training loop."""
 
+import copy
+import datetime
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+
+import torch.distributed as dist
+
+from .distributed import Ranks
+
+FOREVER = datetime.timedelta(days=365)
 
 
 class Background:
@@ -58,3 +66,15 @@ def _do(job: Callable[[], None], done: "Future[None]") -> None:
         done.set_exception(error)
     else:
         done.set_result(None)
+
+
+def without_deadline(ranks: Ranks) -> Ranks:
+    """Return the same processes in a group of their own, which waits as long as a disk takes; all must call this.
+
+    It may be used from another thread than the training loop's, by one thread at a time.
+    """
+    other = copy.copy(ranks)
+    other.peers = None
+    if ranks.world_size > 1:
+        other.group = dist.new_group(backend="gloo", timeout=FOREVER)
+    return other

@@ -12,7 +12,7 @@ import torch
 from omegaconf import OmegaConf
 
 from ..episodes.outcomes import episode_metrics
-from ..run.background import Background
+from ..run.background import Background, without_deadline
 from ..run.distributed import Ranks, draw_seeds, drawing_from, set_random_state
 from ..settings import reward_keys
 from ..switches import DYNAMIC_SAMPLING, EPISODES
@@ -84,7 +84,7 @@ class OverlappedRollouts(Rollouts):
         self._background = Background()
         self._written: DataProto | None = None
         # What is written beside the training goes through a group of processes of its own.
-        self._beside = ranks.without_deadline() if config.local.rollout.ahead else ranks
+        self._beside = without_deadline(ranks) if config.local.rollout.ahead else ranks
 
     def generate(self, prompts: DataProto, early: EarlyRewards | None = None) -> DataProto:
         """Write the responses to a global batch of prompts, in its order.

@@ -20,7 +20,6 @@ from ..settings.attention import attention_problems
 from ..settings.batch_sizes import fitting
 from ..switches import DYNAMIC_SAMPLING, LORA, SHARDED_CHECKPOINTS
 from ..training.rollouts import Rollouts
-from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.supervised_policy import SupervisedPolicy
 from ..workers.trained_model import TrainedModel

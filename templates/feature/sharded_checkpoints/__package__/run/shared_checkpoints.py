@@ -15,7 +15,7 @@ import torch
 
 from ..workers.shared_parts import parts_of
 from ..workers.trained_model import TrainedModel
-from .background import Background
+from .background import Background, without_deadline
 from .checkpoint import Checkpoints
 from .checkpoint_files import WRITING, digests_in, files_in, seal, sync_tree
 from .checkpoint_files import save_state
@@ -42,6 +42,12 @@ class SharedCheckpoints(Checkpoints):
         self.sharded = False
         self.background = Background()
         self.may_go_on = False
+        self._own_group: Ranks | None = None
+
+    def begin(self, start: Path | None) -> None:
+        """Set aside what this run does not continue; see `Checkpoints`."""
+        super().begin(start)
+        self._writers()
 
     def save(self, *arguments: Any, **named: Any) -> Path:
         """Write a checkpoint, under its name only once it is complete and on disk; see `beside_training`.
@@ -117,13 +123,14 @@ class SharedCheckpoints(Checkpoints):
         self._publish(scratch, path, notes)
 
     def _writers(self) -> Ranks:
+        """Return the processes as they write: they wait as long as a disk takes."""
         if self._own_group is None:
-            super()._writers()
+            self._own_group = without_deadline(self.ranks)
             if self.settings.sharded or self.ranks.world_size > 1:
                 from .shards import writes_shares  # imports much that a start of one process does not need
 
                 self.sharded = writes_shares(self.settings.sharded, self.directory, self.ranks)
-        return super()._writers()
+        return self._own_group
 
 
 @contextlib.contextmanager
