@@ -165,12 +165,12 @@ TODAY = Tree.of(
 )
 
 
-def _upgraded(project: Path) -> dict[str, tuple[Verdict, Reason]]:
-    old = lock_of(FORMER, OLD)
-    base = {file.path: file.data for file in FORMER}
-    found = look(project, {file.path for file in (*FORMER, *TODAY)})
-    layout = relocated(old, base, found, {file.path for file in TODAY})
-    plan = layout.placed(plan_upgrade(Sides(layout.lock, layout.base, TODAY, layout.disk, {}, LABELS)))
+def _upgraded(project: Path, former: Tree = FORMER, today: Tree = TODAY) -> dict[str, tuple[Verdict, Reason]]:
+    old = lock_of(former, OLD)
+    base = {file.path: file.data for file in former}
+    found = look(project, {file.path for file in (*former, *today)})
+    layout = relocated(old, base, found, {file.path for file in today})
+    plan = layout.placed(plan_upgrade(Sides(layout.lock, layout.base, today, layout.disk, {}, LABELS)))
     for path in plan.removals():
         (project / path).unlink()
     for path, data in plan.writes().items():
@@ -229,6 +229,29 @@ def test_a_file_that_its_owner_removed_stays_removed(tmp_path: Path) -> None:
     (project / "toy/training/watch.py").unlink()
     assert _upgraded(project)["toy/run/watch.py"] == (Verdict.KEEP, Reason.REMOVED)
     assert not (project / "toy/run/watch.py").exists()
+
+
+def test_of_modules_that_were_merged_the_edited_one_is_set_aside(tmp_path: Path) -> None:
+    former = Tree.of(
+        [
+            template("toy/run/quiet.py", text("# vextract:template", "x = 1")),
+            template("toy/run/event_loops.py", text("# vextract:template", "y = 1")),
+            template("main.py", text("# vextract:template", "from toy.run.quiet import x")),
+        ]
+    )
+    today = Tree.of(
+        [
+            template("toy/run/process.py", text("# vextract:template", "x = 1", "y = 1")),
+            template("main.py", text("# vextract:template", "from toy.run.process import x")),
+        ]
+    )
+    project = create(tmp_path / "toy", former, OLD)
+    (project / "toy/run/quiet.py").write_bytes(text("# vextract:template", "x = 3  # mine"))
+    verdicts = _upgraded(project, former, today)
+    assert verdicts["toy/run/quiet.py"][0] is Verdict.ORPHAN
+    assert verdicts["toy/run/event_loops.py"][0] is Verdict.DELETE
+    assert b"y = 1" in (project / "toy/run/process.py").read_bytes()
+    assert b"toy.run.process" in (project / "main.py").read_bytes()
 
 
 def test_no_name_of_today_is_a_former_one() -> None:
