@@ -21,9 +21,9 @@ from ..rewards.alarm import RewardAlarm
 from ..switches import PLOTS, TRACKERS
 from .provenance import surroundings, without_secrets
 from .service import IDS
-from .terminal import QuietView, make_view
 from .several import Trackers
 from .tensorboard import TensorBoard
+from .terminal import QuietView, make_view
 from .trackers import TRACKER_CLASSES, is_installed, logger_names
 
 METRICS = "metrics.jsonl"

@@ -12,11 +12,11 @@ from ..errors import ConfigError
 from ..run.checkpoint import restoring
 from ..run.checkpoint_files import CheckpointError, check_storable
 from ..run.distributed import random_state, set_random_state
-from ..run.process import without_running_loop
-from ..run.failures import add_note, noting_checkpoint, notes_on
+from ..run.failures import add_note, notes_on, noting_checkpoint
 from ..run.heap import freed_memory
 from ..run.interrupts import StopRequested, StopSignal
 from ..run.peers import is_connection_error
+from ..run.process import without_running_loop
 from ..run.run_lock import lock_run_directory
 from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last
 from ..switches import EARLY_STOPPING, FREED_MEMORY, OVERLAP, SHARDED_CHECKPOINTS
@@ -47,9 +47,7 @@ class RunLoop:
         finished: whether the last step has been reached.
     """
 
-    def __init__(
-        self, trainer: "LocalPPOTrainer", state: RunState, lock: Any, resumed_from: Path | None
-    ) -> None:
+    def __init__(self, trainer: "LocalPPOTrainer", state: RunState, lock: Any, resumed_from: Path | None) -> None:
         self.trainer = trainer
         self.state = state
         self.lock = lock

@@ -23,9 +23,19 @@ from ..api.inputs.given import Given
 from ..errors import ConfigError
 from ..run.checkpoint import restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
-from ..run.process import Closing, without_running_loop
 from ..run.interrupts import StopRequested
-from ..switches import CRITIC, DISTILLATION, DYNAMIC_BSZ, DYNAMIC_SAMPLING, LORA, OVERLAP, PRIME, ROLLOUT_CORRECTION, WATCH
+from ..run.process import Closing, without_running_loop
+from ..switches import (
+    CRITIC,
+    DISTILLATION,
+    DYNAMIC_BSZ,
+    DYNAMIC_SAMPLING,
+    LORA,
+    OVERLAP,
+    PRIME,
+    ROLLOUT_CORRECTION,
+    WATCH,
+)
 from ..tracking.columns import validation_score
 from ..tracking.run_tracker import RunTracker, as_numbers
 from ..tracking.timing import timed, under_way

@@ -327,4 +327,3 @@ def _current_phase() -> str:
     """Return the phase that began last and has not ended."""
     known = phases()
     return known[-1].name if known else "between steps"
-

@@ -17,8 +17,7 @@ from ..workers.shared_parts import parts_of
 from ..workers.trained_model import TrainedModel
 from .background import Background, without_deadline
 from .checkpoint import Checkpoints
-from .checkpoint_files import WRITING, digests_in, files_in, seal, sync_tree
-from .checkpoint_files import save_state
+from .checkpoint_files import WRITING, digests_in, files_in, save_state, seal, sync_tree
 from .distributed import Ranks
 from .peers import is_connection_error
 

@@ -29,8 +29,7 @@ from ..switches import CRITIC
 from ..workers.adapters import ADAPTER_CONFIG, SECTION, wants_adapter
 from ..workers.optimizer_state import FILE as OPTIMIZER_FILE
 from ..workers.optimizers import build_optimizer
-from .checkpoint_files import WRITING, replace_directory, set_aside, write_manifest
-from .checkpoint_files import save_state
+from .checkpoint_files import WRITING, replace_directory, save_state, set_aside, write_manifest
 from .verl_shards import HINT, SharedTensor, Shares, flat_parts, is_of_verl, read, whole, world_sizes
 
 WEIGHTS = re.compile(r".*\.(safetensors|bin|pt|index\.json)$")
