@@ -19,6 +19,7 @@ from tests.project.support import Configuration, Made
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
+FEATURES = ("hook_checks", "reward_processes")
 REWARD = """
 import os, sys, time
 import torch
@@ -43,7 +44,7 @@ EFFECTS = {
 
 @pytest.fixture
 def project(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", FEATURES)).root, tmp_path / "project"))
 
 
 def settings(root: Path, effect: str, *more: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import runpy
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -15,6 +14,7 @@ from extractor.values import releases
 from extractor.values.moves import moved_module
 from extractor.values.options import RECIPES
 from extractor.values.tree import FileKind
+from tests.project.hook_surface import OF_RECIPES, SURFACE
 from tests.project.running import forked, train
 from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made, vextract
 from tests.releases import ALL, NEWEST, newest_release
@@ -22,7 +22,7 @@ from tests.releases import ALL, NEWEST, newest_release
 Maker = Callable[[Configuration], Made]
 Names = Mapping[str, tuple[str, ...]]
 FIRST, LAST = ALL[0], NEWEST[-1]
-STATED = runpy.run_path(str(REPOSITORY / "templates" / "base" / "__package__" / "training" / "hook_surface.py"))
+STATED = {"SURFACE": SURFACE, "OF_RECIPES": OF_RECIPES}
 # What hooks were told to import before modules moved.
 STATED_FORMERLY = (
     "data.rl_dataset",

@@ -363,7 +363,7 @@ def test_what_hooks_read_and_register_counts(project: Path) -> None:
 
 
 def test_what_does_not_count_is_said(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+    root = made(Configuration(NEWEST[-1], "hf", ("reward_processes",))).root
     settings = ("actor_rollout_ref.actor.kl_loss_coef=0.1", "local.reward.timeout_score=1.0")
     done = forked(root, "-c", READ, *settings)
     assert done.returncode == 0, done.stderr

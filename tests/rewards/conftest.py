@@ -20,16 +20,17 @@ SWITCHES = REPOSITORY / "templates/base/__package__/switches.py"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory on the path that holds the library, and functions to score with."""
     place = tmp_path_factory.mktemp("library")
-    layers = ("base", "feature/math", "feature/reward_model", "feature/sandbox")
+    names = ("math", "reward_logs", "reward_model", "reward_processes", "reward_rules", "sandbox")
+    layers = ("base", "engine/time_limit", *(f"feature/{name}" for name in names))
     parts = [REPOSITORY / "templates" / layer / "__package__/rewards" for layer in layers]
     for part in parts:
         shutil.copytree(part, place / "reward_library", dirs_exist_ok=True)
     attacked = place / "attacked"  # as `vextract attack` finds it: beside the rewards, in a project's package
     for part in parts:
         shutil.copytree(part, attacked / "rewards", dirs_exist_ok=True)
-    without = dict.fromkeys(constants_of(SWITCHES.read_text(encoding="utf-8")), False)
+    found = {name: name.lower() in names for name in constants_of(SWITCHES.read_text(encoding="utf-8"))}
     for path in (*place.glob("reward_library/**/*.py"), *attacked.glob("rewards/**/*.py")):
-        path.write_text(fold(path.read_text(encoding="utf-8"), without), encoding="utf-8")
+        path.write_text(fold(path.read_text(encoding="utf-8"), found), encoding="utf-8")
     shutil.copytree(REPOSITORY / "templates/command/attack", attacked / "attack")
     (attacked / "__init__.py").touch()
     shutil.copy(Path(__file__).with_name("functions.py"), place / "scored_by.py")

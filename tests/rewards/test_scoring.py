@@ -51,7 +51,7 @@ def workers() -> Workers:
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_scores_come_in_order(library: Library, functions: ModuleType, num_workers: int, workers: Workers) -> None:
-    scorer = library("scoring").Scorer(functions.length, num_workers)
+    scorer = library("scoring_aside").ScorerAside(functions.length, num_workers)
     results = scorer(samples(*("a" * n for n in range(200))))
     scorer.close()
     assert [result["score"] for result in results] == list(range(200))
@@ -61,7 +61,7 @@ def test_scores_come_in_order(library: Library, functions: ModuleType, num_worke
 def test_samples_that_hang_or_kill_their_process_cost_themselves_only(
     library: Library, functions: ModuleType, workers: Workers, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scorer = library("scoring").Scorer(functions.unreliable, num_workers=2, timeout=1.0, timeout_score=-1.0)
+    scorer = library("scoring_aside").ScorerAside(functions.unreliable, num_workers=2, timeout=1.0, timeout_score=-1.0)
     start = time.monotonic()
     results = scorer(samples("a", "hang", "bb", "spin", "die", "ccc"))
     scorer.close()
@@ -86,7 +86,7 @@ def test_the_first_sample_that_raises_is_named(
     library: Library, functions: ModuleType, num_workers: int, text: str, message: str, workers: Workers
 ) -> None:
     scoring = library("scoring")
-    scorer = scoring.Scorer(functions.unreliable, num_workers)
+    scorer = library("scoring_aside").ScorerAside(functions.unreliable, num_workers)
     with pytest.raises(scoring.ScoringError, match=message) as caught:
         scorer(samples("a", "bb", text, "cc", "raise"))
     scorer.close()
@@ -118,7 +118,7 @@ def test_a_coroutine_that_would_end_a_thread_is_an_error_where_it_said_so(librar
 
 def test_coroutines_run_at_once_and_have_a_time_limit(library: Library, functions: ModuleType) -> None:
     scoring = library("scoring")
-    scorer = scoring.Scorer(functions.waiting, timeout=1.0, timeout_score=0.5)
+    scorer = library("scoring_aside").ScorerAside(functions.waiting, timeout=1.0, timeout_score=0.5)
     start = time.monotonic()
     results = scorer(samples(*["aa"] * 60, "hang"))
     assert time.monotonic() - start < 30  # one after another: 66 s
@@ -145,7 +145,7 @@ def test_a_function_of_a_file_with_settings_is_found_by_the_processes(library: L
     file.write_text("def score(solution_str, bonus, **sample):\n    return len(solution_str) + bonus\n")
     module = loaded(file, "custom_module_of_a_test")
     sys.modules["custom_module_of_a_test"] = module
-    scorer = library("scoring").Scorer(partial(module.score, bonus=0.5), num_workers=1)
+    scorer = library("scoring_aside").ScorerAside(partial(module.score, bonus=0.5), num_workers=1)
     assert [result["score"] for result in scorer(samples("a", "bb"))] == [1.5, 2.5]
     scorer.close()
     assert library("scoring").source_of(partial(module.score, bonus=0.5)) == f"{file}:1"
@@ -156,11 +156,11 @@ import importlib.util, sys
 from functools import partial
 from pathlib import Path
 import wraps
-from reward_library.scoring import Scorer
+from reward_library.scoring_aside import ScorerAside
 spec = importlib.util.spec_from_file_location("by_file", "mine.txt.py")
 sys.modules["by_file"] = module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-scorer = Scorer(partial(wraps.call, module.score), num_workers=2, timeout=0.5)
+scorer = ScorerAside(partial(wraps.call, module.score), num_workers=2, timeout=0.5)
 row = {"data_source": "d", "ground_truth": "", "extra_info": None}
 print([result["score"] for result in scorer([{**row, "solution_str": text} for text in "babab"])])
 scorer.close()
@@ -205,7 +205,7 @@ def test_a_function_of_a_file_can_be_handed_to_processes(library: Library, tmp_p
 def test_a_function_that_hangs_here_is_left_as_well(
     library: Library, functions: ModuleType, in_main_thread: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scorer = library("scoring").Scorer(functions.unreliable, timeout=0.5, timeout_score=-1.0)
+    scorer = library("scoring_aside").ScorerAside(functions.unreliable, timeout=0.5, timeout_score=-1.0)
     given = samples("a", "hang", "b")
     if in_main_thread:
         results = scorer(given)
@@ -219,7 +219,7 @@ def test_a_function_that_hangs_here_is_left_as_well(
 
 
 def test_what_cannot_be_run_as_asked_is_an_error_at_once(library: Library) -> None:
-    scorer = library("scoring").Scorer
+    scorer = library("scoring_aside").ScorerAside
     with pytest.raises(ValueError, match="define it at the top of a module"):
         scorer(lambda **sample: 1.0, num_workers=1)
 
@@ -230,8 +230,8 @@ sys.path.insert(0, {folder!r})
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background of a shell ignore it
     import scored_by
-    from reward_library.scoring import Scorer
-    scorer = Scorer(scored_by.unreliable, num_workers=2)
+    from reward_library.scoring_aside import ScorerAside
+    scorer = ScorerAside(scored_by.unreliable, num_workers=2)
     scorer([dict(solution_str="a")])
     print("scoring", flush=True)
     scorer([dict(solution_str=text) for text in ("spin", "hang", "hang")])
@@ -271,7 +271,7 @@ def test_what_is_not_reported_is_none_and_a_sample_out_of_time_has_failed(librar
         {"score": 0.2, "acc": None},
     ]
     none = {"acc": None, "pred": None, "steps": None, "unscored": None}
-    assert library("scoring").aligned(given, ["a", "b", "b", "a", "b"]) == [
+    assert library("scoring_aside").filled(given, ["a", "b", "b", "a", "b"]) == [
         {**none, "score": 1.0},
         {"score": 0.5, "acc": True, "pred": "x", "steps": [1, 2], "unscored": None},
         {"score": -1.0, "acc": 0.0, "pred": "", "steps": None, "unscored": 1.0},

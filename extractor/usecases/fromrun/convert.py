@@ -261,6 +261,9 @@ def _features(
         "distillation": bool(flat.get("distillation.enabled")),
         "dynamic_sampling": any(flat.get(key) for key in ("algorithm.filter_groups.enable", "data.gen_batch_size")),
         "reward_forms": isinstance(run.scored_by, ScoredBy),
+        "reward_logs": any(flat.get(f"local.reward.{key}") for key in ("log_dir", "debug_log")),
+        "reward_processes": any(flat.get(f"local.reward.{key}") for key in ("num_workers", "timeout")),
+        "special_tokens": bool(flat.get("local.keep_special_tokens")),
         "reward_managers": manager not in _PLAIN_MANAGERS and target.reads(manager),
         "scorers": _reward_file(flat) is None or "default_compute_score" in (function or ""),
         "rollout_correction": flat.get(correction) is not None

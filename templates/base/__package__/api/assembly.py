@@ -32,6 +32,7 @@ from ..switches import (
     OVERLAP,
     PRIME,
     SHARDED_CHECKPOINTS,
+    SPECIAL_TOKENS,
     VERL_CHECKPOINTS,
     WATCH,
 )
@@ -41,6 +42,7 @@ from ..training.model_words import ModelWords
 from ..training.overlap import OverlappedRollouts
 from ..training.process_checks import wants_process_rewards
 from ..training.process_rewards import ProcessRewards
+from ..training.reward_of_words import RewardOfWords
 from ..training.rewarding import Rewards
 from ..training.rollout_watch import watched
 from ..training.rollouts import Rollouts
@@ -74,7 +76,6 @@ class Parts:
         resumed_from: the checkpoint that the run goes on from; None: it starts anew.
         state: what that has, besides the models: the arguments of the trainer's `restore`.
         lock: keeps other runs out of the run's directory.
-        words: what rewards read of responses.
     """
 
     tokenizer: Any
@@ -91,7 +92,6 @@ class Parts:
     resumed_from: Path | None
     state: tuple[Any, ...]
     lock: Any
-    words: Any = None
     if LORA:
         # Digests of the models that are read besides checkpoints.
         base_models: Any = None
@@ -176,12 +176,14 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
             models["reward_model"] = process_rewards.model
     if DISTILLATION and (distillation := distillation_of(config, tokenizer, ranks, policy, served)) is not None:
         around.enter_context(closing(distillation))
-    words = ModelWords.of(config, tokenizer)
-    rewards = Rewards(config, words.decoder, ranks)
+    if SPECIAL_TOKENS:
+        words = ModelWords.of(config, tokenizer)
+    rewards = Rewards(config, words.decoder if SPECIAL_TOKENS else tokenizer, ranks)
     say_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(watched(config) if WATCH else config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
-    words.ends.update(getattr(engine, "ends", ()))
+    if SPECIAL_TOKENS:
+        words.ends.update(getattr(engine, "ends", ()))
     if OVERLAP:
         rollouts: Rollouts = OverlappedRollouts(config, ranks, engine)
     else:
@@ -198,10 +200,12 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     if resume:
         with restoring(resume):
             state = load_optimizers(resume, models, ranks)
-    reward_fn, val_reward_fn = reward_functions(given, rewards, config, words.decoder)
+    reward_fn, val_reward_fn = reward_functions(given, rewards, config, rewards.tokenizer)
     for manager in (reward_fn, val_reward_fn):
         if isinstance(manager, TextRewardManager):  # it may have processes
             around.enter_context(closing(manager))
+    if SPECIAL_TOKENS:
+        reward_fn, val_reward_fn = (RewardOfWords(manager, words) for manager in (reward_fn, val_reward_fn))
     parts = Parts(
         tokenizer=tokenizer,
         policy=policy,
@@ -217,7 +221,6 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         resumed_from=resume,
         state=state,
         lock=lock,
-        words=words,
     )
     if LORA:
         parts.base_models = bases

@@ -14,9 +14,10 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import RandomSampler
 
 from ..errors import DataError, ProjectError
+from ..rewards.calls import source_of
 from ..run.distributed import Ranks
 from ..switches import DYNAMIC_SAMPLING
-from ..training.hook_errors import HookError, hook_file_of, source_of
+from ..training.hook_errors import HookError, hook_file_of
 from ..vendored.data.rl_dataset import collate_fn
 
 Place = tuple[int, int, int]  # epoch, number within it, and the index of the item

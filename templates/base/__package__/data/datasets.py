@@ -25,11 +25,12 @@ from torch.utils.data import Dataset, IterableDataset
 from ..episodes.checks import is_reward
 from ..errors import ConfigError, DataProblems, Problem
 from ..errors import DataError as DataError  # hooks take it from here
+from ..rewards.calls import source_of
 from ..settings import reward_keys
 from ..settings.suggestions import choose_defined
 from ..switches import EPISODES, REWARD_MODEL
 from ..training.hook_arguments import taken_by
-from ..training.hook_errors import HookError, hook_file_of, source_of
+from ..training.hook_errors import HookError, hook_file_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import TRUTHS, read_rows, truth_of, with_all_columns

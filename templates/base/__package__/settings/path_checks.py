@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..errors import ConfigError
 from ..output import main_command
-from ..switches import DISTILLATION, REWARD_MODEL, SHARDED_CHECKPOINTS
+from ..switches import DISTILLATION, REWARD_LOGS, REWARD_MODEL, SHARDED_CHECKPOINTS
 from . import reward_keys
 from .share_checks import unread_shares
 from .teacher_models import teacher_paths
@@ -36,15 +36,16 @@ CODE = (
     "data.custom_cls.path",
 )
 # Directories that a run writes into, and makes where they are missing.
-WRITTEN = (
+WRITTEN: tuple[str, ...] = (
     "trainer.default_local_dir",
     "trainer.rollout_data_dir",
     "trainer.validation_data_dir",
-    "local.reward.log_dir",
     "local.server.weights_directory",
 )
 CACHE = "data.cache_dir"  # what is kept there is made anew where it cannot be, or not needed
-DEBUG_LOG = "local.reward.debug_log"  # the beginning of a file's name
+if REWARD_LOGS:
+    DEBUG_LOG = "local.reward.debug_log"  # the beginning of a file's name
+    WRITTEN += ("local.reward.log_dir", DEBUG_LOG)
 # Arguments of a reward function for a reward model that writes.
 SERVED = ("reward_router_address", "reward_model_tokenizer")
 
@@ -70,10 +71,10 @@ def _misnamed(config: DictConfig) -> Iterator[tuple[str, str]]:
 
 
 def _unwritable(config: DictConfig) -> Iterator[tuple[str, str]]:
-    for key in (*WRITTEN, CACHE, DEBUG_LOG):
+    for key in (*WRITTEN, CACHE):
         for path in _paths(config, key):
             place = Path(path).expanduser()
-            directory = place.parent if key == DEBUG_LOG else place
+            directory = place.parent if REWARD_LOGS and key == DEBUG_LOG else place
             there = next((each for each in (directory, *directory.parents) if os.path.lexists(each)), None)
             if there is None or "://" in path:
                 continue

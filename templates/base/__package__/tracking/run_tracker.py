@@ -15,10 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from ..rewards.alarm import RewardAlarm
-from ..switches import PLOTS, TRACKERS
+from ..switches import PLOTS, REWARD_LOGS, TRACKERS
 from .provenance import surroundings, without_secrets
 from .service import IDS
 from .several import Trackers
@@ -83,7 +81,8 @@ class RunTracker:
             str(trainer.get(key)) for key in ("project_name", "experiment_name") if trainer.get(key)
         )
         self._view = QuietView()
-        self._alarm = RewardAlarm(**(OmegaConf.select(config, "local.reward.alarm") or {}))
+        if REWARD_LOGS:
+            self._alarm = RewardAlarm.of(config)
 
     def __enter__(self) -> "RunTracker":
         if self.active:
@@ -111,8 +110,9 @@ class RunTracker:
         if self._trackers is not None:
             self._trackers.log(numbers, step)
         self._view.row(step, numbers)
-        for text in self._alarm.look(numbers):
-            self._view.message(f"warning: is the reward being hacked? {text}")
+        if REWARD_LOGS:
+            for text in self._alarm.look(numbers):
+                self._view.message(f"warning: is the reward being hacked? {text}")
 
     def log_missing(self, metrics: Mapping[str, Any], step: int) -> None:
         """Record the metrics of the step that a run goes on from, if it was killed before it did so itself."""

@@ -17,7 +17,7 @@ from ..rewards.manager import TextRewardManager
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..settings.suggestions import choose_defined, functions_in
-from ..switches import REWARD_MODEL, SANDBOX
+from ..switches import REWARD_LOGS, REWARD_MODEL, REWARD_PROCESSES, SANDBOX
 from .hook_arguments import arguments_of
 from .judge import judged
 from .reward_managers import load_manager, manager_class
@@ -46,6 +46,7 @@ class Rewards:
     """
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
+        self.tokenizer = tokenizer
         manager = manager_class(config)
         if SANDBOX and (code := sys.modules.get(f"{__package__.rpartition('.')[0]}.rewards.sandbox")) is not None:
             try:  # the hook has imported it, and runs programs
@@ -67,7 +68,7 @@ class Rewards:
                 f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}",
             ) from error
         _check_function(config, managers[0])
-        if ranks.rank == 0:
+        if (REWARD_LOGS or REWARD_PROCESSES or SANDBOX) and ranks.rank == 0:
             _note_untaken(config, manager)
         self.managers = managers
         if REWARD_MODEL and _select(config, "JUDGE"):
@@ -80,16 +81,18 @@ class Rewards:
             getattr(manager, "close", lambda: None)()
 
 
-def _note_untaken(config: Any, manager: Any) -> None:
-    """Say which settings of `local.reward` are made, and are no arguments of the manager that the config names."""
-    taken, made = arguments_of(manager), config.local.reward
-    names = [name for name in ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout") if made.get(name)]
-    for name in names:
-        if name not in taken:
-            kind = _select(config, "MANAGER")
-            print(
-                f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it", file=sys.stderr
-            )
+if REWARD_LOGS or REWARD_PROCESSES or SANDBOX:
+
+    def _note_untaken(config: Any, manager: Any) -> None:
+        """Say which settings of `local.reward` are made, and are no arguments of the manager that the config names."""
+        taken, made = arguments_of(manager), config.local.reward
+        names = [name for name in ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout") if made.get(name)]
+        for name in names:
+            if name not in taken:
+                kind = _select(config, "MANAGER")
+                print(
+                    f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it", file=sys.stderr
+                )
 
 
 def _check_overlong(config: Any, overlong: Any) -> None:

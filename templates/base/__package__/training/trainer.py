@@ -30,6 +30,7 @@ from ..switches import (
     DISTILLATION,
     DYNAMIC_BSZ,
     DYNAMIC_SAMPLING,
+    HOOK_CHECKS,
     LORA,
     OVERLAP,
     PRIME,
@@ -60,7 +61,7 @@ from .callbacks import Callbacks, listed
 from .divergence import DivergenceCheck
 from .dynamic_sampling import choice_of, collect
 from .hook_calls import calling_estimator
-from .hook_effects import undone
+from .hook_effects import SharedState
 from .hook_errors import check_advantages, reward_metrics
 from .overlap import OverlappedAnswers, PromptsAhead
 from .prompts import Prompts
@@ -133,7 +134,6 @@ class LocalPPOTrainer(Closing):
                 around.callback(self.ranks.close)
             parts = self.assemble(given, around)
             self.tokenizer = parts.tokenizer
-            self.words = parts.words
             self.policy = parts.policy
             self.reference = parts.reference
             if CRITIC:
@@ -234,7 +234,9 @@ class LocalPPOTrainer(Closing):
         step, timing = self.steps_done + 1, {} if timing is None else timing
         if not isinstance(prompts, dict):
             prompts = batch_of(prompts, config, self.tokenizer)
-        with timed("step", timing), without_running_loop(), undone(config, self.steps_done):
+        if HOOK_CHECKS:
+            shared = SharedState(config, self.steps_done)
+        with timed("step", timing), without_running_loop():
             # gen: `prompts` (bs, P), `responses` and `response_mask` (bs, R), and of both together `input_ids`,
             # `attention_mask` and `position_ids` (bs, P + R), int64; `rollout_log_probs` (bs, R) float32, if the engine
             # gives them.
@@ -311,6 +313,8 @@ class LocalPPOTrainer(Closing):
                         self._sync_weights()
         metrics.update(compute_data_metrics(batch, use_critic=CRITIC and self.critic is not None))
         metrics.update(compute_throughout_metrics(batch, timing, n_gpus=ranks.world_size))
+        if HOOK_CHECKS:
+            shared.put_back()
         self.steps_done, self.score = step, None
         return batch, metrics
 
@@ -344,8 +348,11 @@ class LocalPPOTrainer(Closing):
         """Answer the validation prompts and score the answers. Leaves the global random state as it was."""
         self.require_open()
         before = random_state()
-        with undone(self.config, self.steps_done):
-            rows, infos = answer_and_score(self, self.val_loader if loader is None else loader)
+        if HOOK_CHECKS:
+            shared = SharedState(self.config, self.steps_done)
+        rows, infos = answer_and_score(self, self.val_loader if loader is None else loader)
+        if HOOK_CHECKS:
+            shared.put_back()
         metrics = validation_metrics(rows, infos)
         set_random_state(before)
         self.score = validation_score(metrics)

@@ -55,7 +55,7 @@ def answer_and_score(trainer: "LocalPPOTrainer", loader: Any) -> tuple[list[dict
         batch = batch.union(responses)
         batch.meta_info.update(validate=True, global_steps=trainer.steps_done)
         with under_way("reward"):
-            reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer, trainer.words))
+            reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer))
         scores = reward.sum(dim=-1).tolist()
         infos.append((len(batch), {"reward": scores} | extra | {"reward": scores}))
         rows.extend(sample_rows(batch, scores, trainer.tokenizer))

@@ -4,7 +4,6 @@
 Rank 0 scores; other processes hand it the responses of theirs as they end.
 """
 
-import inspect
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -13,13 +12,16 @@ import torch
 from omegaconf import OmegaConf
 
 from ..episodes.checks import is_reward
-from ..episodes.words import without_answers
+from ..rewards.manager import BEGUN
 from ..run.distributed import Ranks
 from ..settings import reward_keys
-from ..switches import EPISODES
+from ..switches import EPISODES, SPECIAL_TOKENS
 from ..vendored.protocol import DataProto
 from .batches import objects
-from .model_words import ModelWords
+from .reward_of_words import RewardOfWords
+
+# Where the managers are that take what was begun: not one of the owner's that is called in its own way.
+TAKERS = (".rewards.manager", ".training.reward_managers")
 
 
 class EarlyRewards:
@@ -32,14 +34,12 @@ class EarlyRewards:
         manager: that can `begin` with a response.
         prompts: of each response: input_ids, attention_mask, (bs, prompt_length), and all columns.
         ranks: this process among its peers.
-        words: what the manager reads of a response.
     """
 
-    def __init__(self, manager: Any, prompts: DataProto, ranks: Ranks, words: ModelWords | None = None) -> None:
+    def __init__(self, manager: Any, prompts: DataProto, ranks: Ranks) -> None:
         self.manager = manager
         self.prompts = prompts
         self.ranks = ranks
-        self.words = words
         self.begun: list[Any] = [None] * len(prompts)
 
     def __enter__(self) -> "EarlyRewards":
@@ -55,8 +55,9 @@ class EarlyRewards:
 
     def __call__(self, data: DataProto, return_dict: bool = False) -> Any:
         """Score a batch, as the manager does."""
-        begun = self.begun if len(self.begun) == len(data) else ()
-        return self.manager(data, return_dict=return_dict, begun=begun)
+        if len(self.begun) == len(data):
+            data = DataProto(data.batch, data.non_tensor_batch, {**data.meta_info, BEGUN: self.begun})
+        return self.manager(data, return_dict=return_dict)
 
     def ended(self, row: int, tokens: Sequence[int], columns: Mapping[str, Any] | None = None) -> None:
         """Hear that a response has ended; may be told twice, and from any thread.
@@ -97,14 +98,10 @@ class EarlyRewards:
         known = {name: values[row : row + 1] for name, values in self.prompts.non_tensor_batch.items()}
         known.update({name: objects([value]) for name, value in columns.items()})
         sample: DataProto = DataProto.from_dict(tensors, known, dict(self.prompts.meta_info))
-        if self.words is None:
-            return sample
-        return self.words.seen(without_answers(sample, self.manager, self.words) if EPISODES else sample)[0]
+        return sample
 
 
-def early_rewards(
-    reward_fn: Any, config: Any, ranks: Ranks, prompts: DataProto, words: ModelWords
-) -> EarlyRewards | None:
+def early_rewards(reward_fn: Any, config: Any, ranks: Ranks, prompts: DataProto) -> EarlyRewards | None:
     """Return what begins to score the responses to prompts before all are there; None: the batch is waited for.
 
     That is so for managers that score a batch as a whole, for a reward model, and for what `local.reward.early` says.
@@ -114,13 +111,21 @@ def early_rewards(
         config: the whole config.
         ranks: this process among its peers.
         prompts: a global batch, a row for each response.
-        words: what the manager reads of a response.
     """
     wanted = config.local.reward.early
-    begins = getattr(reward_fn, "begins", None)
-    if wanted is False or begins is None or "begun" not in inspect.signature(reward_fn).parameters:
+    manager = reward_fn.manager if SPECIAL_TOKENS and isinstance(reward_fn, RewardOfWords) else reward_fn
+    if wanted is False or (EPISODES and is_reward(config) and getattr(manager, "weights", None) is None):
         return None
-    if EPISODES and is_reward(config) and getattr(reward_fn, "weights", None) is None:
-        return None
-    in_thread = wanted is True or OmegaConf.select(config, reward_keys.IN_BACKGROUND)
-    return EarlyRewards(reward_fn, prompts, ranks, words) if begins(bool(in_thread)) else None
+    in_thread = bool(wanted is True or OmegaConf.select(config, reward_keys.IN_BACKGROUND))
+    return EarlyRewards(reward_fn, prompts, ranks) if can_begin(manager, in_thread) else None
+
+
+def can_begin(manager: Any, in_thread: bool) -> bool:
+    """Tell whether a manager can score a response while others are still written.
+
+    Args:
+        manager: a reward manager.
+        in_thread: whether a plain function may be called in a thread.
+    """
+    begins = getattr(manager, "begins", None)
+    return begins is not None and type(manager).__call__.__module__.endswith(TAKERS) and bool(begins(in_thread))

@@ -223,8 +223,7 @@ class OverlappedAnswers(Answers):
         return batch
 
     def _early_rewards(self, asked: DataProto, reward_fn: Any) -> EarlyRewards | None:
-        trainer = self.trainer
-        return early_rewards(reward_fn, trainer.config, trainer.ranks, asked, trainer.words)
+        return early_rewards(reward_fn, self.trainer.config, self.trainer.ranks, asked)
 
     def _ask_ahead(self, prompts: dict[str, Any]) -> None:
         """Have the responses to the next batch written while this one, of these prompts, is trained on.

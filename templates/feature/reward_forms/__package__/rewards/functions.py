@@ -1,18 +1,18 @@
 # vextract:template
 """A reward manager of functions of several forms, weighted."""
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..episodes.places import own_tokens
-from ..switches import EPISODES
+from ..switches import EPISODES, OVERLAP
 from .calls import source_of
-from .components import plain
 from .forms import LABELS, QUERIES, VERLS_OF_BATCH, Form, name_of
-from .manager import Begun, TextRewardManager
-from .scoring import Pending, Scorer, ScoringError, aligned, problem_of, run_async
+from .manager import TextRewardManager
+from .scoring import ScoringError, aligned, plain, problem_of, run_in
 
 # Columns of a batch that are the trainer's own affair.
 INTERNAL = {"uid", "reward_model", "given_prompt", "raw_prompt", "raw_prompt_ids", "full_prompts", "index"}
@@ -40,7 +40,7 @@ class Part:
     function: Callable[..., Any]
     form: Form
     weight: float = 1.0
-    scorer: Scorer | None = None
+    scorer: Any = None
 
     @property
     def call(self) -> Callable[..., Any]:
@@ -84,8 +84,7 @@ class FunctionsRewardManager(TextRewardManager):
         parts: the functions.
         reward_fn_key: the column that names the data source.
         total_steps: of the run, for functions that ask for the trainer's state.
-        num_workers, timeout, timeout_score, concurrency: for functions that score one sample at a time, see `Scorer`.
-        settings: further ones of `TextRewardManager`.
+        settings: further ones of `TextRewardManager`; how samples are scored is for functions that score one at a time.
     """
 
     def __init__(
@@ -95,28 +94,28 @@ class FunctionsRewardManager(TextRewardManager):
         reward_fn_key: str = "data_source",
         *,
         total_steps: int = 0,
-        num_workers: int = 0,
-        timeout: float | None = None,
-        timeout_score: float = 0.0,
-        concurrency: int = 64,
         **settings: Any,
     ) -> None:
         self.parts = list(parts)
         self.total_steps = total_steps
         super().__init__(tokenizer, 0, self.parts[0].function, reward_fn_key, **settings)
+
+    def _make_scorer(self, function: Callable[..., Any], **settings: Any) -> "Joint":
         for part in self.parts:
             if part.form.kind == "sample":
-                part.scorer = Scorer(part.call, num_workers, timeout, timeout_score, concurrency)
-        self.scorer = Joint(self.parts)  # type: ignore[assignment]
+                part.scorer = super()._make_scorer(part.call, **settings)
+        return Joint(self.parts)
 
-    if EPISODES:
+    if OVERLAP and EPISODES:
 
-        def begin(self, sample: Any) -> Begun | None:
+        def begin(self, sample: Any) -> tuple[str, Any] | None:
             """Begin to score one response; not if it is an episode, which gets further columns from the whole batch."""
             return None if "env_end" in sample.non_tensor_batch else super().begin(sample)
 
-    def _begun(self, arguments: Any) -> Any:
-        return self.scorer.begin(arguments)
+    if OVERLAP:
+
+        def _begun(self, arguments: Any) -> Any:
+            return self.scorer.begin(arguments)
 
     def _arguments(self, data: Any, texts: list[str]) -> Any:
         columns = data.non_tensor_batch
@@ -184,30 +183,38 @@ class Joint:
         self.parts = parts
         self._warned = False
 
-    @property
-    def is_aside(self) -> bool:
-        """Tell whether a part is scored elsewhere than in the thread that asks for it."""
-        return any(part.scorer is not None and part.scorer.is_aside for part in self.parts)
+    if OVERLAP:
 
-    def begin(self, batch: Batch) -> list[Pending | None]:
-        """Begin to score the one sample of a batch; returns what is under way for each part."""
-        return [
-            part.scorer.begin(_samples(part, batch)[0]) if part.scorer is not None and part.scorer.is_aside else None
-            for part in self.parts
-        ]
+        @property
+        def is_aside(self) -> bool:
+            """Tell whether a part is scored elsewhere than in the thread that asks for it."""
+            return any(part.scorer is not None and part.scorer.is_aside for part in self.parts)
 
-    def give_up(self, begun: Sequence[list[Pending | None]]) -> None:
-        """Drop what was begun."""
-        for scorer, *pending in zip((part.scorer for part in self.parts), *begun, strict=True):
-            if scorer is not None:
-                scorer.give_up([one for one in pending if one is not None])
+        def begin(self, batch: Batch) -> list[Any]:
+            """Begin to score the one sample of a batch; returns what is under way for each part."""
+            return [
+                part.scorer.begin(_samples(part, batch)[0]) if part.scorer is not None and part.scorer.is_aside else None
+                for part in self.parts
+            ]
 
-    def __call__(self, batch: Batch, begun: Sequence[list[Pending | None] | None] = ()) -> list[dict[str, Any]]:
+        def give_up(self, begun: Sequence[list[Any]]) -> None:
+            """Drop what was begun."""
+            for scorer, *pending in zip((part.scorer for part in self.parts), *begun, strict=True):
+                if scorer is not None:
+                    scorer.give_up([one for one in pending if one is not None])
+
+    def __call__(self, batch: Batch, begun: Sequence[list[Any] | None] = ()) -> list[dict[str, Any]]:
         totals, results = [0.0] * len(batch.samples), [dict[str, Any]() for _ in batch.samples]
         scored = [False] * len(batch.samples)
-        for place, part in enumerate(self.parts):
-            pending = [one[place] if one is not None else None for one in begun]
-            outcomes = part.scorer(_samples(part, batch), pending) if part.scorer else _of_batch(part, batch)
+        for part in self.parts:
+            if part.scorer is None:
+                outcomes = _of_batch(part, batch)
+            elif OVERLAP:
+                place = self.parts.index(part)
+                pending = [one[place] if one is not None else None for one in begun]
+                outcomes = part.scorer(_samples(part, batch), pending)
+            else:
+                outcomes = part.scorer(_samples(part, batch))
             for row, outcome in enumerate(outcomes):
                 score = outcome.pop("score")
                 results[row] |= {part.name: score, **outcome}
@@ -264,7 +271,11 @@ def _of_batch(part: Part, batch: Batch) -> list[dict[str, Any]]:
     }
     result = part.function(**arguments)
     if hasattr(result, "__await__"):
-        result = run_async(_awaited(result))
+        loop = asyncio.new_event_loop()
+        try:
+            result = run_in(loop, _awaited(result))
+        finally:
+            loop.close()
     if isinstance(result, Mapping) and "rewards" in result:
         result = _reported(result, batch)
     return [_checked(part, value, row) for row, value in enumerate(_listed(part, result, len(batch.samples)))]

@@ -87,20 +87,3 @@ def repeated_share(text: str, n: int = 4) -> float:
     words = text.split()
     runs = [tuple(words[index : index + n]) for index in range(len(words) - n + 1)]
     return 1.0 - len(set(runs)) / len(runs) if runs else 0.0
-
-
-def overlong_penalty(length: int, limit: int, buffer: int, factor: float) -> float:
-    """Punish long responses softly (DAPO, https://arxiv.org/abs/2503.14476, eq. 13).
-
-    Upstream: verl/workers/reward_manager/dapo.py.
-
-    Args:
-        length: of the response, in tokens.
-        limit: the longest that a response can be, `data.max_response_length`.
-        buffer: over the last so many tokens the penalty grows from 0 to `factor`.
-        factor: the penalty at `limit`.
-
-    Returns:
-        A number between -factor and 0, to be added to the reward.
-    """
-    return min(-(length - (limit - buffer)) / buffer * factor, 0.0)

@@ -5,6 +5,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .scoring import plain, weighted_sum
+
 
 class ComponentError(Exception):
     """A component raised; what it raised is the cause (`__cause__`).
@@ -16,34 +18,6 @@ class ComponentError(Exception):
     def __init__(self, component: str) -> None:
         super().__init__(component)
         self.component = component
-
-
-def plain(value: Any) -> Any:
-    """Return the one number of an array or a tensor, which NumPy since 2.4 does not convert; others as they are."""
-    shape = getattr(value, "shape", None)
-    return value.item() if shape and math.prod(shape) == 1 else value
-
-
-def weighted_sum(components: Mapping[str, Any], weights: Mapping[str, float], source: Any = None) -> float:
-    """Return the reward of a sample: each weighted component times its weight, summed.
-
-    Args:
-        components: name -> value, None where the sample has none; those without a weight are only reported.
-        weights: name -> weight.
-        source: where the sample is from, which an error names.
-
-    Raises:
-        ValueError: a weight names no component, or its component is not a number.
-    """
-    total = 0.0
-    for name, weight in weights.items():
-        value = components.get(name)
-        if isinstance(value, str) or value is None:
-            known = ", ".join(key for key, other in components.items() if not isinstance(other, str | None))
-            at = "" if source is None else f"data source {source!r}: "
-            raise ValueError(f"{at}no component named {name!r}, which has the weight {weight}; components: {known}")
-        total += weight * float(plain(value))
-    return total
 
 
 class WeightedComponents:

@@ -5,11 +5,10 @@ verl calls rewards and environments in processes of their own. Here they run in 
 to another directory would take the checkpoints along, and one that seeds would have every step draw the same responses.
 """
 
-import contextlib
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,24 +16,26 @@ import torch
 _said: set[str] = set()
 
 
-@contextlib.contextmanager
-def undone(config: Any, step: int) -> Iterator[None]:
-    """Have what hooks change within it undone: directory, threads of torch, gradients, seed. A note says so once.
+class SharedState:
+    """What hooks may change of the process: directory, threads of torch, gradients, seed.
 
     Args:
         config: the whole config.
         step: of the run, which makes other random numbers of each seed.
     """
-    before, seed = {name: read() for name, (read, _) in _SHARED.items()}, torch.initial_seed()
-    try:
-        yield
-    finally:
+
+    def __init__(self, config: Any, step: int) -> None:
+        self._seed, self._step = config.local.seed, step
+        self._before, self._torch_seed = {name: read() for name, (read, _) in _SHARED.items()}, torch.initial_seed()
+
+    def put_back(self) -> None:
+        """Undo what hooks have changed since. A note says so once."""
         for name, (read, put_back) in _SHARED.items():
-            if before[name] is not None and read() != before[name]:
-                put_back(before[name])
-                _say(f"a hook has changed {name}, which is {before[name]} again")
-        if torch.initial_seed() != seed:
-            torch.manual_seed(zlib.crc32(f"{config.local.seed} {step} {os.environ.get('RANK', '0')}".encode()))
+            if self._before[name] is not None and read() != self._before[name]:
+                put_back(self._before[name])
+                _say(f"a hook has changed {name}, which is {self._before[name]} again")
+        if torch.initial_seed() != self._torch_seed:
+            torch.manual_seed(zlib.crc32(f"{self._seed} {self._step} {os.environ.get('RANK', '0')}".encode()))
             _say("a hook has seeded torch, which draws responses: they are drawn with another seed")
 
 

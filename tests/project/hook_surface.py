@@ -1,5 +1,4 @@
-# vextract:template - edit freely
-"""What the hooks in custom/, and the tests that came with them, may import from this package.
+"""What the hooks in custom/ of a project, and the tests that came with them, may import from its package.
 
 Hooks are written once and never again, so every project has these names in these modules, whichever release of verl it
 is made for and whichever it is taken to. Other names may go with an upgrade.
@@ -14,17 +13,7 @@ SURFACE: dict[str, tuple[str, ...]] = {
     "data.toy": ("ensure_toy_model",),
     "vendored.protocol": ("DataProto",),
     "data.environments": ("resolved",),
-    "rewards.components": ("ComponentError", "WeightedComponents"),
     "rewards.manager": ("GIVEN", "TextRewardManager"),
-    "rewards.text": (
-        "final_answer",
-        "has_form",
-        "length_share",
-        "repeated_share",
-        "tagged",
-        "tags_once",
-        "tags_share",
-    ),
     "vendored.algorithms.core_algos": (
         "agg_loss",
         "get_adv_estimator_fn",
@@ -47,5 +36,15 @@ SURFACE: dict[str, tuple[str, ...]] = {
 OF_RECIPES: dict[str, tuple[str, ...]] = {
     "data.hub": ("load_rows", "rows_unless_sample"),
     "data.problems": ("TRAIN", "VAL"),
+    "rewards.components": ("ComponentError", "WeightedComponents"),
+    "rewards.text": (
+        "final_answer",
+        "has_form",
+        "length_share",
+        "repeated_share",
+        "tagged",
+        "tags_once",
+        "tags_share",
+    ),
     "rewards.verified_math": ("same_answer",),
 }

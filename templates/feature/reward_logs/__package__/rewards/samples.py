@@ -3,7 +3,7 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,50 @@ class DebugLog:
             file.write(f"step {meta_info.get('global_steps', '?')}\n")
             for sample in samples:
                 file.write(breakdown(sample) + "\n\n")
+
+
+class SampleLogs:
+    """The logs that a reward manager writes.
+
+    Args:
+        log_dir: a directory for what the model wrote and what each component was worth; null: none. See `SampleLog`.
+        log_every: of every so many batches.
+        log_samples: so many samples each time.
+        debug_log, debug_samples: a text file of so many samples of every training step; null: none. See `DebugLog`.
+    """
+
+    def __init__(
+        self,
+        log_dir: str | None = None,
+        log_every: int = 10,
+        log_samples: int = 4,
+        debug_log: str | None = None,
+        debug_samples: int = 2,
+    ) -> None:
+        self._table = SampleLog(log_dir, log_every, log_samples) if log_dir and log_samples > 0 else None
+        self._text = DebugLog(debug_log, debug_samples) if debug_log and debug_samples > 0 else None
+
+    @classmethod
+    def taken_from(cls, settings: dict[str, Any]) -> "SampleLogs":
+        """Make the logs by what is theirs among some settings, and take it out of these."""
+        names = [name for name in settings if name.startswith(("log_", "debug_"))]
+        return cls(**{name: settings.pop(name) for name in names})
+
+    def write(
+        self, rewards: Sequence[float], meta_info: Mapping[str, Any], sample: Callable[[int], Mapping[str, Any]]
+    ) -> None:
+        """Write samples of a batch, where they are wanted.
+
+        Args:
+            rewards: of each sample.
+            meta_info: of the batch.
+            sample: returns the sample of a row.
+        """
+        logs: list[SampleLog | DebugLog] = [self._text] if self._text else []
+        if self._table is not None and self._table.is_due():
+            logs.append(self._table)
+        for log in logs:
+            log.write([sample(row) for row in spread(rewards, log.count)], meta_info)
 
 
 def breakdown(sample: Mapping[str, Any]) -> str:

@@ -4,6 +4,9 @@
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from omegaconf import OmegaConf
 
 REWARD = ("critic/score/mean", "critic/rewards/mean")
 LENGTH = "response_length/mean"
@@ -28,6 +31,11 @@ class RewardAlarm:
         self.checks = {f"reward/{name}/mean": name for name in checks}
         self._values: dict[str, deque[float]] = {}
         self._silent = 0
+
+    @classmethod
+    def of(cls, config: Any) -> "RewardAlarm":
+        """Make the alarm that a config describes in `local.reward.alarm`."""
+        return cls(**(OmegaConf.select(config, "local.reward.alarm") or {}))
 
     def look(self, metrics: Mapping[str, float]) -> list[str]:
         """Take the metrics of a step.
