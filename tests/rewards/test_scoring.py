@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import multiprocessing
 import os
@@ -128,6 +129,32 @@ def test_coroutines_run_at_once_and_have_a_time_limit(library: Library, function
         scorer(samples("aa", "raise", "hang"))
     assert caught.value.row == 1
     assert "scored_by.py:" in caught.value.hook_file
+
+
+def test_the_plain_scorer_does_so_in_this_thread(library: Library, functions: ModuleType) -> None:
+    scoring = library("scoring")
+    assert [result["score"] for result in scoring.Scorer(functions.length)(samples("a", "aaa"))] == [1.0, 3.0]
+    with pytest.raises(scoring.ScoringError, match="raised KeyError") as caught:
+        scoring.Scorer(functions.unreliable)(samples("a", "raise", "hang"))
+    assert caught.value.row == 1
+    start = time.monotonic()
+    with closing(scoring.Scorer(functions.waiting)) as scorer:
+        for _ in range(2):  # in the same loop
+            assert [result["score"] for result in scorer(samples(*["aa"] * 30))] == [2.0] * 30
+        with pytest.raises(scoring.ScoringError, match="raised KeyError") as caught:
+            scorer(samples("aa", "raise", "hang"))
+    assert caught.value.row == 1
+    assert time.monotonic() - start < 30
+
+
+async def _scored_in_a_loop(scorer: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = scorer(samples("aa"))
+    return found
+
+
+def test_coroutines_are_awaited_where_a_loop_runs_already(library: Library, functions: ModuleType) -> None:
+    with closing(library("scoring").Scorer(functions.waiting)) as scorer:
+        assert asyncio.run(_scored_in_a_loop(scorer)) == [{"score": 2.0}]
 
 
 def loaded(file: Path, name: str) -> ModuleType:
