@@ -192,7 +192,7 @@ def test_a_dataset_class_without_a_constructor_is_made_with_nothing(tmp_path: Pa
 
 def test_no_limit_of_batches_for_a_group_may_be_said_as_in_verl() -> None:
     key = "algorithm.filter_groups.max_num_gen_batches"
-    setting = module("settings.shipped_settings").SCHEMA.get(key, module("settings.setting").PLAIN)
+    setting = module("settings.setting").known_of(key)
     assert setting.out_of_range(-1) is None
 
 

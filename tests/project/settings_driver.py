@@ -21,7 +21,7 @@ main = import_module("main")
 package = next(Path().glob("*/training/trainer.py")).parts[0]
 loading = import_module(f"{package}.settings.loading")
 checks = import_module(f"{package}.settings.setting_checks")
-unread = import_module(f"{package}.settings.unread")
+unread = import_module(f"{package}.settings.setting")
 
 
 def record(lines: list[str]) -> dict[str, list[str]]:

@@ -22,14 +22,12 @@ from ..errors import ConfigError
 from ..output import main_command
 from ..run.heap import freed_memory
 from ..switches import FREED_MEMORY
-from .accumulation import settle_passes
+from .batch_sizes import settle_passes
 from .devices import settle_on
 from .flags import MAIN, ConfigFiles
-from .setting import PLAIN
+from .setting import known_of, switched_off
 from .setting_checks import launch_answer, notes, problems
-from .shipped_settings import ALIASES, FORMER_KEYS, SCHEMA
-from .suggestions import choose, meant_setting, nearest, present_name
-from .unread import switched_off
+from .suggestions import ALIASES, FORMER_KEYS, choose, meant_setting, nearest, present_name
 
 T = TypeVar("T")
 ENGINES = ("hf", "sglang", "vllm")
@@ -170,7 +168,7 @@ def flat_nodes(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]
 
 def check_choice(name: str, value: Any) -> None:
     """Refuse a value of a setting that has only some values."""
-    if not SCHEMA.get(name, PLAIN).takes(value):
+    if not known_of(name).takes(value):
         raise ConfigError(f"{name} is {value!r}", _other_choice(name, value))
 
 
@@ -178,7 +176,7 @@ def check_types(config: DictConfig, default: DictConfig) -> None:
     """Compare the type of each setting with its default's, and its value with those that are allowed."""
     for name, value, usual in _side_by_side(config, default):
         check_choice(name, value)
-        setting = SCHEMA.get(name, PLAIN)
+        setting = known_of(name)
         expected = setting.null_or or _expected_type(usual)
         if not (expected is None or (value is None and setting.null_or) or _fits(value, expected)):
             better = f"[{value}]" if expected is list and isinstance(value, str) else _text(usual)
@@ -379,7 +377,7 @@ def _with_value(key: str, value: str, known: Mapping[str, Any]) -> str:
         return key
     node = known.get(key)
     usual = _expected_type(node._value()) if isinstance(node, ValueNode) else None
-    expected = SCHEMA.get(key, PLAIN).null_or or usual
+    expected = known_of(key).null_or or usual
     with contextlib.suppress(HydraException):
         given = OverridesParser.create().parse_override(f"{key}={value}").value()
         if expected is None or given is None or _fits(given, expected):
@@ -430,11 +428,11 @@ def _check_former_names(config: DictConfig) -> None:
 
 def _other_choice(name: str, value: Any) -> str:
     if name in ("actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"):
-        (kept, *others) = SCHEMA[name].values
+        (kept, *others) = known_of(name).values
         also = f" ({' or '.join(others)})" if others else ""
         engine = value if value in ENGINES else "NAME"
         return f"leave it {kept}{also}; another engine ({', '.join(ENGINES)}): vextract upgrade --engine {engine}"
-    options = ["null" if choice is None else str(choice) for choice in SCHEMA[name].values]
+    options = ["null" if choice is None else str(choice) for choice in known_of(name).values]
     return choose(str(value), options)
 
 

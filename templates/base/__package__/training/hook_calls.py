@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ..settings.shipped_settings import HOOKS
+from ..absent import SHIPPED
 from ..vendored.algorithms import core_algos
 from . import registries
 from .hook_errors import HookError, raised_in, source_of
@@ -60,7 +60,7 @@ def import_hooks() -> None:
     """
     with importing_hooks():
         custom = import_module("..custom", __package__).__name__
-        for name in HOOKS:
+        for name in SHIPPED["hooks"]:
             if find_spec(f"{custom}.{name}") is not None:  # its owner may have removed it
                 import_module(f"{custom}.{name}")
 
