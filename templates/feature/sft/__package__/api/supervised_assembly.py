@@ -24,7 +24,7 @@ from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.supervised_policy import SupervisedPolicy
 from ..workers.trained_model import TrainedModel
 from .assembly import Parts, fill_in_device, load_optimizers, prepare_process, settle_model
-from .inputs.given import Given
+from .inputs import Given
 
 
 class NoRollouts(Rollouts):
