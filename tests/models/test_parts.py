@@ -196,15 +196,6 @@ def test_no_limit_of_batches_for_a_group_may_be_said_as_in_verl() -> None:
     assert setting.out_of_range(-1) is None
 
 
-def test_a_reward_function_that_asks_a_served_model_is_told_of_it(config: Callable[..., Any], tmp_path: Path) -> None:
-    file, section = tmp_path / "reward.py", module("settings.reward_keys").FUNCTION
-    file.write_text("async def score(data_source, *, reward_router_address, reward_model_tokenizer=None): ...\n")
-    named = (f"{section}.path={file}", f"{section}.name=score")
-    check_paths = module("settings.path_checks").check_paths
-    assert "takes reward_router_address" in refusal(lambda: check_paths(config(*named)))
-    check_paths(config(*named, f"{section}.reward_kwargs.reward_router_address=localhost"))
-
-
 def test_groups_that_share_a_copy_must_be_of_one_size(config: Callable[..., Any]) -> None:
     module("custom")
     check_config, size = module("settings.checks").check_config, "actor_rollout_ref.actor.fsdp_config.fsdp_size"

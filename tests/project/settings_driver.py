@@ -82,7 +82,7 @@ def answer(default: DictConfig, name: str) -> str:
 
 def another(name: str, value: Any) -> Any:
     """Another value of the same type."""
-    setting = loading.SCHEMA.get(name, loading.PLAIN)
+    setting = unread.known_of(name)
     choices = setting.values
     if choices:
         return next((choice for choice in choices if choice not in (value, None)), "none_of_these")
