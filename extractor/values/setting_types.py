@@ -1,31 +1,22 @@
-"""What a project's own `settings/shipped_settings.py` says of its settings."""
+"""What a project's own `shipped.json` says of its settings."""
 
 from __future__ import annotations
 
-import ast
+import json
 from typing import Any
 
-PATH = "settings/shipped_settings.py"
+PATH = "shipped.json"
 
 
-def types_and_words(tree: ast.AST) -> tuple[dict[str, str], dict[str, tuple[Any, ...]]]:
+def types_and_words(text: str) -> tuple[dict[str, str], dict[str, tuple[Any, ...]]]:
     """Return the types of settings that are null unless they are given, and the words of those that have some.
 
     A type of several is left out.
 
     Args:
-        tree: Of the module.
+        text: Of the file; empty where there is none.
     """
-    kinds: dict[str, str] = {}
-    words: dict[str, tuple[Any, ...]] = {}
-    for table in (node for node in ast.walk(tree) if isinstance(node, ast.Dict)):
-        for key, value in zip(table.keys, table.values, strict=True):
-            if not (isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(value, ast.Call)):
-                continue
-            given = {item.arg: item.value for item in value.keywords}
-            types = given.get("null_or")
-            if isinstance(types, ast.Tuple) and len(types.elts) == 1 and isinstance(types.elts[0], ast.Name):
-                kinds[key.value] = types.elts[0].id
-            if "values" in given:
-                words[key.value] = ast.literal_eval(given["values"])
+    schema = json.loads(text or "{}").get("schema", {})
+    kinds = {key: known["null_or"][0] for key, known in schema.items() if len(known.get("null_or", ())) == 1}
+    words = {key: tuple(known["values"]) for key, known in schema.items() if "values" in known}
     return kinds, words

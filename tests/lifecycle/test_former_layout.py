@@ -150,7 +150,7 @@ def test_another_release_comes_at_the_same_time(former: Callable[[str], Path], t
 FORMER = Tree.of(
     [
         template("toy/training/watch.py", text("# vextract:template", "x = 1")),
-        template("toy/training/unread.py", text("# vextract:template", "from . import reward_keys, trainer")),
+        template("toy/training/suggestions.py", text("# vextract:template", "from . import reward_keys, trainer")),
         vendored("utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto")),
         template("main.py", text("# vextract:template", "from toy.training.watch import f")),
     ]
@@ -158,7 +158,7 @@ FORMER = Tree.of(
 TODAY = Tree.of(
     [
         template("toy/run/watch.py", text("# vextract:template", "x = 2")),
-        template("toy/settings/unread.py", text("# vextract:template", "from ..training import trainer")),
+        template("toy/settings/suggestions.py", text("# vextract:template", "from ..training import trainer")),
         vendored("vendored/utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto"), "u"),
         template("main.py", text("# vextract:template", "from toy.run.watch import f")),
     ]
@@ -203,12 +203,12 @@ def test_imports_that_the_owner_wrote_follow(tmp_path: Path) -> None:
         "    from .watch import (  # mine\n        g,\n    )\n    import toy.utils.device as device\n\n"
         "    return g, device\n"
     )
-    (project / "toy/training/unread.py").write_text(mine, encoding="utf-8")
+    (project / "toy/training/suggestions.py").write_text(mine, encoding="utf-8")
     (project / "toy/utils/device.py").write_bytes(
         text("# vextract:vendored", "from ..protocol import DataProto", "x = 1")
     )
     _upgraded(project)
-    after = (project / "toy/settings/unread.py").read_text(encoding="utf-8")
+    after = (project / "toy/settings/suggestions.py").read_text(encoding="utf-8")
     assert "    from ..run.watch import (  # mine\n        g,\n    )\n" in after
     assert "import toy.vendored.utils.device as device" in after
     assert (

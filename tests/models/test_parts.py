@@ -192,17 +192,8 @@ def test_a_dataset_class_without_a_constructor_is_made_with_nothing(tmp_path: Pa
 
 def test_no_limit_of_batches_for_a_group_may_be_said_as_in_verl() -> None:
     key = "algorithm.filter_groups.max_num_gen_batches"
-    setting = module("settings.shipped_settings").SCHEMA.get(key, module("settings.setting").PLAIN)
+    setting = module("settings.setting").known_of(key)
     assert setting.out_of_range(-1) is None
-
-
-def test_a_reward_function_that_asks_a_served_model_is_told_of_it(config: Callable[..., Any], tmp_path: Path) -> None:
-    file, section = tmp_path / "reward.py", module("settings.reward_keys").FUNCTION
-    file.write_text("async def score(data_source, *, reward_router_address, reward_model_tokenizer=None): ...\n")
-    named = (f"{section}.path={file}", f"{section}.name=score")
-    check_paths = module("settings.path_checks").check_paths
-    assert "takes reward_router_address" in refusal(lambda: check_paths(config(*named)))
-    check_paths(config(*named, f"{section}.reward_kwargs.reward_router_address=localhost"))
 
 
 def test_groups_that_share_a_copy_must_be_of_one_size(config: Callable[..., Any]) -> None:

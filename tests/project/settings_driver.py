@@ -21,7 +21,7 @@ main = import_module("main")
 package = next(Path().glob("*/training/trainer.py")).parts[0]
 loading = import_module(f"{package}.settings.loading")
 checks = import_module(f"{package}.settings.setting_checks")
-unread = import_module(f"{package}.settings.unread")
+unread = import_module(f"{package}.settings.setting")
 
 
 def record(lines: list[str]) -> dict[str, list[str]]:
@@ -82,7 +82,7 @@ def answer(default: DictConfig, name: str) -> str:
 
 def another(name: str, value: Any) -> Any:
     """Another value of the same type."""
-    setting = loading.SCHEMA.get(name, loading.PLAIN)
+    setting = unread.known_of(name)
     choices = setting.values
     if choices:
         return next((choice for choice in choices if choice not in (value, None)), "none_of_these")

@@ -375,7 +375,7 @@ def test_what_does_not_count_is_said(made: Maker, tmp_path: Path) -> None:
 
 def test_epochs_count_beside_steps_where_dynamic_sampling_ends_by_them(made: Maker) -> None:
     program = (
-        "from omegaconf import OmegaConf\nfrom toy.settings.unread import switched_off\n"
+        "from omegaconf import OmegaConf\nfrom toy.settings.setting import switched_off\n"
         "for on in (False, True):\n"
         "    filtered = {'algorithm': {'filter_groups': {'enable': on}}, 'trainer': {'total_training_steps': 5}}\n"
         "    print(list(switched_off(OmegaConf.create(filtered), ['trainer.total_epochs'])))\n"

@@ -79,8 +79,8 @@ def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str
     generated = (
         "vextract.lock",
         "mine/api/names/recipe_flags.py",
+        "mine/shipped.json",
         "mine/tracking/provenance.py",
-        "mine/settings/shipped_settings.py",
         ".vextract/base.zip",
         "README.md",
         "pyproject.toml",

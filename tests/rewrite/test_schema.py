@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ast
+import json
 
-from extractor.pipeline.render.python_text import Call, Name, python_text
 from extractor.pipeline.render.registered import registered_names, words_of_registered
-from extractor.pipeline.render.schema import aliases_of, names_by_section, schema, schema_text
+from extractor.pipeline.render.schema import aliases_of, names_by_section, schema, schema_of, shipped_text
 from extractor.values.setting_types import types_and_words
 
 FIELDS = {"also", "null_or", "values", "range", "hint", "only_with", "still_with", "needs", "without"}
@@ -37,38 +36,21 @@ def test_the_schema_has_known_fields_only() -> None:
 
 
 def test_a_project_is_told_of_its_own_settings() -> None:
-    text = schema_text([LR, STEPS, "mine.x", "local.dtype"], {"mine.x": [0.5]}, {"mine.x": ("engine vllm",)}, {})
-    table = ast.parse(f"SCHEMA = {{\n{text}\n}}")
-    assert types_and_words(table) == ({"local.dtype": "str"}, {"local.dtype": ("float32", "bfloat16", "float16", None)})
-    assert f'"{LR}": Setting(range="0 or more"),' in text
-    assert '"mine.x": Setting(unread=(0.5,), readers="engine vllm"),' in text
+    told = schema_of([LR, STEPS, "mine.x", "local.dtype"], {"mine.x": [0.5]}, {"mine.x": ("engine vllm",)}, {})
+    text = f"{{{shipped_text({'schema': told, 'modes': ('sync',), 'absent': {}})}}}"
+    assert types_and_words(text) == ({"local.dtype": "str"}, {"local.dtype": ("float32", "bfloat16", "float16", None)})
+    known = json.loads(text)["schema"]
+    assert known[LR] == {"range": "0 or more"}
+    assert known["mine.x"] == {"unread": [0.5], "readers": "engine vllm"}
     # What only another setting could switch off is not said of one that the project lacks.
     ratio = "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio"
-    assert "only_with" not in schema_text([ratio], {}, {}, {})
-    assert "only_with" in schema_text([ratio, STEPS], {}, {}, {})
+    assert "only_with" not in schema_of([ratio], {}, {}, {})[ratio]
+    assert "only_with" in schema_of([ratio, STEPS], {}, {}, {})[ratio]
     assert aliases_of([LR]) == {"learning_rate": LR, "lr": LR}
 
 
 def test_settings_are_listed_by_section() -> None:
-    keys = ["top", *(f"a.b.setting_{number:02}" for number in range(20))]
-    lines = names_by_section(keys)
-    assert max(map(len, lines)) <= 120
-    assert " ".join(lines).split() == [":", "top", "a.b:", *(key.rpartition(".")[2] for key in keys[1:])]
-
-
-def test_python_text_is_broken_as_ruff_breaks_it() -> None:
-    assert python_text((1,), "x = ") == "x = (1,)"
-    long = ("a" * 60, "b" * 60)
-    assert python_text(Call("F", {"kind": (Name("str"),), "names": long}), '"k": ', 4, ",").splitlines() == [
-        '    "k": F(',
-        "        kind=(str,),",
-        "        names=(",
-        f'            "{long[0]}",',
-        f'            "{long[1]}",',
-        "        ),",
-        "    ),",
-    ]
-    assert python_text({"k": "v" * 120}, "x = ").splitlines()[1:4] == ['    "k": (', f'        "{"v" * 120}"', "    ),"]
+    assert names_by_section(["top", "a.b.y", "a.b.x"]) == {"": "top", "a.b": "x y"}
 
 
 def test_registered_names_and_what_the_functions_read() -> None:

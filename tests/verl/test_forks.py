@@ -472,15 +472,15 @@ def test_names_that_it_is_given_say_nothing_of_a_runs_release(tmp_path: Path) ->
     assert flatten(found.experiment.config)["algorithm.rollout_correction.rollout_is_threshold"] == 2
 
 
-TYPES = b"""SCHEMA = {
-    "trainer.total_training_steps": Setting(null_or=(int,), range="at least 1"),
-    "data.seed": Setting(null_or=(int,)),
-    "data.cache_dir": Setting(null_or=(str,)),
-}
+TYPES = b"""{"schema": {
+    "trainer.total_training_steps": {"null_or": ["int"], "range": "at least 1"},
+    "data.seed": {"null_or": ["int"]},
+    "data.cache_dir": {"null_or": ["str"]}
+}}
 """
 TREE = Tree.of(
     [
-        File("p/settings/shipped_settings.py", FileKind.TEMPLATE, TYPES),
+        File("p/shipped.json", FileKind.TEMPLATE, TYPES),
         File("p/rewards/some.py", FileKind.VENDORED, b'@register("naive")\nclass A: ...\n'),
         File(
             "p/vendored/algorithms/core_algos.py", FileKind.VENDORED, b'class AdvantageEstimator:\n    GRPO = "grpo"\n'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -275,9 +276,9 @@ def test_what_a_project_dropped_of_a_class_comes_along_where_it_is_inherited() -
 
 
 def test_a_choice_that_no_release_has_is_put_aside() -> None:
-    modes = 'Setting(values=("token-mean", "seq-mean-token-sum"), is_compared=True)'
-    schema = f'SCHEMA: dict[str, Setting] = {{"{AGG}": {modes}, "local.x": Setting(values=("a",))}}\n'
-    tree = [File("pkg_of_run/settings/shipped_settings.py", FileKind.TEMPLATE, schema.encode())]
+    modes = {"values": ["token-mean", "seq-mean-token-sum"], "is_compared": True}
+    schema = json.dumps({"schema": {AGG: modes, "local.x": {"values": ["a"]}}})
+    tree = [File("pkg_of_run/shipped.json", FileKind.TEMPLATE, schema.encode())]
     settings = {AGG: "token-mean-weighted", "local.x": "b"}
     project = recipient(Tree.of([*TREE, *tree]), Places(()), settings)
     taken, aside = unregistered.put_aside(project, {AGG: "token-mean"})

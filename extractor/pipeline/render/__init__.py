@@ -20,7 +20,14 @@ from extractor.pipeline.render.fold import SWITCHES, constants_of, fold
 from extractor.pipeline.render.layers import PACKAGE, Template, behind, engine_modes, layers_of
 from extractor.pipeline.render.long_imports import wrap_imports
 from extractor.pipeline.render.pins import checked_pins_for
-from extractor.pipeline.render.schema import aliases_of, names_by_section, reads_of, registered_of, schema_text
+from extractor.pipeline.render.schema import (
+    aliases_of,
+    names_by_section,
+    reads_of,
+    registered_of,
+    schema_of,
+    shipped_text,
+)
 from extractor.pipeline.render.unread import compared_values, readers, shipped_values, unread_settings
 from extractor.pipeline.rewrite import Emitted
 from extractor.pipeline.slicer import Slice
@@ -80,8 +87,9 @@ def render(
         "absent_modules": absent_modules(manifest, options, texts),
         "absent_settings": absent_settings_of(manifest, options),
         "absent_presets": absent_presets(manifest, options.features),
+        "former_modules": dict(sorted(former_modules().items())),
     }
-    texts.update(_rendered(["settings"], manifest, {**context, **settings, **absent}))
+    texts.update(_rendered(["settings"], manifest, {**context, "shipped": shipped_text({**settings, **absent})}))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
     python = {path: wrap_imports(text) for path, text in texts.items() if path.endswith(".py")}
     return [File(path, _kind(path, text), text.encode()) for path, text in sorted((texts | python).items())]
@@ -154,7 +162,6 @@ def _context(
         "dev_requirements": list(manifest.requirements.dev),
         "pins": list(checked_pins_for(manifest, options)),
         "former_keys": list(manifest.former_keys.items()),
-        "former_modules": sorted(former_modules().items()),
         "vextract_version": __version__,
         "stubs": list(found.stubs),
         "withheld": {feature.name: feature.withheld for feature in manifest.withheld},
@@ -184,15 +191,26 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
     }
     hooks = {match[1]: text for path, text in files.items() if (match := custom.fullmatch(path))}
     return {
-        "registering_hooks": sorted(name for name, text in hooks.items() if "\n@register" in text),
-        "settings": names_by_section(shipped),
-        "schema": schema_text(shipped, unread, readers(unread, manifest.engines), values),
-        "aliases": list(aliases_of(shipped).items()),
+        # The engine that rollouts come from, and how: in the trainer's process (sync), or over HTTP (async).
+        "engine": options.engine,
+        "modes": engine_modes(options.engine),
+        "features": options.features,
+        # The hooks that register something: those that came with the project, and those that an upgrade has brought.
+        "hooks": sorted(name for name, text in hooks.items() if "\n@register" in text),
+        # Whether seq-mean-token-sum-norm adds the responses of a pass up, as verl's up to 0.7.0 does.
+        "sums_responses": "torch.sum(seq_losses) / " in algorithms,
+        # Whether a loss is the mean of the means of its passes, as verl's is up to 0.7.1.
+        "means_of_passes": f"{options.package}/vendored/workers/dp_actor.py" in files,
+        # The responses per pass that the config files give.
+        "pass_sizes": shipped[_PASS_SIZE],
+        # The names that a setting can choose; and which settings each estimator and loss reads, where not all do.
         "registered": registered_of(shipped, (text for path, text in files.items() if path.endswith(".py"))),
         "reads": reads_of(shipped, algorithms),
-        "pass_sizes": shipped[_PASS_SIZE],
-        "sums_rows": "torch.sum(seq_losses) / " in algorithms,
-        "means_of_passes": f"{options.package}/vendored/workers/dp_actor.py" in files,
+        # What settings were called in earlier releases, and are called in other libraries.
+        "former_keys": dict(manifest.former_keys),
+        "aliases": aliases_of(shipped),
+        "schema": schema_of(shipped, unread, readers(unread, manifest.engines), values),
+        "settings": names_by_section(shipped),
     }
 
 

@@ -1,13 +1,12 @@
-"""What a project's settings/shipped_settings.py says of its settings, from templates/schema.yaml and its files."""
+"""What a project's shipped.json says of its settings, from templates/schema.yaml and its files."""
 
 from __future__ import annotations
 
-import textwrap
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from extractor.pipeline.render.python_text import Call, Name, python_text
 from extractor.pipeline.render.registered import registered_names, words_of_registered
 from extractor.values import resources
 from extractor.values.configtree.compose import read_mapping
@@ -37,13 +36,25 @@ def schema() -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
-def schema_text(
+def shipped_text(tables: Mapping[str, object]) -> str:
+    """Write the tables of shipped.json, with a line for each entry of a mapping."""
+    lines = []
+    for name, table in tables.items():
+        if isinstance(table, Mapping) and table:
+            entries = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in table.items())
+            lines.append(f'"{name}": {{\n ' + ",\n ".join(entries) + "}")
+        else:
+            lines.append(f'"{name}": {json.dumps(table)}')
+    return ",\n".join(lines)
+
+
+def schema_of(
     shipped: Iterable[str],
     unread: Mapping[str, Sequence[Any]],
     readers: Mapping[str, Sequence[str]],
     values: Mapping[str, Sequence[str]],
-) -> str:
-    """Write the entries of SCHEMA, a line or more for each setting of a project of which something is known.
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of a project of which something is known, with what is known.
 
     Args:
         shipped: The keys of the project's settings.
@@ -53,13 +64,10 @@ def schema_text(
     """
     keys = {*shipped}
     sections = {key[:place] for key in keys for place, letter in enumerate(key) if letter == "."}
-    entries = []
+    found: dict[str, dict[str, Any]] = {}
     for key in sorted(keys | (sections & schema().keys())):
-        known = dict(schema().get(key, {}))
-        known.pop("also", None)
+        known = {name: value for name, value in schema().get(key, {}).items() if name != "also"}
         entry: dict[str, Any] = {name: _sequence(value) if name in _LISTS else value for name, value in known.items()}
-        if "null_or" in entry:
-            entry["null_or"] = tuple(map(Name, entry["null_or"]))
         if isinstance(entry.get("values"), str):
             entry["is_compared"] = entry["values"] in ("agg_modes", "kl_estimators")
             entry["values"] = values[entry["values"]]
@@ -73,8 +81,8 @@ def schema_text(
             entry |= {"unread": tuple(unread[key]), "readers": ", ".join(readers.get(key, ()))}
         entry = {name: value for name, value in entry.items() if value not in ((), "", False) or name == "without"}
         if entry:
-            entries.append(python_text(Call("Setting", entry), f'"{key}": ', 4, ","))
-    return "\n".join(entries)
+            found[key] = entry
+    return found
 
 
 def aliases_of(shipped: Iterable[str]) -> dict[str, str]:
@@ -84,41 +92,38 @@ def aliases_of(shipped: Iterable[str]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def names_by_section(shipped: Iterable[str]) -> list[str]:
-    """Return lines "section: name name ...", broken to fit, which together have all settings."""
+def names_by_section(shipped: Iterable[str]) -> dict[str, str]:
+    """Map each section to the names of the settings in it, with a blank between them."""
     sections: dict[str, list[str]] = {}
     for key in sorted(shipped):
         section, _, name = key.rpartition(".")
         sections.setdefault(section, []).append(name)
-    lines = (f"{section}: {' '.join(names)}" for section, names in sorted(sections.items()))
-    return [part for line in lines for part in textwrap.wrap(line, 120, subsequent_indent="  ", break_on_hyphens=False)]
+    return {section: " ".join(names) for section, names in sorted(sections.items())}
 
 
-def registered_of(shipped: Iterable[str], code: Iterable[str]) -> str:
-    """Write REGISTERED: the names that some settings can choose, as far as they can be read off the code."""
+def registered_of(shipped: Iterable[str], code: Iterable[str]) -> dict[str, Sequence[str]]:
+    """Return the names that some settings can choose, as far as they can be read off the code."""
     keys, texts = {*shipped}, list(code)
     found = {key: registered_names(texts, *how) for key, how in _REGISTERED.items() if key in keys}
-    return python_text(
-        {key: names for key, names in found.items() if names}, "REGISTERED: dict[str, tuple[str, ...]] = "
-    )
+    return {key: names for key, names in found.items() if names}
 
 
-def reads_of(shipped: Iterable[str], algorithms: str) -> str:
-    """Write READS: which settings each of verl's estimators and losses reads, of those that only some of them read.
+def reads_of(shipped: Iterable[str], algorithms: str) -> dict[str, dict[str, Sequence[str]]]:
+    """Return which settings each of verl's estimators and losses reads, of those that only some of them read.
 
     Args:
         shipped: The keys of the project's settings.
         algorithms: The text of verl's core_algos.py, as the project has it.
     """
     keys = {*shipped}
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    found: dict[str, dict[str, Sequence[str]]] = {}
     for switch, sections in _ARGUMENTS.items():
         words = {**({"vanilla": frozenset(_CLIPS)} if switch == _LOSS else {})}
         words |= words_of_registered(algorithms, *_REGISTERED[switch])
         names = {key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] in sections}
         some = {name for name in names if 0 < sum(name in known for known in words.values()) < len(words)}
         found[switch] = {function: tuple(sorted(some & known)) for function, known in sorted(words.items())}
-    return python_text(found, "READS: dict[str, dict[str, tuple[str, ...]]] = ")
+    return found
 
 
 def _sequence(value: Any) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from extractor.usecases.export.project import python_of
 from extractor.values import readers
 from extractor.values.modules import absolute, is_package, module_name
 from extractor.values.moves import moved_name
+from extractor.values.setting_types import PATH as SHIPPED
 from extractor.values.tree import FileKind
 
 
@@ -61,6 +62,9 @@ def needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
             if upstream is None:
                 queue += _imports(project, path)
         queue += _packages(project, path)
+    tables = f"{package}/{SHIPPED}"
+    if (project / tables).is_file():
+        own.add(tables)  # the package's first import reads them
     return Needed(tuple(sorted(own)), dict(sorted(stubs.items())))
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from extractor.usecases.export.choices import CHOICES
-from extractor.usecases.export.project import ProjectConfig, python_of
+from extractor.usecases.export.project import ProjectConfig
 from extractor.values.errors import UsageError
 from extractor.values.setting_types import PATH, types_and_words
 
@@ -29,7 +28,7 @@ def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path) -> Non
         UsageError: a text stands in the place of a number, a word is none of those that there are, or one of training
             and validation has files and the other has none. Words that the target's code is asked for are its own.
     """
-    kinds, words = types_and_words(python_of(file) if (file := package / PATH).is_file() else ast.Module([], []))
+    kinds, words = types_and_words(file.read_text(encoding="utf-8") if (file := package / PATH).is_file() else "")
     for key, value in config.flat.items():
         kind = kinds.get(key) or type(usual.get(key)).__name__
         if isinstance(value, str) and kind in _KINDS:

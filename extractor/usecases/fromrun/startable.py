@@ -8,7 +8,7 @@ from typing import Any
 
 from extractor.usecases.fromrun import supplied
 from extractor.usecases.fromrun.meaning import Remark
-from extractor.usecases.fromrun.taken_over import managers, registered, unregistered
+from extractor.usecases.fromrun.taken_over import managers, unregistered
 from extractor.usecases.fromrun.taken_over.recipient import Recipient
 from extractor.values.setting_types import PATH, types_and_words
 
@@ -124,7 +124,7 @@ def _prompts(settings: Mapping[str, Any], whole: Mapping[str, Any], run: Mapping
 
 def _no_texts(of_run: Recipient) -> set[str]:
     """Return the settings that are null in a project unless they are given, and then no texts."""
-    kinds, _ = types_and_words(registered.tree_of(of_run.code.get(f"{of_run.package}/{PATH}", "")))
+    kinds, _ = types_and_words(of_run.text_of(PATH))
     return {key for key, kind in kinds.items() if kind in _NO_TEXTS}
 
 

@@ -16,7 +16,7 @@ from transformers.cache_utils import DynamicCache
 
 from ..errors import ConfigError
 from ..features import add_adapter
-from ..settings.attention import attention_for
+from ..settings.devices import attention_for
 from ..shims.logsumexp import only_reporting_entropy, planning_for
 from ..shims.precision import to_dtype
 from ..vendored.utils import fsdp_utils

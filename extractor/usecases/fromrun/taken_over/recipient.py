@@ -49,6 +49,11 @@ class Recipient:
             if file.path.startswith(below) and file.path.endswith(".py")
         }
 
+    def text_of(self, path: str) -> str:
+        """Return the text of one of the package's files; "" where it has none."""
+        found = (file.data.decode() for file in self.tree if file.path == f"{self.package}/{path}")
+        return next(found, "")
+
     def with_manager(self, name: str) -> dict[str, str]:
         """Return the settings that choose a reward manager, as the project's release calls them."""
         text = self.code.get(f"{self.package}/settings/reward_keys.py", "")

@@ -49,7 +49,7 @@ def remarks(project: Recipient) -> Iterator[Remark]:
 
 def _values(project: Recipient) -> dict[str, tuple[str, ...]]:
     """Return what a project takes for the settings that have few values."""
-    _, words = types_and_words(registered.tree_of(project.code.get(f"{project.package}/{PATH}", "")))
+    _, words = types_and_words(project.text_of(PATH))
     return {key: tuple(map(str, words[key])) for key in _ONE_OF if key in words}
 
 

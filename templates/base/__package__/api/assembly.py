@@ -53,8 +53,8 @@ from ..workers.rollout_choice import build_rollout_engine
 from ..workers.sampling import say_sampling
 from ..workers.trained_model import TrainedModel
 from ..workers.value_model import Critic
+from .inputs import Given
 from .inputs.datasets import build_given_datasets
-from .inputs.given import Given
 from .inputs.models import policy_of, write_model
 from .settled import reward_functions, settled
 

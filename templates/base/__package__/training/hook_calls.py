@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from ..settings.shipped_settings import HOOKS
+from ..absent import SHIPPED
 from ..switches import HOOK_CHECKS
 from ..vendored.algorithms import core_algos
 from . import registries
@@ -68,7 +68,7 @@ def import_hooks() -> None:
     """
     with importing_hooks():
         custom = import_module("..custom", __package__).__name__
-        for name in HOOKS:
+        for name in SHIPPED["hooks"]:
             if find_spec(f"{custom}.{name}") is not None:  # its owner may have removed it
                 import_module(f"{custom}.{name}")
 

@@ -18,8 +18,8 @@ from omegaconf import DictConfig
 
 from ..api.assembly import assemble
 from ..api.generation import generate_texts
+from ..api.inputs import Given
 from ..api.inputs.datasets import batch_of, loader_of
-from ..api.inputs.given import Given
 from ..errors import ConfigError
 from ..run.checkpoint import restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state

@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..output import install_command
 from ..run.checkpoint_files import check_saved_model
 from ..run.distributed import Ranks
-from ..settings.attention import attention_for
+from ..settings.devices import attention_for
 from ..shims.precision import to_dtype
 from ..switches import GIVEN_OBJECTS
 from .end_tokens import listed

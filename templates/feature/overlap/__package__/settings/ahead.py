@@ -5,7 +5,7 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..switches import DYNAMIC_SAMPLING, PRIME
-from .shipped_settings import ENGINE
+from .setting import ENGINE
 
 CORRECTION = "algorithm.rollout_correction"
 

@@ -16,15 +16,15 @@ from ..run.checkpoint import Checkpoints, restoring
 from ..run.distributed import Ranks, seed_everything
 from ..run.run_lock import lock_run_directory
 from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
-from ..settings.attention import attention_problems
 from ..settings.batch_sizes import fitting
+from ..settings.devices import device_problems
 from ..switches import DYNAMIC_SAMPLING, LORA, SHARDED_CHECKPOINTS
 from ..training.rollouts import Rollouts
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.supervised_policy import SupervisedPolicy
 from ..workers.trained_model import TrainedModel
 from .assembly import Parts, fill_in_device, load_optimizers, prepare_process, settle_model
-from .inputs.given import Given
+from .inputs import Given
 
 
 class NoRollouts(Rollouts):
@@ -134,7 +134,7 @@ def _check(config: Any) -> None:
                 f"{key} is {value}, and supervised training needs {needed}",
                 "leave it out, and start from config/sft.yaml: --config-name sft",
             )
-    for problem in attention_problems(config):
+    for problem in device_problems(config):
         raise ConfigError(*problem)
     check_adapter(config.actor_rollout_ref.model)
     check_quantization(config)

@@ -16,7 +16,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from ..api.inputs.rows import files_of, rows_of
+from ..api.inputs.datasets import files_of, rows_of
 from ..errors import DataError
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
 from .datasets import data_section, file_list, load_class, write_cached

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..api.inputs.given import Given
+from ..api.inputs import Given
 from ..api.supervised_assembly import assemble_supervised, loader_of_demonstrations
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state

@@ -11,7 +11,7 @@ from ..output import module_command
 from ..run.share_names import holds_shares
 from ..switches import REWARD_MODEL
 from . import reward_keys
-from .shipped_settings import ENGINE
+from .setting import ENGINE
 
 
 def unread_shares(config: DictConfig, paths: Callable[[DictConfig, str], Iterable[str]]) -> Iterator[tuple[str, str]]:

@@ -133,7 +133,7 @@ class SimpleTrainer:
     def _take(self, loader: Any) -> None:
         if self._trainer is not None or self._given["train_dataset"] is not None:
             raise ConfigError("the prompts were given already", "call train() without any, or make another trainer")
-        size = getattr(loader, "batch_size", None)  # of a DataLoader; `api/settled.py` takes what else it says
+        size = getattr(loader, "batch_size", None)  # of a DataLoader; `inputs/loaders.py` takes what else it says
         if size is not None:
             if getattr(self._args, "batch_size", 0) is None:
                 self._args = dataclasses.replace(self._args, batch_size=size)

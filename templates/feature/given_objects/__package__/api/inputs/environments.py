@@ -23,7 +23,7 @@ from ...data.rows import RowsDataset, rows_of_environment
 from ...data.steps import checked_step
 from ...errors import ConfigError
 from ...switches import EPISODES
-from .given import Given
+from . import Given
 
 
 def with_environment(config: Any, given: Given) -> Given:

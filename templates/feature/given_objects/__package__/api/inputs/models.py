@@ -12,7 +12,7 @@ from ...switches import PLACEMENT
 from ...workers.given_policy import GivenPolicy
 from ...workers.policy import Policy
 from ..configuration import CONFIG_DIRECTORY
-from .given import Given
+from . import Given
 
 # A model with fewer parameters may well be meant for the toy's sizes.
 SMALL = 1_000_000

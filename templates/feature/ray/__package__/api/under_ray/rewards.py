@@ -18,7 +18,7 @@ from typing import Any
 from ...data.makers import factory_of
 from ...errors import ConfigError
 from ...switches import EPISODES
-from ..inputs.given import Given
+from ..inputs import Given
 from .functions import place_of
 
 ADAPTER = "adapters/given_reward.py"

@@ -24,6 +24,9 @@ data_sources, solution_strs, ground_truths and extra_infos are known as well.
 One in OpenRLHF's form gets queries (prompts as the model reads them, with their responses), prompts (the same without)
 and labels (the answers), all text. It returns rewards, or a dictionary of rewards, scores and extra_logs.
 
+A class of reward managers is made with what it names of tokenizer, num_examine, compute_score, reward_fn_key and the
+settings of `local.reward`; any other class without arguments.
+
 A `transformers.pipeline` for text classification: see `rewards.pipelines`.
 
 Several of these but for managers: a list, with `reward_weights=[...]` or in pairs, [(f, 1.0), (g, 0.5)]; or a
@@ -33,15 +36,17 @@ it has scored; a sample that none has scored gets 0.
 
 import inspect
 from collections.abc import Mapping
+from types import MethodType
 from typing import Any
 
 from ...errors import ConfigError
 from ...rewards.forms import FORMS, VERLS, Form, FormError, form_of
 from ...rewards.functions import FunctionsRewardManager, Part, unique_names
 from ...rewards.pipelines import PipelineReward, is_pipeline
+from ...training.hook_arguments import arguments_of
 from ...training.rewarding import offered
-from .given import Given
-from .rewards import check_callable, instance_of, manager_of, method_of
+from . import Given
+from .rewards import check_callable, manager_of
 
 # Columns that every row has, whatever the data.
 ALWAYS = {"data_source", "ability", "ground_truth", "extra_info"}
@@ -87,7 +92,7 @@ def manager_of_forms(given: Given, name: str, config: Any, tokenizer: Any) -> An
     """
     reward_fn = getattr(given, name)
     if inspect.isclass(reward_fn):
-        reward_fn = instance_of(reward_fn, config, tokenizer)
+        reward_fn = _instance_of(reward_fn, config, tokenizer)
     parts = parts_of(reward_fn, weights_for(given, name), None)
     is_one = not isinstance(reward_fn, (list, tuple, Mapping))
     if parts is None or (is_one and _is_verls(parts[0].form)):
@@ -131,7 +136,7 @@ def parts_of(reward_fn: Any, weights: Any, columns: set[str] | None) -> list[Par
     for name, function, weight in zip(names or unique_names(functions), functions, weights, strict=True):
         if inspect.isclass(function) and isinstance(reward_fn, (list, tuple, Mapping)):
             raise ConfigError(f"the class {function.__name__} is among several rewards", "give an object of it")
-        called = method_of(function) if inspect.isclass(function) else function
+        called = _method_of(function) if inspect.isclass(function) else function
         parts.append(Part(name, function, _form(called, columns), weight))
     if any(part.form.kind == "manager" for part in parts):
         if isinstance(reward_fn, (list, tuple, Mapping)):
@@ -173,3 +178,33 @@ def _callable(value: Any) -> Any:
         )
     check_callable(value)
     return value
+
+
+def _method_of(cls: type) -> Any:
+    """Return what is called of the objects of a class, with `self` given.
+
+    Raises:
+        ConfigError: they cannot be called.
+    """
+    if "__call__" not in dir(cls) or not inspect.isfunction(cls.__call__):
+        raise ConfigError(f"the reward is the class {cls.__name__}, without __call__", "give a function or a manager")
+    return MethodType(cls.__call__, cls)
+
+
+def _instance_of(cls: Any, config: Any, tokenizer: Any) -> Any:
+    """Return an object of a class: a reward manager's, or one that needs no arguments."""
+    known = {
+        "tokenizer": tokenizer,
+        "num_examine": 0,
+        "compute_score": None,
+        "reward_fn_key": config.data.reward_fn_key,
+        **offered(config, cls),
+    }
+    names = arguments_of(cls)
+    parameters = inspect.signature(cls).parameters.values()
+    missing = [p.name for p in parameters if p.default is p.empty and p.name in names and p.name not in known]
+    if missing:
+        raise ConfigError(
+            f"the reward is the class {cls.__name__}, which needs {', '.join(missing)}", "give an object of it"
+        )
+    return cls(**{name: value for name, value in known.items() if name in names})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ConfigError
-from ...settings.shipped_settings import SETTINGS
+from ...settings.setting import SETTINGS
 from .short_names import ACTOR, MODEL, NOTHING, ROLLOUT, Short, ShortNames, documented, short
 
 

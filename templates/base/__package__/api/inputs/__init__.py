@@ -10,9 +10,8 @@ class Given:
     """Holds what a caller brings; None: what the config says.
 
     Attributes:
-        train_dataset, val_dataset: prompts, see `api.inputs.datasets`.
-        reward_fn, val_reward_fn: score responses, see `api/inputs/rewards.py`; validation has training's if it
-            has none of its own.
+        train_dataset, val_dataset: prompts, see `datasets.py`.
+        reward_fn, val_reward_fn: score responses, see `rewards.py`; validation has training's if it has no other.
         reward_weights: of several reward functions.
         environment: gives prompts, plays responses, or takes turns with the model.
         model: a causal language model of transformers, loaded already; it is trained in place.
