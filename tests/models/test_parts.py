@@ -118,13 +118,6 @@ def edit(file: Path, **values: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
 
-@pytest.mark.usefixtures("config")
-def test_a_column_of_several_types_is_named(tmp_path: Path) -> None:
-    rows = [{"prompt": "a", "meta": meta, "answer": "1"} for meta in ("x", {"k": [1, {"z": 1}]})]
-    with pytest.raises(module("errors").DataError, match=r"mix.jsonl: values of several types in meta: "):
-        module("data.datasets").write_cached(rows, tmp_path / "mix.jsonl", tmp_path)
-
-
 def test_memory_that_an_engine_has_given_back_is_not_the_trainers(
     policy: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
