@@ -21,8 +21,8 @@ from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
 from .answers import Answers, Metrics, Reward
 from .early_rewards import EarlyRewards, early_rewards
-from .prompts import Prompts
 from .rollouts import Rollouts
+from .run_state import Prompts
 
 CLOSING_SECONDS = 10.0
 ROW = "row_before_arranging"
@@ -233,7 +233,7 @@ class OverlappedAnswers(Answers):
         """
         trainer = self.trainer
         step = trainer.steps_done + 2
-        if prompts is not trainer.prompts.current or step > trainer.total_steps or trainer._run.saves_after(step - 1):
+        if prompts is not trainer.prompts.current or step > trainer.total_steps or trainer.saves_after(step - 1):
             return
         following = trainer.prompts.ahead()
         batch, prompt_batch = self._questions(following, step)
