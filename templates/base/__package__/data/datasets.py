@@ -124,8 +124,7 @@ class PromptDataset(RLHFDataset):
             super()._read_files_and_tokenize()
             self.filter_overlong_prompts, table = wanted, self.dataframe
         else:
-            limit = getattr(self, "max_samples", -1)
-            table = table.select(chosen_rows(len(table), limit, self.config)) if 0 < limit < len(table) else table
+            table = _limited(table, getattr(self, "max_samples", -1), self.config)
         self.dataframe = self._usable(table)
 
     def _usable(self, table: Any) -> Any:
@@ -186,12 +185,13 @@ class RowPrompts(PromptDataset):
         return f"row {number}"
 
 
-def chosen_rows(total: int, limit: int, data: Any) -> list[int]:
-    """Return which rows of files `data.train_max_samples` and `data.val_max_samples` leave, as upstream draws them."""
+def _limited(table: Rows, most: int, data: Any) -> Rows:
+    """Return the rows of files that `data.train_max_samples` (or `val`) leaves, as upstream draws them."""
+    if not 0 < most < len(table):
+        return table
     if not data.get("shuffle", False):
-        return list(range(limit))
-    drawn: list[int] = np.random.default_rng(data.get("seed")).choice(total, size=limit, replace=False).tolist()
-    return drawn
+        return table.select(range(most))
+    return table.select(np.random.default_rng(data.get("seed")).choice(len(table), size=most, replace=False).tolist())
 
 
 # One dataset
@@ -400,8 +400,7 @@ def _converted(files: list[str], split: str, data: Any, *, needs_truth: bool) ->
             continue
         found += [_to_schema(row, number, path, data, needs_truth=needs_truth) for number, row in enumerate(rows)]
         are_texts = are_texts and all(isinstance(row[key], str) for row in rows)
-    table = Rows(found)
-    return table.select(chosen_rows(len(table), limit, data)) if 0 < limit < len(table) else table, are_texts
+    return _limited(Rows(found), limit, data), are_texts
 
 
 def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs_truth: bool = True) -> dict[str, Any]:
