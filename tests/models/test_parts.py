@@ -118,13 +118,6 @@ def edit(file: Path, **values: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
 
-@pytest.mark.usefixtures("config")
-def test_a_column_of_several_types_is_named(tmp_path: Path) -> None:
-    rows = [{"prompt": "a", "meta": meta, "answer": "1"} for meta in ("x", {"k": [1, {"z": 1}]})]
-    with pytest.raises(module("errors").DataError, match=r"mix.jsonl: values of several types in meta: "):
-        module("data.datasets").write_cached(rows, tmp_path / "mix.jsonl", tmp_path)
-
-
 def test_memory_that_an_engine_has_given_back_is_not_the_trainers(
     policy: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +133,81 @@ def test_the_toy_environment_has_nothing_to_do_with_rows_of_something_else(confi
     said = refusal(lambda: check(config(*turns, "local.env.is_reward=false")))
     assert "env_wrapper.py has the toy environment, and data.train_files has rows of something else" in said
     check(config(*turns))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message", "hint"),
+    [
+        ("gone.parquet", None, "no such file", "data.train_files"),
+        ("broken.parquet", "this is no parquet", "as parquet", "data.train_files"),
+        ("empty.jsonl", "", "holds no rows", "data.train_files"),
+        ("bad.jsonl", '{"prompt": "1=", "ground_truth": 2}\n{oops', "bad.jsonl:2: not valid JSON", "data.train_files"),
+        ("latin.jsonl", b'{"prompt": "1="}\n{"prompt": "\xe9"}', "latin.jsonl:2: not UTF-8", "convert it"),
+        ("directory.parquet", ..., "is a directory", "name the files"),
+        ("list.jsonl", "[1, 2]", "one object per row", "data.train_files"),
+        ("table.csv", "prompt,ground_truth", "neither .parquet nor .jsonl nor .json", "table.csv').to_parquet("),
+        ("column.jsonl", '{"question": "1=", "ground_truth": 2}', "no column 'prompt'; it has ground_truth, question",
+         "data.prompt_key"),
+        ("truth.jsonl", '{"prompt": "1="}', "neither reward_model nor ground_truth", "ground_truth column"),
+        ("number.jsonl", '{"prompt": 3, "ground_truth": 2}', "row 0: neither text nor a list of messages",
+         "write text"),
+        ("role.jsonl", '{"prompt": [{"content": "1="}], "ground_truth": 2}', "row 0, message 0: it has no role",
+         '"role": "user"'),
+        ("null.jsonl", '{"prompt": "", "ground_truth": 2}', "row 0: the prompt is empty", "data.prompt_key"),
+        ("said.jsonl", '{"prompt": [{"role": "user", "value": "1="}], "ground_truth": 2}',
+         "its content is missing, or null", "write text"),
+        ("chat.jsonl", '{"prompt": [{"role": "assistant", "content": "2"}], "ground_truth": 2}',
+         "row 0: the prompt ends with a message of the assistant", "demonstrations"),
+        ("info.jsonl", '{"prompt": "1=", "ground_truth": 2, "extra_info": "x"}', "row 0: extra_info is no object",
+         "rename it"),
+        ("model.jsonl", '{"prompt": "1=", "reward_model": "2"}', "row 0: reward_model is no object", "ground_truth"),
+        ("image.jsonl", '{"prompt": [{"role": "user", "content": [{"type": "image"}]}], "ground_truth": 2}',
+         "row 0, message 0: a part of its content is no text, but of type image", "leave such rows out"),
+        ("object.jsonl", '{"prompt": [{"role": "user", "content": {"a": 1}}], "ground_truth": 2}',
+         "row 0, message 0: its content is {'a': 1}, of type dict", "its JSON"),
+        ("half.jsonl", '{"prompt": "1=", "ground_truth": 2}\n{"prompt": "1=", "extra_info": {"a": ["\\ud83d"]}}',
+         r"half.jsonl, row 1: the text of extra_info.a has '\\ud83d' at place 0", "whole character"),
+        ("style.jsonl", '{"prompt": "1=", "reward_model": {"style": "rule"}}', "row 0: reward_model is no object",
+         "ground_truth"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_of_data_is_named_with_a_hint(
+    config: Callable[..., Any], tmp_path: Path, name: str, content: Any, message: str, hint: str
+) -> None:
+    path = tmp_path / name
+    if content is ...:
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(module("errors").DataError, match=message) as caught:
+        module("data.datasets").dataset_of_files([str(path)], "train", config().data, None)
+    assert hint in caught.value.hint
+    assert f"hint: {caught.value.hint}" in str(caught.value)
+
+
+@pytest.mark.usefixtures("root")
+def test_what_files_of_json_may_hold(tmp_path: Path) -> None:
+    read, line = module("data.files").read_rows, '{"prompt": "1\u2028\x85="}'
+    for name in ("rows.jsonl", "rows.json", "ROWS.JSONL"):  # lines of JSON may be called JSON
+        (tmp_path / name).write_text(f"\ufeff{line}\r\n\n{line}\n", encoding="utf-8")
+        assert read(str(tmp_path / name), "it") == [{"prompt": "1\u2028\x85="}] * 2
+    (tmp_path / "list.json").write_text('[\n{"prompt": "1="},\n{oops}\n]')
+    with pytest.raises(module("errors").DataError, match=r"list.json:3: not valid JSON"):
+        read(str(tmp_path / "list.json"), "it")
+
+
+@pytest.mark.usefixtures("root")
+def test_json_in_parquet_comes_back_as_it_is(tmp_path: Path) -> None:
+    """`datasets` writes objects of several forms so, and reads them; images it decodes."""
+    import pyarrow.parquet
+
+    if not hasattr(pyarrow, "json_"):
+        pytest.skip("pyarrow has no type for JSON")
+    texts = pyarrow.array(['{"a": 1}', "[1.5]"], pyarrow.string()).cast(pyarrow.json_(pyarrow.string()))
+    file = tmp_path / "it.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"truth": texts}), file)
+    assert module("data.files").small_rows([str(file)]) is None
+    assert module("data.files").read_rows(str(file), "it") == [{"truth": {"a": 1}}, {"truth": [1.5]}]
 
 
 @pytest.mark.parametrize("said", ["a.yaml", ["a.yaml", "b.yaml"], None])

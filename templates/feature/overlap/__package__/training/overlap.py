@@ -21,8 +21,8 @@ from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
 from .answers import Answers, Metrics, Reward
 from .early_rewards import EarlyRewards, early_rewards
-from .prompts import Prompts
 from .rollouts import Rollouts
+from .run_state import Prompts
 
 CLOSING_SECONDS = 10.0
 ROW = "row_before_arranging"
@@ -80,6 +80,7 @@ class OverlappedRollouts(Rollouts):
 
     def __init__(self, config: Any, ranks: Ranks, engine: RolloutEngine) -> None:
         super().__init__(config, ranks, engine)
+        self._is_stale = False  # the engine's weights
         self._early: EarlyRewards | None = None
         self._background = Background()
         self._written: DataProto | None = None
@@ -125,10 +126,9 @@ class OverlappedRollouts(Rollouts):
 
     def sync_weights(self) -> None:
         """Have the engine take over the policy's weights; where it may be writing, when it next begins."""
-        if self.config.local.rollout.ahead:
-            self._is_stale = True
-        else:
-            super().sync_weights()
+        self._is_stale = True
+        if not self.config.local.rollout.ahead:
+            self._settle()
 
     def close(self) -> None:
         """Close the engine, and have what is being written end."""
@@ -138,7 +138,9 @@ class OverlappedRollouts(Rollouts):
     def _settle(self) -> None:
         """Wait until the engine writes nothing, and hand it the weights that it has not got yet."""
         self._background.join()
-        super()._settle()
+        if self._is_stale:
+            super().sync_weights()
+            self._is_stale = False
 
     def _spread(self, function: Any, prompts: DataProto, ranks: Ranks) -> DataProto:
         early = self._early if "ended" in inspect.signature(function).parameters else None
@@ -232,7 +234,7 @@ class OverlappedAnswers(Answers):
         """
         trainer = self.trainer
         step = trainer.steps_done + 2
-        if prompts is not trainer.prompts.current or step > trainer.total_steps or trainer._run.saves_after(step - 1):
+        if prompts is not trainer.prompts.current or step > trainer.total_steps or trainer.saves_after(step - 1):
             return
         following = trainer.prompts.ahead()
         batch, prompt_batch = self._questions(following, step)

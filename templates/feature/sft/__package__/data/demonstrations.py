@@ -6,21 +6,25 @@ made of it up to 0.6: the prompt by the chat template, then the response and the
 """
 
 import contextlib
+import hashlib
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from ..api.inputs.datasets import files_of, rows_of
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
-from .datasets import data_section, file_list, load_class, write_cached
-from .files import read_rows
+from .datasets import data_section, file_list, load_class
+from .files import read_rows, with_all_columns
 from .messages import HINT, as_it_stands, check_characters, messages_of, plain, without_nulls
 from .token_cache import digests, kept
 
@@ -220,7 +224,7 @@ def _of_rows(rows: Mapping[str, Sequence[Any]], split: str, data: Any, tokenizer
     columns = set.intersection(*(set(row) for read in rows.values() for row in read))
     if data.messages_key in columns:
         cache = Path(data.cache_dir).expanduser()
-        files = [str(write_cached(_as_json(read, place, data), Path(place), cache)) for place, read in rows.items()]
+        files = [str(_write_cached(_as_json(read, place, data), Path(place), cache)) for place, read in rows.items()]
         with contextlib.redirect_stdout(io.StringIO()):  # it says how many rows there are
             return Demonstrations(Conversations(files, tokenizer, data, max_samples=most), where)
     if {data.prompt_key, data.response_key} <= columns:
@@ -268,6 +272,30 @@ def _as_json(rows: Sequence[Mapping[str, Any]], place: str, data: Any) -> list[d
             found[data.enable_thinking_key] = row[data.enable_thinking_key]
         kept.append(found)
     return kept
+
+
+def _write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
+    """Write rows as parquet, which verl's dataset reads, under a name made from their content.
+
+    Raises:
+        ConfigError: they cannot be written there.
+    """
+    digest = hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    target = cache / "converted" / f"{path.stem}-{digest}.parquet"
+    scratch = target.with_suffix(f".{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(with_all_columns(rows)), scratch)
+        scratch.replace(target)
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be kept as parquet in {target.parent}: {error.strerror or error}",
+            "set data.cache_dir to a directory that you can write to",
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+    return target
 
 
 def _value(row: Mapping[str, Any], what: str, data: Any) -> Any:

@@ -15,7 +15,7 @@ from .names.short_names import GRPO, PPO, ShortNames, TrainingConfig
 from .names.trl_names import adapter_settings
 
 if TYPE_CHECKING:
-    from ..training.results import TrainResult
+    from ..training.run_loop import TrainResult
     from ..training.trainer import LocalPPOTrainer
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..data.dataloading import TAKEN
+from ..data.verl_place import TAKEN
 from ..errors import ConfigError
 from ..settings.critic_checks import wants_critic
 from ..switches import CRITIC
@@ -278,7 +278,7 @@ def _write_optimizer(
 
 
 def _place_in_data(file: Path, step: int) -> dict[str, Any]:
-    """Return where verl's data loader was, as `data/dataloading.py` takes it."""
+    """Return where verl's data loader was, as `data/verl_place.py` takes it."""
     state = read(file) if file.is_file() else {}
     taken = {"steps": step, "batches": _entry(state, "_num_yielded", "_snapshot_step"), "indices": None}
     indices = _entry(state, "sampler_iter_state")

@@ -15,7 +15,7 @@ from ..run.distributed import Ranks
 from ..shims.precision import to_dtype
 from ..vendored.protocol import DataProto
 from ..workers.sampling import neutral_for, unknown_to_trainer, warn_of
-from .rollout_check import rollout_metrics
+from .batches import rollout_metrics
 
 COLUMN = "rollout_log_probs"
 FIRST_LOOKS = 2  # before any hand-over of weights, and after the first one
