@@ -41,10 +41,15 @@ def settle_streams() -> None:
 class _Pipe(io.FileIO):
     """What a process writes its output to; nothing fails when its reader has left or its disk is full."""
 
+    warned = False
+
     def write(self, data: Any) -> int:
         try:
             return super().write(data) or 0
-        except OSError:
+        except OSError as error:
+            if not self.warned and self.fileno() == 1 and not isinstance(error, BrokenPipeError):
+                self.warned = True
+                print(f"warning: stdout takes no more: {error.strerror}", file=sys.stderr)
             return memoryview(data).nbytes
 
 
