@@ -15,13 +15,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers.cache_utils import DynamicCache
 
 from ..errors import ConfigError
-from ..features import add_adapter
 from ..settings.attention import attention_for
 from ..shims.logsumexp import only_reporting_entropy, planning_for
 from ..shims.precision import to_dtype
 from ..vendored.utils import fsdp_utils
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
-from ..workers.adapters import Start
 from ..workers.logits import LogitsInPieces
 from .tracing import Tracker, Usage, size_of, weights_of, without_numbers
 
@@ -84,7 +82,7 @@ class ModelShape:
         auto_class: Any,
         *,
         shared: bool,
-        start: Start | None = None,
+        start: Any = None,
         quantization: Any = None,
         max_logits_mb: float | None = None,
         device: str,
@@ -103,6 +101,8 @@ class ModelShape:
         self.unpacked = 0  # bytes of the largest matrix that is unpacked while its layer computes
         matrices = _packable(self.module) if quantization is not None else []
         if start is not None:
+            from ..workers.lora import add_adapter
+
             self.module = add_adapter(self.module, model, start, ALONE)  # type: ignore[arg-type]
         parameters = [*self.module.parameters()]
         taken = {id(matrix) for matrix in matrices}

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from ..features import adapter_writer
 from ..run.checkpoint_files import save_state
 from ..run.distributed import Ranks
+from ..switches import LORA
+from .lora import adapter_writer
 from .optimizer_state import FILE
 from .trained_model import TrainedModel
 
@@ -31,7 +32,7 @@ def parts_of(model: TrainedModel, ranks: Ranks) -> Iterator[Write]:
 
 
 def _weights(model: TrainedModel, ranks: Ranks) -> Write:
-    if model.lora is not None:
+    if LORA and model.lora is not None:
         save = adapter_writer(model.module, ranks)
     else:
         weights = {name: weight for name, weight in model.full_weights() if ranks.rank == 0}

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor
 
-from ..features import adapter_writer
 from ..run.checkpoint_files import save_state
 from ..run.distributed import Ranks
 from ..run.share_names import OPTIMIZER, WEIGHTS
+from ..switches import LORA
 from .host_memory import wait
+from .lora import adapter_writer
 from .model_parts import save_pretrained
 from .optimizer_state import FILE, without_tensors
 from .own_shares import own_tensors
@@ -37,7 +38,7 @@ def parts_of(model: TrainedModel, ranks: Ranks, *, sharded: bool, copies: bool) 
             adapter and its optimizer's state are always whole.
         copies: training may go on before the part is written.
     """
-    if sharded and model.lora is None:
+    if sharded and (not LORA or model.lora is None):
         yield _own_weights(model, ranks, copies)
         yield _own_optimizer_state(model, copies)
     else:
@@ -46,7 +47,7 @@ def parts_of(model: TrainedModel, ranks: Ranks, *, sharded: bool, copies: bool) 
 
 
 def _whole_weights(model: TrainedModel, ranks: Ranks, copies: bool) -> Write:
-    if model.lora is not None:
+    if LORA and model.lora is not None:
         save = adapter_writer(model.module, ranks)
     else:
         if copies and ranks.rank == 0:
