@@ -184,10 +184,10 @@ class Reference:
         path = own_path or config.actor_rollout_ref.model.path
         if PLACEMENT:
             reader = spread_reader(config)
-            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader=reader).requires_grad_(False)
+            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader=reader)
         else:
-            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks).requires_grad_(False)
-        check_positions(module, path, config.data)
+            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks)
+        check_positions(module.requires_grad_(False), path, config.data)
         if PLACEMENT:
             self.device = device_of(config, "reference") if reader is None else first_device(module)
         else:
