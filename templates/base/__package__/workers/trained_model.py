@@ -4,6 +4,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,17 @@ import torch
 from torch import nn
 
 from ..errors import ConfigError
+from ..run.checkpoint_files import save_state
 from ..run.distributed import Ranks
 from ..shims.precision import keeping_casts
 from ..switches import LORA, OFFLOAD, QLORA, SHARDED_CHECKPOINTS
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .devices import computing_on, here
 from .host_copies import HostCopies
-from .lora import adapter_settings, adapter_weights, plain_weights
+from .lora import adapter_settings, adapter_weights, adapter_writer, plain_weights
 from .model_notes import note_rounding
 from .offload import SteppedByShares, kept_home, rests, state_at_rest, weights_at_rest
-from .optimizer_state import gathered, read
+from .optimizer_state import FILE, gathered, read
 from .optimizers import build_optimizer
 from .own_shares import read_own_shares, shares_at
 from .quantized import unpacked_weights
@@ -28,6 +30,8 @@ from .sharding import like, local, whole
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
 CONFIGURED = ("initial_lr", "betas", "weight_decay")
+# Writes a part into a model's directory, on rank 0.
+Write = Callable[[Path], None]
 
 
 class TrainedModel:
@@ -71,7 +75,7 @@ class TrainedModel:
             warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if _lr_schedule(optim) == "constant":
+            if lr_schedule(optim) == "constant":
                 self.scheduler = get_constant_schedule_with_warmup(self.optimizer, num_warmup_steps=warmup_steps)
             else:
                 self.scheduler = get_cosine_schedule_with_warmup(
@@ -221,13 +225,39 @@ class TrainedModel:
         rates._last_lr = now
 
 
-def is_constant(optim: Any) -> bool:
-    """Tell whether the learning rate of an `optim` section does not depend on how many steps there are."""
-    warms_up = optim.lr_warmup_steps < 0 and optim.lr_warmup_steps_ratio > 0
-    return _lr_schedule(optim) == "constant" and not warms_up
+def parts_of(model: TrainedModel, ranks: Ranks) -> Iterator[Write]:
+    """Return what writes a model: its weights, then its optimizer's state, each as it is when it is asked for.
+
+    Args:
+        model: what to write.
+        ranks: this process among its peers; every one must take all parts. Rank 0 holds one whole part at a time.
+    """
+    yield _weights(model, ranks)
+    state = model.optimizer_state(ranks)
+    yield lambda directory: save_state(state, directory / FILE)
 
 
-def _lr_schedule(optim: Any) -> str:
+def _weights(model: TrainedModel, ranks: Ranks) -> Write:
+    if LORA and model.lora is not None:
+        save = adapter_writer(model.module, ranks)
+    else:
+        weights = {name: weight for name, weight in model.full_weights() if ranks.rank == 0}
+        save = partial(save_pretrained, model, weights)
+
+    def write(directory: Path) -> None:
+        save(directory)
+        model.tokenizer.save_pretrained(directory)
+
+    return write
+
+
+def save_pretrained(model: TrainedModel, weights: dict[str, torch.Tensor], directory: Path) -> None:
+    """Write weights as a model in Hugging Face format."""
+    save: Any = model.module.save_pretrained
+    save(directory, state_dict=weights)
+
+
+def lr_schedule(optim: Any) -> str:
     """Return the course of the learning rate that an `optim` section names: constant or cosine."""
     return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
 

@@ -17,11 +17,10 @@ from ..run.share_names import OPTIMIZER, WEIGHTS
 from ..switches import LORA
 from .host_memory import wait
 from .lora import adapter_writer
-from .model_parts import save_pretrained
 from .optimizer_state import FILE, without_tensors
 from .own_shares import own_tensors
 from .sharding import whole
-from .trained_model import TrainedModel
+from .trained_model import TrainedModel, save_pretrained
 
 # Writes a part into a model's directory. Every process must call it. It returns the SHA-256 of the files that this
 # process has brought to the disk, by name; those of others rank 0 computes.

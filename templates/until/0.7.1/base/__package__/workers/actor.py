@@ -2,6 +2,7 @@
 """The vendored actor, without passes over padding, and with the entropy of the passes that it learns from."""
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,6 @@ from ..shims.logsumexp import only_reporting_entropy
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.workers.dp_actor import DataParallelPPOActor
 from .logits import Asked, LogitsInPieces
-from .padding import without_common_padding
 from .shared_forward import SharedForward
 
 
@@ -147,3 +147,17 @@ class Actor:
         self._actor.use_fused_kernels = in_pieces
         self.pieces.calculate_entropy = calculate_entropy
         return self._forward(micro_batch, temperature, calculate_entropy)
+
+
+def without_common_padding(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a micro-batch without the columns on the left that are padding in every row; a prompt's last one stays.
+
+    Args:
+        batch: input_ids, attention_mask, (bs, prompt_length + response_length), position_ids of that shape or with a
+            further dimension in the middle, responses (bs, response_length), and whatever else, which stays as it is.
+    """
+    prompt_length = batch["input_ids"].shape[-1] - batch["responses"].shape[-1]
+    used = batch["attention_mask"][:, : prompt_length - 1].any(dim=0)
+    first = int(used.int().argmax()) if used.any() else prompt_length - 1
+    cut = ("input_ids", "attention_mask", "position_ids")
+    return {name: value[..., first:] if name in cut else value for name, value in batch.items()}
