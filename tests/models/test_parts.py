@@ -18,7 +18,7 @@ from torch import nn
 
 from tests.project.support import Configuration, forget, make
 
-PACKAGE, BARE = "modelside", "bareside"
+PACKAGE = "modelside"
 FEATURES = ("episodes", "lora", "mfu", "offload", "placement", "qlora", "rollout_correction", "sharded_checkpoints")
 IN_4_BITS = "local.quantization.load_in_4bit=true"
 MODEL = "actor_rollout_ref.model"
@@ -26,20 +26,15 @@ MODEL = "actor_rollout_ref.model"
 
 @pytest.fixture(scope="module")
 def root(verl: None, release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Two projects that can be imported: `modelside` has features, `bareside` has none."""
-    folder = tmp_path_factory.mktemp("projects")
-    roots = [
-        make(Configuration(release, features=features, package=package), folder / package).root
-        for package, features in ((PACKAGE, FEATURES), (BARE, ()))
-    ]
+    """A project that can be imported."""
+    path = make(Configuration(release, features=FEATURES, package=PACKAGE), tmp_path_factory.mktemp("projects")).root
     with pytest.MonkeyPatch.context() as patch:
-        for path in roots:
-            patch.syspath_prepend(str(path))
+        patch.syspath_prepend(str(path))
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
         patch.setenv("HF_HUB_OFFLINE", "1")
         torch.set_num_threads(1)
-        yield roots[0]
-    forget(PACKAGE, BARE)
+        yield path
+    forget(PACKAGE)
 
 
 def module(path: str, package: str = PACKAGE) -> ModuleType:
@@ -423,13 +418,6 @@ def test_the_course_of_the_learning_rate_under_both_names(policy: Callable[..., 
     assert rates[:3] == pytest.approx([0.0, 0.5, 1.0])
     assert rates[2:] == sorted(rates[2:], reverse=True)
     assert rates[6] == pytest.approx(0.5)  # halfway between the end of the warm-up and the last step
-
-
-def test_lora_needs_the_feature(config: Callable[..., Any]) -> None:
-    section = config(f"{MODEL}.lora_rank=8").actor_rollout_ref.model
-    text = refusal(lambda: module("features", BARE).check_adapter(section), BARE)
-    assert "created without LoRA" in text
-    assert "vextract add lora" in text
 
 
 @pytest.mark.parametrize(

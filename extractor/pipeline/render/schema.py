@@ -78,7 +78,8 @@ def schema_of(
         if str(entry.get("still_with", "")).partition("=")[0] not in keys:
             entry.pop("still_with", None)
         if key in unread:
-            entry |= {"unread": tuple(unread[key]), "readers": ", ".join(readers.get(key, ()))}
+            parts = [f"feature {known['needs']}"] if "needs" in known else readers.get(key, ())
+            entry |= {"unread": tuple(unread[key]), "readers": ", ".join(parts)}
         entry = {name: value for name, value in entry.items() if value not in ((), "", False) or name == "without"}
         if entry:
             found[key] = entry

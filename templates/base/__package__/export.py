@@ -27,8 +27,7 @@ from .run.process import quiet
 from .shims.precision import to_dtype
 from .switches import HUB, LORA
 from .tracking.run_tracker import CONFIG
-from .workers.adapters import ADAPTER_CONFIG
-from .workers.model_files import load_pretrained
+from .workers.model_files import ADAPTER_CONFIG, load_pretrained
 
 DTYPES = ("float32", "bfloat16", "float16")
 RERUN = "the run saves after its last step (local.save_last), when it is interrupted, and every trainer.save_freq steps"

@@ -8,7 +8,6 @@ from omegaconf import OmegaConf
 
 from ..settings import reward_keys
 from ..shims.precision import to_dtype
-from ..workers.adapters import Start, wants_adapter
 from .measured import optimizer_factor, program_size
 from .plan import CUDA_CONTEXT, CUDA_IDLE_SHARE, NCCL_BUFFERS, PASSING, PHASES, MemoryPlan
 from .rollout import add_rollout
@@ -26,6 +25,16 @@ from .sizes import (
     wants_reference,
 )
 from .tracing import Usage
+
+try:
+    from ..workers.adapters import Start, wants_adapter
+except ImportError:  # without the feature a model trains all its weights
+    Start: Any = None  # type: ignore[no-redef]
+
+    def wants_adapter(model: Any) -> bool:
+        """Tell that no adapter is trained."""
+        return False
+
 
 try:
     from ..workers.offload import SHARE, rests

@@ -15,14 +15,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers.cache_utils import DynamicCache
 
 from ..errors import ConfigError
-from ..features import add_adapter
 from ..settings.devices import attention_for
 from ..shims.logsumexp import only_reporting_entropy, planning_for
 from ..shims.precision import to_dtype
 from ..vendored.utils import fsdp_utils
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
-from ..workers.adapters import Start
-from ..workers.logits import LogitsInPieces
+from ..workers.logits import Asked, LogitsInPieces
 from .tracing import Tracker, Usage, size_of, weights_of, without_numbers
 
 BLOCK = 64  # weights that share a scale in bitsandbytes' 4 bits
@@ -43,11 +41,10 @@ class Pieces(LogitsInPieces):
     """As in a run; whether logits are what the last layer gives is seen from whether anything is made of them."""
 
     def _has_plain_logits(self) -> bool:
-        head = self._model.get_output_embeddings()
-        if head is None:
+        if self._head is None:
             return False
         given: list[torch.Tensor] = []
-        hook = head.register_forward_hook(lambda _module, _inputs, output: given.append(output))
+        hook = self._head.register_forward_hook(lambda _module, _inputs, output: given.append(output))
         try:
             ids = torch.zeros((1, 2), dtype=torch.long)
             logits = self._module(input_ids=ids, use_cache=False, attention_mask=_mask(1, 2)).logits
@@ -84,7 +81,7 @@ class ModelShape:
         auto_class: Any,
         *,
         shared: bool,
-        start: Start | None = None,
+        start: Any = None,
         quantization: Any = None,
         max_logits_mb: float | None = None,
         device: str,
@@ -103,6 +100,8 @@ class ModelShape:
         self.unpacked = 0  # bytes of the largest matrix that is unpacked while its layer computes
         matrices = _packable(self.module) if quantization is not None else []
         if start is not None:
+            from ..workers.lora import add_adapter
+
             self.module = add_adapter(self.module, model, start, ALONE)  # type: ignore[arg-type]
         parameters = [*self.module.parameters()]
         taken = {id(matrix) for matrix in matrices}
@@ -215,7 +214,7 @@ class ModelShape:
 
     def _forward(self, rows: int, length: int, entropy: bool) -> Usage:
         with self._mode, planning_for(self._device), torch.no_grad():
-            in_pieces = self._in_pieces(rows * length, entropy)
+            in_pieces = self._in_pieces(rows * length)
             with Tracker(weights_of(self.module.eval()), self.vocabulary) as tracker, self._autocast():
                 self._outputs(self._inputs(rows, length), in_pieces, entropy)
         return replace(tracker.peak, activations=tracker.peak.activations + self.unpacked)
@@ -223,7 +222,7 @@ class ModelShape:
     def _update(self, rows: int, length: int, again: bool, entropy: Entropy, share: float) -> Usage:
         trained = [one for one in self.module.parameters() if one.requires_grad]
         with self._mode, planning_for(self._device):
-            in_pieces = self._in_pieces(rows * length, entropy != Entropy.NONE)
+            in_pieces = self._in_pieces(rows * length)
             tracker = Tracker(weights_of(self.module.train()), self.vocabulary)
             hook = self._gradient_hook(tracker, 0.0 if again else share)
             hooks = [one.register_post_accumulate_grad_hook(hook) for one in trained]
@@ -259,20 +258,24 @@ class ModelShape:
 
         return hook
 
-    def _in_pieces(self, tokens: int, entropy: bool) -> bool:
+    def _in_pieces(self, tokens: int) -> LogitsInPieces | None:
+        """Return the last layer, if it computes so many tokens in pieces."""
         if self.module.get_output_embeddings() is None:
-            return False
+            return None
         pieces = Pieces.before(self.module, self._limit)
-        pieces.prepare()
-        pieces.calculate_entropy = entropy
-        return pieces.wanted(tokens)
+        with pieces:
+            return pieces if pieces.wanted(tokens) else None
 
-    def _outputs(self, inputs: dict[str, Any], in_pieces: bool, entropy: bool) -> torch.Tensor:
+    def _outputs(self, inputs: dict[str, Any], in_pieces: LogitsInPieces | None, entropy: bool) -> torch.Tensor:
         """Return what a pass gives for each token: log-probabilities, or the values of a critic."""
-        if in_pieces:
-            outputs = self.module(**inputs, use_cache=False, temperature=1.0)
-            found: torch.Tensor = outputs.log_probs + outputs.entropy
-            return found
+        if in_pieces is not None:
+            in_pieces.asked = Asked(torch.roll(inputs["input_ids"], shifts=-1, dims=-1), 1.0, entropy)
+            try:
+                found = self.module(**inputs, use_cache=False).logits
+            finally:
+                in_pieces.asked = None
+            both: torch.Tensor = found[..., 0] + found[..., 1]
+            return both
         logits = self.module(**inputs, use_cache=False).logits
         if logits.shape[-1] != self.vocabulary:
             return logits[..., 0]

@@ -31,8 +31,7 @@ from ..errors import ConfigError
 from ..settings.path_checks import resume_hint
 from ..switches import VERL_CHECKPOINTS
 from ..training.hook_errors import HookError
-from ..workers.model_parts import Write, parts_of
-from ..workers.trained_model import TrainedModel
+from ..workers.trained_model import TrainedModel, Write, parts_of
 from .checkpoint_files import (
     MANIFEST,
     WRITING,

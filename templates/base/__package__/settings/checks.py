@@ -9,13 +9,14 @@ from omegaconf import OmegaConf
 
 from ..episodes.checks import check_episodes
 from ..errors import ConfigError
-from ..features import check_adapter, check_quantization
-from ..switches import CRITIC, DISTILLATION, EPISODES, OVERLAP, PLACEMENT, PRIME, ROLLOUT_CORRECTION
+from ..switches import CRITIC, DISTILLATION, EPISODES, LORA, OVERLAP, PLACEMENT, PRIME, QLORA, ROLLOUT_CORRECTION
 from ..training.distillation_choice import check_distillation
 from ..training.process_checks import check_process_rewards, wants_process_rewards
 from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from ..training.reward_managers import registered_managers
 from ..training.rollout_correction import check_correction
+from ..workers.lora import check_adapter
+from ..workers.quantized import check_quantization
 from . import reward_keys
 from .ahead import check_ahead
 from .batch_sizes import check_sizes
@@ -67,8 +68,10 @@ def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
     if PLACEMENT:
         for problem in (*placement_problems(config, world_size), *missing_devices(config)):
             raise ConfigError(*problem)
-    check_adapter(config.actor_rollout_ref.model)
-    check_quantization(config)
+    if LORA:
+        check_adapter(config.actor_rollout_ref.model)
+    if QLORA:
+        check_quantization(config)
     if PRIME:
         check_process_rewards(config)
     if DISTILLATION:

@@ -5,7 +5,7 @@ Both are a vendored actor around a model (see actor.py); what is here is what up
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,9 +14,8 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..errors import ConfigError
-from ..features import add_adapter, quantized_reader, without_adapter
 from ..run.distributed import Ranks
-from ..switches import MFU, OFFLOAD, PLACEMENT, SHARDED_CHECKPOINTS
+from ..switches import LORA, MFU, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
 from ..training.flops import flops_metrics
 from ..training.hook_calls import calling_policy_loss
@@ -25,10 +24,12 @@ from .actor import Actor
 from .adapters import starting_point, wants_adapter
 from .device_map import device_of, first_device, spread_reader
 from .devices import computing_on, here
+from .lora import add_adapter, without_adapter
 from .model_notes import note_dropout
 from .models import check_positions, load_model
 from .offload import rests, weights_at_rest
 from .own_shares import shares_reader
+from .quantized import quantized_reader
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
 from .sharding import place
 from .trained_model import TrainedModel
@@ -65,19 +66,24 @@ class Policy(TrainedModel):
 
     def module_at(self, path: str, ranks: Ranks) -> Any:
         """Return a model with the weights at `path`."""
-        model = self.config.actor_rollout_ref.model
-        start = starting_point(path, model, ranks)
-        module = self.load(start.model, ranks)
-        check_positions(module, start.model, self.config.data)
-        return add_adapter(module, model, start, ranks)
+        if LORA:
+            start = starting_point(path, self.config.actor_rollout_ref.model, ranks)
+            path = start.model
+        module = self.load(path, ranks)
+        check_positions(module, path, self.config.data)
+        return add_adapter(module, self.config.actor_rollout_ref.model, start, ranks) if LORA else module
 
     def load(self, path: str, ranks: Ranks) -> Any:
         """Load the model at `path`, as it is without an adapter."""
-        section = self.config.actor_rollout_ref
-        reader, fsdp_config = quantized_reader(self.config), section.actor.fsdp_config
-        if SHARDED_CHECKPOINTS and reader is None and not wants_adapter(section.model):
-            reader = shares_reader(path, fsdp_config, ranks)
-        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader)
+        fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
+        if QLORA or SHARDED_CHECKPOINTS:
+            reader = quantized_reader(self.config) if QLORA else None
+            trains_all = not LORA or not wants_adapter(self.config.actor_rollout_ref.model)
+            if SHARDED_CHECKPOINTS and reader is None and trains_all:
+                reader = shares_reader(path, fsdp_config, ranks)
+            return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader=reader)
+        else:
+            return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None
@@ -170,17 +176,18 @@ class Reference:
         with open_dict(node):
             node.use_remove_padding = config.actor_rollout_ref.model.use_remove_padding
         own_path = (ref.model or {}).get("path")
-        self.policy = policy if policy is not None and policy.lora is not None and own_path is None else None
-        if self.policy is not None:
-            self.actor = Actor(node, self.policy.module, max_logits_mb=config.local.max_logits_mb)
-            return
+        if LORA:
+            self.policy = policy if policy is not None and policy.lora is not None and own_path is None else None
+            if self.policy is not None:
+                self.actor = Actor(node, self.policy.module, max_logits_mb=config.local.max_logits_mb)
+                return
         path = own_path or config.actor_rollout_ref.model.path
         if PLACEMENT:
             reader = spread_reader(config)
-            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader).requires_grad_(False)
+            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader=reader)
         else:
-            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks).requires_grad_(False)
-        check_positions(module, path, config.data)
+            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks)
+        check_positions(module.requires_grad_(False), path, config.data)
         if PLACEMENT:
             self.device = device_of(config, "reference") if reader is None else first_device(module)
         else:
@@ -212,15 +219,15 @@ class Reference:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Have the weights on the device that they compute on."""
-        if self.policy is None:
-            with computing_on(self.device):
-                if OFFLOAD:
-                    with self.weights:
-                        yield
-                else:
-                    yield
-        else:
+        if LORA and self.policy is not None:
             with self.policy.at_work(), without_adapter(self.policy.module):
+                yield
+            return
+        with computing_on(self.device):
+            if OFFLOAD:
+                with self.weights:
+                    yield
+            else:
                 yield
 
 
@@ -252,14 +259,13 @@ def load_causal_lm(
     fsdp_config: Any,
     tokenizer: Any,
     ranks: Ranks,
-    reader: Callable[..., Any] | None = None,
     **settings: Any,
 ) -> Any:
     """Load a causal language model with the settings of the policy; `settings`: see `load_model`."""
     from transformers import AutoModelForCausalLM
 
     model = config.actor_rollout_ref.model
-    return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, reader, **settings)
+    return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, **settings)
 
 
 def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataProto:

@@ -33,7 +33,6 @@ from .run.share_names import OPTIMIZER, is_sharded
 from .run.verl_shards import EXTRA, LATEST, MODEL
 from .run.verl_shards import OPTIMIZER as OPTIMIZER_SHARES
 from .switches import SHARDED_CHECKPOINTS
-from .workers.adapters import ADAPTER_CONFIG
 from .workers.model_files import load_pretrained
 from .workers.optimizer_state import FILE
 
@@ -77,7 +76,7 @@ def to_verl(checkpoint: Path, out: Path, *, processes: int, device: str = "cuda"
     if processes < 1:
         raise ConfigError(f"--processes is {processes}", "name the number of GPUs that verl will have")
     roles = [checkpoint / role for role in ("actor", "critic") if (checkpoint / role).is_dir()]
-    if any((role / ADAPTER_CONFIG).is_file() for role in roles):
+    if any((role / "adapter_config.json").is_file() for role in roles):
         raise ConfigError(
             f"{checkpoint} holds a LoRA adapter, and verl's workers keep it with the model's own weights",
             f"start verl anew with actor_rollout_ref.model.lora_adapter_path={checkpoint.absolute()}/actor",

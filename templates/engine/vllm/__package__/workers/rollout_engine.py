@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks
 from ..shims.device import empty_cache
 from ..shims.precision import to_dtype
-from ..switches import PLACEMENT
+from ..switches import LORA, PLACEMENT
 from ..tracking.timing import advance, expect
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
@@ -60,8 +60,7 @@ class RolloutEngine(VllmRollout):
         self.up_to_date = False
         self.device = device_of(config, "rollout") if PLACEMENT else here()
         settings = vllm_settings(config, ranks, self.device)
-        with_adapter = hands_over_adapter(config, policy)
-        if with_adapter:
+        if LORA and (with_adapter := hands_over_adapter(config, policy)):
             settings["load_format"] = "auto"  # the weights that the adapter is trained beside
             settings["engine_kwargs"]["vllm"] = {**lora_options(policy.lora), **settings["engine_kwargs"]["vllm"]}
         self.frees_memory = bool(settings["free_cache_engine"])
@@ -70,10 +69,11 @@ class RolloutEngine(VllmRollout):
                 super().__init__(**vllm_arguments(config, settings, tokenizer))
         except Exception as error:
             raise ConfigError(*explain_failure(error)) from error
-        self.adapter: WithAdapter | None = None
-        if with_adapter:
-            dtype = to_dtype(config.actor_rollout_ref.rollout.dtype)
-            self.adapter = self.inference_engine = WithAdapter(self.inference_engine, policy, dtype)
+        if LORA:
+            self.adapter: WithAdapter | None = None
+            if with_adapter:
+                dtype = to_dtype(config.actor_rollout_ref.rollout.dtype)
+                self.adapter = self.inference_engine = WithAdapter(self.inference_engine, policy, dtype)
         self.team: Team | None = None
         if settings["tensor_model_parallel_size"] > 1:
             self.team = self.inference_engine = Team(self.inference_engine, settings["tensor_model_parallel_size"])
@@ -129,7 +129,7 @@ class RolloutEngine(VllmRollout):
         params.logprobs = 0 if with_log_probs else None
         engine = self.inference_engine.llm_engine
         longest = engine.model_config.max_model_len
-        adapter = None if self.adapter is None else self.adapter.adapter
+        adapter = self.adapter.adapter if LORA and self.adapter is not None else None
         writer = VllmWriter(engine, params, self.device, longest, with_log_probs, self.ends, adapter)
         return contextlib.closing(writer)
 
@@ -177,16 +177,17 @@ class RolloutEngine(VllmRollout):
 
     def close(self) -> None:
         """Give back what the engine holds, or with other processes leave that to the end of this one."""
-        if self.adapter is not None:
+        if LORA and self.adapter is not None:
             self.adapter.close()
-        if self.alone:
+        if LORA and self.alone:
             self.adapter = None
+        if self.alone:
             self.__dict__.pop("inference_engine", None)
 
     @torch.no_grad()
     def _send_weights(self) -> None:
         """Hand over the adapter, or all weights, through vLLM's own way of reading a checkpoint."""
-        if self.adapter is not None:
+        if LORA and self.adapter is not None:
             self.adapter.take_adapter()
             return
         packs_head = self.device.type == "cpu"
@@ -237,7 +238,7 @@ class RolloutEngine(VllmRollout):
             return
         try:
             # With an adapter the weights below it come back as they are: nobody sends them again.
-            self.inference_engine.sleep(level=2 if self.adapter is None else 1)
+            self.inference_engine.sleep(level=1 if LORA and self.adapter is not None else 2)
         except Exception as error:
             raise RolloutError(*explain_failure(error)) from error
         self.up_to_date = False

@@ -14,7 +14,6 @@ from vllm.lora.request import LoRARequest
 
 from .servers.adapter_files import AdapterFiles, refused
 from .servers.weight_files import make_directory
-from .trained_model import TrainedModel
 
 
 class WithAdapter:
@@ -26,7 +25,7 @@ class WithAdapter:
         dtype: that vLLM holds it in.
     """
 
-    def __init__(self, engine: Any, policy: TrainedModel, dtype: torch.dtype) -> None:
+    def __init__(self, engine: Any, policy: Any, dtype: torch.dtype) -> None:
         self.engine = engine
         self.policy = policy
         size = sum(weight.numel() for weight in policy.module.parameters() if weight.requires_grad) * dtype.itemsize

@@ -12,11 +12,8 @@ from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithValueH
 from .local_engine import LocalEngine, named
 
 
-class SharedCritic:
+class SharedCritic(LocalEngine, FSDPEngineWithValueHead):
     """Upstream's `FSDPEngineWithValueHead` and `value_loss`, around a model that is there already.
-
-    Attributes:
-        passes: how its passes are shared between the processes.
 
     Args:
         config: the section `critic`.
@@ -28,18 +25,16 @@ class SharedCritic:
         config.use_remove_padding = config.model.use_remove_padding
         config.fsdp_config = config.model.fsdp_config
         config.loss_scale_factor = None
-        self.config = config
-        self._local = LocalEngine(FSDPEngineWithValueHead, config, module, optimizer)
-        self.passes = self._local.passes
+        super().__init__(config, module, optimizer)
 
     def compute_values(self, data: DataProto) -> torch.Tensor:
         """Return the value at each token of the responses, (bs, response_length) float32, 0 on padding."""
-        return self._local.infer(data)["values"]
+        return self.infer(data)["values"]
 
     def update_critic(self, data: DataProto) -> dict[str, Any]:
         """Train on a batch; returns upstream's metrics, named critic/*, each a list."""
         loss, found = partial(value_loss, self.config), dict[str, Any]()
-        with self._local.training():
-            for batch in self._local.mini_batches(data):
-                self._local.note(found, self._local.engine.train_batch(batch, loss_function=loss))
+        with self.training():
+            for batch in self.mini_batches(data):
+                self.note(found, self.train_batch(batch, loss_function=loss))
         return named("critic/", found)

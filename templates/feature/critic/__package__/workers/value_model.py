@@ -59,7 +59,7 @@ class Critic(TrainedModel):
         model, auto_class = self.section.model, AutoModelForTokenClassification
         place: Any = path, model, model.fsdp_config, self.tokenizer, auto_class, ranks
         if SHARDED_CHECKPOINTS and self._goes_on:
-            place = *place, shares_reader(path, model.fsdp_config, ranks)
+            settings["reader"] = shares_reader(path, model.fsdp_config, ranks)
         module = load_model(*place, **settings)
         check_positions(module, path, self._data)
         return module

@@ -11,7 +11,7 @@ from ..run.distributed import Ranks
 from ..tracking.timing import expect
 from ..vendored.protocol import DataProto
 from .actor import Actor
-from .pieces import used_tokens
+from .local_engine import used_tokens
 from .policy import Reference
 
 AT_ONCE = 1024  # tokens of whose logits, where a pass has them all, the likeliest are looked for
@@ -45,17 +45,17 @@ class TeacherActor(Actor):
         Returns:
             Log-probabilities, float32, and the tokens, int64: both (bs, response_length, topk), the likeliest first.
         """
-        self._pieces.prepare()
-        found = self._local.infer(data, calculate_entropy=False, distillation_use_topk=True)["likeliest"]
+        with self.pieces:
+            found = self.infer(data, calculate_entropy=False, distillation_use_topk=True)["likeliest"]
         log_probs, tokens = found.chunk(2, dim=-1)
         return log_probs, tokens.long()
 
     def _head(self, hidden: torch.Tensor) -> torch.Tensor:
         """Compute the last layer; or, in pieces, what is asked for of its logits."""
-        self._named = bool(self.topk) and self._pieces.wanted(hidden.shape[:-1].numel())
+        self._named = bool(self.topk) and self.pieces.wanted(hidden.shape[:-1].numel())
         if not self._named:
             return self._whole(hidden)
-        pieces = hidden.flatten(0, -2).split(self._pieces.tokens_at_once)
+        pieces = hidden.flatten(0, -2).split(self.pieces.tokens_at_once)
         return torch.cat([self._names(self._whole(piece)) for piece in pieces]).unflatten(0, hidden.shape[:-1])
 
     def _names(self, logits: torch.Tensor) -> torch.Tensor:
@@ -67,9 +67,10 @@ class TeacherActor(Actor):
         found = logits[:, : self.vocabulary].topk(self.topk, dim=-1)
         return torch.cat([found.values - logits.logsumexp(dim=-1, keepdim=True), found.indices.float()], dim=-1)
 
-    def _model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
+    def own_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
+        """Return what the model gave, by token: the likeliest tokens, where it is asked to name them."""
         if not self.topk:
-            return super()._model_outputs(output, output_args, micro_batch, **settings)
+            return super().own_outputs(output, output_args, micro_batch, **settings)
         offsets = micro_batch["input_ids"].offsets()
         found = used_tokens(output.logits, offsets)
         if not self._named:

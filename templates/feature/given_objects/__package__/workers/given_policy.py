@@ -3,10 +3,11 @@
 
 from typing import Any
 
-from ..features import quantized_reader
 from ..run.distributed import Ranks
+from ..switches import QLORA
 from .models import taken_over
 from .policy import Policy, load_causal_lm
+from .quantized import quantized_reader
 
 
 class GivenPolicy(Policy):
@@ -18,7 +19,9 @@ class GivenPolicy(Policy):
     """
 
     def __init__(self, module: Any, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
-        self._given = module if quantized_reader(config) is None else None  # weights are packed where they are read
+        self._given = module
+        if QLORA and quantized_reader(config) is not None:
+            self._given = None  # weights are packed where they are read
         super().__init__(config, tokenizer, ranks, path, total_steps)
         self._given = None  # from now on weights are read anew
 

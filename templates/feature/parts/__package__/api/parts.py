@@ -26,7 +26,7 @@ from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
 from ..workers.sampling import say_sampling
-from ..workers.trained_model import is_constant
+from ..workers.trained_model import lr_schedule
 from ..workers.value_model import Critic
 from .assembly import fill_in_device, settle, settle_model
 from .generation import answer, texts_of
@@ -266,3 +266,9 @@ class LocalRollouts(Part):
         self.require_open()
         with without_running_loop():
             self.rollouts.sync_weights()
+
+
+def is_constant(optim: Any) -> bool:
+    """Tell whether the learning rate of an `optim` section does not depend on how many steps there are."""
+    warms_up = optim.lr_warmup_steps < 0 and optim.lr_warmup_steps_ratio > 0
+    return lr_schedule(optim) == "constant" and not warms_up

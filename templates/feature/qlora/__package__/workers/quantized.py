@@ -59,7 +59,7 @@ def quantized_reader(config: Any) -> Callable[..., Any] | None:
     return partial(_read, settings, to_dtype(fsdp_config.model_dtype))
 
 
-def plain_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def unpacked_weights(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Return the model's weights by their names in Hugging Face format: unpacked, with the adapter merged into them.
 
     They are what the policy computes with. Every process that holds a part of the model must take them all.

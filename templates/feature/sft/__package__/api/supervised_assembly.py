@@ -10,7 +10,6 @@ from omegaconf import open_dict
 from ..data.dataloading import SharedLoader, build_dataloaders, build_loaders
 from ..data.demonstrations import build_demonstrations, collate, demonstrations_of
 from ..errors import ConfigError
-from ..features import check_adapter, check_quantization
 from ..run.base_models import base_models
 from ..run.checkpoint import Checkpoints, restoring
 from ..run.distributed import Ranks, seed_everything
@@ -18,9 +17,11 @@ from ..run.run_lock import lock_run_directory
 from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
 from ..settings.batch_sizes import fitting
 from ..settings.devices import device_problems
-from ..switches import DYNAMIC_SAMPLING, LORA, SHARDED_CHECKPOINTS
+from ..switches import DYNAMIC_SAMPLING, LORA, QLORA, SHARDED_CHECKPOINTS
 from ..training.rollouts import Rollouts
+from ..workers.lora import check_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
+from ..workers.quantized import check_quantization
 from ..workers.supervised_policy import SupervisedPolicy
 from ..workers.trained_model import TrainedModel
 from .assembly import Parts, fill_in_device, load_optimizers, prepare_process, settle_model
@@ -136,8 +137,10 @@ def _check(config: Any) -> None:
             )
     for problem in device_problems(config):
         raise ConfigError(*problem)
-    check_adapter(config.actor_rollout_ref.model)
-    check_quantization(config)
+    if LORA:
+        check_adapter(config.actor_rollout_ref.model)
+    if QLORA:
+        check_quantization(config)
 
 
 def _loaders(config: Any, ranks: Ranks, given: Given, tokenizer: Any) -> tuple[SharedLoader, SharedLoader]:

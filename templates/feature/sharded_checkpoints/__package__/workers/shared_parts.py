@@ -11,16 +11,16 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor
 
-from ..features import adapter_writer
 from ..run.checkpoint_files import save_state
 from ..run.distributed import Ranks
 from ..run.share_names import OPTIMIZER, WEIGHTS
+from ..switches import LORA
 from .host_memory import wait
-from .model_parts import save_pretrained
+from .lora import adapter_writer
 from .optimizer_state import FILE, without_tensors
 from .own_shares import own_tensors
 from .sharding import whole
-from .trained_model import TrainedModel
+from .trained_model import TrainedModel, save_pretrained
 
 # Writes a part into a model's directory. Every process must call it. It returns the SHA-256 of the files that this
 # process has brought to the disk, by name; those of others rank 0 computes.
@@ -37,7 +37,7 @@ def parts_of(model: TrainedModel, ranks: Ranks, *, sharded: bool, copies: bool) 
             adapter and its optimizer's state are always whole.
         copies: training may go on before the part is written.
     """
-    if sharded and model.lora is None:
+    if sharded and (not LORA or model.lora is None):
         yield _own_weights(model, ranks, copies)
         yield _own_optimizer_state(model, copies)
     else:
@@ -46,7 +46,7 @@ def parts_of(model: TrainedModel, ranks: Ranks, *, sharded: bool, copies: bool) 
 
 
 def _whole_weights(model: TrainedModel, ranks: Ranks, copies: bool) -> Write:
-    if model.lora is not None:
+    if LORA and model.lora is not None:
         save = adapter_writer(model.module, ranks)
     else:
         if copies and ranks.rank == 0:

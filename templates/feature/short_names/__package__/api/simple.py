@@ -108,7 +108,7 @@ class SimpleTrainer:
         directory = Path(output_dir).expanduser()
         if directory.exists() and not directory.is_dir():
             raise ConfigError(f"{directory} is a file", "name a directory")
-        from ..workers.model_parts import parts_of
+        from ..workers.trained_model import parts_of
 
         ranks = self.trainer.ranks
         write = next(parts_of(self.trainer.policy, ranks))  # the weights

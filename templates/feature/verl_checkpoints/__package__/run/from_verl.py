@@ -25,13 +25,13 @@ from torch import nn
 from ..data.verl_place import TAKEN
 from ..errors import ConfigError
 from ..settings.critic_checks import wants_critic
-from ..switches import CRITIC
-from ..workers.adapters import ADAPTER_CONFIG, SECTION, wants_adapter
+from ..switches import CRITIC, LORA
 from ..workers.optimizer_state import FILE as OPTIMIZER_FILE
 from ..workers.optimizers import build_optimizer
 from .checkpoint_files import WRITING, replace_directory, save_state, set_aside, write_manifest
 from .verl_shards import HINT, SharedTensor, Shares, flat_parts, is_of_verl, read, whole, world_sizes
 
+SECTION = "actor_rollout_ref.model"
 WEIGHTS = re.compile(r".*\.(safetensors|bin|pt|index\.json)$")
 # What peft puts before and into the names of a model's weights.
 WRAPPED, BASE, ADAPTER, NAMED = "base_model.model.", ".base_layer.", ".lora_", ".default."
@@ -147,7 +147,8 @@ def _write_adapter(shares: Shares, names: list[str], target: Path, model: Any) -
     rank = next(weight.shape[0] for name, weight in weights.items() if ".lora_A." in name)
     settings = _adapter_settings(shares.folder)
     scale = settings.get("lora_alpha") or model.lora_alpha
-    if not wants_adapter(model) or model.lora_rank not in (0, rank):
+    wanted = LORA and (model.lora_rank > 0 or model.lora_adapter_path)
+    if not wanted or model.lora_rank not in (0, rank):
         raise ConfigError(
             f"{shares.folder} holds a LoRA adapter of rank {rank}, and {SECTION}.lora_rank is {model.lora_rank}",
             f"set {SECTION}.lora_rank={rank} {SECTION}.lora_alpha={scale}, and {SECTION}.path to the model that the "
@@ -174,7 +175,7 @@ def _write_adapter(shares: Shares, names: list[str], target: Path, model: Any) -
 
 def _adapter_settings(folder: Path) -> dict[str, Any]:
     """Return what verl noted of the adapter beside it: up to 0.7.1 as peft does, later its rank and scale alone."""
-    for place in (folder / "lora_train_meta.json", folder / "lora_adapter" / ADAPTER_CONFIG):
+    for place in (folder / "lora_train_meta.json", folder / "lora_adapter" / "adapter_config.json"):
         if place.is_file():
             found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
             return found

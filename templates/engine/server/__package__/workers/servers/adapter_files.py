@@ -11,7 +11,6 @@ import torch
 from safetensors.torch import save_file
 
 from ...errors import ConfigError
-from ..adapters import wants_adapter
 from ..rollout_interface import RolloutError
 from ..trained_model import TrainedModel
 
@@ -26,7 +25,8 @@ def hands_over_adapter(config: Any, policy: TrainedModel) -> bool:
     Weights in 4 bits are not those on disk: then they go over whole, with the adapter merged into them.
     """
     model = config.actor_rollout_ref.model
-    return wants_adapter(model) and not (model.lora.merge or getattr(policy.module, "is_loaded_in_4bit", False))
+    wants_adapter = model.lora_rank > 0 or model.lora_adapter_path
+    return bool(wants_adapter) and not (model.lora.merge or getattr(policy.module, "is_loaded_in_4bit", False))
 
 
 def lora_options(settings: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import torch
 from ...errors import ConfigError
 from ...run.distributed import Ranks, draw_seeds
 from ...shims.precision import to_dtype
-from ...switches import OVERLAP
+from ...switches import LORA, OVERLAP
 from ...vendored.protocol import DataProto
 from ...vendored.utils.device import get_device_name
 from ..end_tokens import end_tokens
@@ -58,9 +58,11 @@ class ServerEngine:
         self.process: ServerProcess | None = None
         self.connection: Connection | None = None
         self.directory: Path | None = None
-        # What hands over the adapter alone; None: whole weights go over.
-        self.adapter_files: AdapterFiles | None = None
-        self.with_adapter = hasattr(kind, AdapterServer.take_adapter.__name__) and hands_over_adapter(config, policy)
+        if LORA:
+            # What hands over the adapter alone; None: whole weights go over.
+            self.adapter_files: AdapterFiles | None = None
+            takes_one = hasattr(kind, AdapterServer.take_adapter.__name__)
+            self.with_adapter = takes_one and hands_over_adapter(config, policy)
         self.asleep: set[str] = set()
         _check_settings(config, ranks)
         try:
@@ -139,7 +141,7 @@ class ServerEngine:
     @torch.no_grad()
     def sync_weights(self) -> None:
         """Hand the policy's weights to the server. Every process must call this; it returns when they are in use."""
-        weights = self.policy.adapter_weights() if self.with_adapter else self.policy.full_weights()
+        weights = self.policy.adapter_weights() if LORA and self.with_adapter else self.policy.full_weights()
         version = uuid.uuid4().hex
         error: Exception | None = None
         if self.ranks.rank == 0:
@@ -158,16 +160,16 @@ class ServerEngine:
 
     def _hand_over(self, weights: Iterator[tuple[str, torch.Tensor]], version: str) -> None:
         assert self.directory is not None
-        if not self.with_adapter:
-            needs_output_matrix = get_device_name() == "cpu"
-            complete = with_output_matrix(weights, self.policy.module, needs_output_matrix)
-            self.server.update(complete, str(self.directory), version)
+        if LORA and self.with_adapter:
+            if self.adapter_files is None:
+                self.adapter_files = AdapterFiles(self.directory, self.policy.lora, to_dtype(self.rollout.dtype))
+            path, _ = self.adapter_files.write(weights)
+            cast(AdapterServer, self.server).take_adapter(str(path), version)
+            self.adapter_files.keep_last()
             return
-        if self.adapter_files is None:
-            self.adapter_files = AdapterFiles(self.directory, self.policy.lora, to_dtype(self.rollout.dtype))
-        path, _ = self.adapter_files.write(weights)
-        cast(AdapterServer, self.server).take_adapter(str(path), version)
-        self.adapter_files.keep_last()
+        needs_output_matrix = get_device_name() == "cpu"
+        complete = with_output_matrix(weights, self.policy.module, needs_output_matrix)
+        self.server.update(complete, str(self.directory), version)
 
     def close(self) -> None:
         """Stop the server, if this process started it. May be called more than once."""
@@ -186,11 +188,10 @@ class ServerEngine:
         """
         assert self.directory is not None
         run_directory = Path(self.config.trainer.default_local_dir)
+        adapter = self.policy.lora if LORA and self.with_adapter else None
         self.process = ServerProcess(
             f"the {kind.name} server",
-            lambda port: kind.command(
-                self.config, port, self.max_model_len, gpus, self.policy.lora if self.with_adapter else None
-            ),
+            lambda port: kind.command(self.config, port, self.max_model_len, gpus, adapter),
             {**kind.environment(), **({} if own is None else {"CUDA_VISIBLE_DEVICES": seen_by(own)})},
             host=self.settings.host,
             port=self.settings.port,

@@ -1,16 +1,69 @@
 # vextract:template - edit freely
 """The vendored actor, without passes over padding, and with the entropy of the passes that it learns from."""
 
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers.utils import ModelOutput
 
 from ..shims.logsumexp import only_reporting_entropy
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.workers.dp_actor import DataParallelPPOActor
-from .logits import LogitsInPieces
-from .padding import without_common_padding
+from .logits import Asked, LogitsInPieces
 from .shared_forward import SharedForward
+
+
+@dataclass
+class TokenOutputs(ModelOutput):
+    """Holds what a model says of each token, in the place of its logits.
+
+    Attributes:
+        log_probs: (bs, length), of the token that follows.
+        entropy: (bs, length); zeros where nobody asked for it.
+    """
+
+    log_probs: torch.Tensor | None = None
+    entropy: torch.Tensor | None = None
+
+
+class FusedLogits(LogitsInPieces):
+    """The last layer of a model that takes a temperature, as one with fused kernels does, and then computes in pieces.
+
+    Attributes:
+        calculate_entropy: whether the next pass is to compute entropies as well.
+    """
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+        self.calculate_entropy = False
+        model = module.get_base_model() if hasattr(module, "peft_config") else module
+        self._forward = forward = model.forward
+
+        @functools.wraps(forward)
+        def with_temperature(*args: Any, **kwargs: Any) -> Any:
+            return self._with_temperature(*args, **kwargs)
+
+        model.forward = with_temperature
+
+    def _with_temperature(
+        self,
+        *args: Any,
+        temperature: float | None = None,
+        shift_labels: torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        if temperature is None:
+            return self._forward(*args, **kwargs)
+        labels = torch.roll(kwargs["input_ids"], shifts=-1, dims=-1) if shift_labels is None else shift_labels
+        self.asked = Asked(labels, temperature, self.calculate_entropy)
+        try:
+            found = self._forward(*args, **kwargs).logits
+        finally:
+            self.asked = None
+        return TokenOutputs(log_probs=found[..., 0], entropy=found[..., 1])
 
 
 class Actor:
@@ -34,7 +87,7 @@ class Actor:
         max_logits_mb: float | str | None = None,
     ) -> None:
         self.config = config
-        self._pieces = LogitsInPieces.before(module, max_logits_mb)
+        self.pieces = FusedLogits.before(module, max_logits_mb)
         self.noting_entropy = False
         self._actor = DataParallelPPOActor(config, module, optimizer)
         self._forward = self._actor._forward_micro_batch
@@ -43,8 +96,8 @@ class Actor:
 
     def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs and, if asked for, entropys and sum_pi_squared, all (bs, response_length)."""
-        self._pieces.prepare()
-        outputs = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
+        with self.pieces:
+            outputs = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
         if not isinstance(outputs, dict):  # up to 0.7.0
             named = zip(("log_probs", "entropys"), outputs, strict=False)  # an owner's may return more behind them
             outputs = {name: value for name, value in named if value is not None}
@@ -59,8 +112,8 @@ class Actor:
         """
         self._entropies: list[torch.Tensor] = []
         self._masks: list[torch.Tensor] = []
-        self._pieces.prepare()
-        metrics: dict[str, Any] = self._actor.update_policy(data)
+        with self.pieces:
+            metrics: dict[str, Any] = self._actor.update_policy(data)
         if self._entropies:
             entropies, masks = (
                 self.passes.rows_of_all(torch.cat(self._entropies)),
@@ -90,7 +143,21 @@ class Actor:
     def _whole_or_in_pieces(self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool) -> Any:
         """Have upstream compute the rows that this process forwards; as with fused kernels where logits are large."""
         needs_logits = self.config.get("calculate_sum_pi_squared", False)
-        in_pieces = not needs_logits and self._pieces.wanted(int(micro_batch["attention_mask"].sum()))
-        self._pieces.calculate_entropy = calculate_entropy
+        in_pieces = not needs_logits and self.pieces.wanted(int(micro_batch["attention_mask"].sum()))
         self._actor.use_fused_kernels = in_pieces
+        self.pieces.calculate_entropy = calculate_entropy
         return self._forward(micro_batch, temperature, calculate_entropy)
+
+
+def without_common_padding(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a micro-batch without the columns on the left that are padding in every row; a prompt's last one stays.
+
+    Args:
+        batch: input_ids, attention_mask, (bs, prompt_length + response_length), position_ids of that shape or with a
+            further dimension in the middle, responses (bs, response_length), and whatever else, which stays as it is.
+    """
+    prompt_length = batch["input_ids"].shape[-1] - batch["responses"].shape[-1]
+    used = batch["attention_mask"][:, : prompt_length - 1].any(dim=0)
+    first = int(used.int().argmax()) if used.any() else prompt_length - 1
+    cut = ("input_ids", "attention_mask", "position_ids")
+    return {name: value[..., first:] if name in cut else value for name, value in batch.items()}

@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 
+from ..switches import DYNAMIC_BSZ
 from ..vendored.protocol import DataProto
 from .actor import Actor
 from .devices import here
-from .passes import partition_tokens
+from .token_passes import partition_tokens
 
 OF_ROWS = ("outcomes", "rivals", "row_weights", "rows")
 
@@ -30,7 +31,8 @@ def update_by(
     vendored, passes = actor._actor, actor.passes
     blocks = passes.ranks.world_size // passes.sharers
     metrics: dict[str, list[float]] = {"reward_model/dpo_loss": [], "reward_model/grad_norm": []}
-    actor._pieces.prepare()
+    with actor.pieces:  # see what its logits are
+        pass
     vendored.actor_module.train()
     size = actor.config.ppo_mini_batch_size
     for mini_batch in (data[start : start + size] for start in range(0, len(data), size)):
@@ -53,13 +55,19 @@ def update_by(
 def _passes(batch: DataProto, config: Any) -> list[list[int]]:
     """Return the rows of each pass: so many of them, or as many as have so many tokens."""
     size = config.ppo_micro_batch_size_per_gpu
-    if not config.use_dynamic_bsz:
-        return [list(range(start, min(start + size, len(batch)))) for start in range(0, len(batch), size)]
-    lengths = batch.batch["attention_mask"].sum(dim=-1).cpu()
-    longest = max(config.ppo_max_token_len_per_gpu, int(lengths.max()))
-    count = -(-int(lengths.sum()) // longest)
-    while True:
-        passes = partition_tokens(lengths, count)
-        if max(int(lengths[rows].sum()) for rows in passes) <= longest:
-            return [rows for rows in passes if rows]
-        count += 1
+    if DYNAMIC_BSZ and config.use_dynamic_bsz:
+        return _passes_by_tokens(batch, config)
+    return [list(range(start, min(start + size, len(batch)))) for start in range(0, len(batch), size)]
+
+
+if DYNAMIC_BSZ:
+
+    def _passes_by_tokens(batch: DataProto, config: Any) -> list[list[int]]:
+        lengths = batch.batch["attention_mask"].sum(dim=-1).cpu()
+        longest = max(config.ppo_max_token_len_per_gpu, int(lengths.max()))
+        count = -(-int(lengths.sum()) // longest)
+        while True:
+            passes = partition_tokens(lengths, count)
+            if max(int(lengths[rows].sum()) for rows in passes) <= longest:
+                return [rows for rows in passes if rows]
+            count += 1

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from ..errors import ConfigError
 from ..run.checkpoint_files import check_saved_model
 from ..run.distributed import Ranks
+from .model_files import ADAPTER_CONFIG
 
-ADAPTER_CONFIG = "adapter_config.json"
 SECTION = "actor_rollout_ref.model"
 
 
