@@ -8,10 +8,9 @@
 Settings are key=value, with verl's names; config/ppo_trainer.yaml has them all, and what they mean.
 
     --cfg                 print the resulting config, and stop
-    --info                print which files it is made of, and stop
     --config FILE         the settings of any YAML file go over config/ppo_trainer.yaml; one with `defaults` replaces it
     --config-name NAME    start from another file of config/, whose defaults begin with ppo_trainer
-    --config-path DIR     look for it and for presets in another directory first; --config-dir DIR: last
+    --config-path DIR     look for it and for presets in another directory first
     --help                print this, and stop
 """
 
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from generated_example.output import settle_streams
-from generated_example.run.quiet import quiet
+from generated_example.run.process import quiet
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parent / "config"
 
@@ -37,12 +36,11 @@ def main(arguments: list[str]) -> int:
     if isinstance(config, int):
         return config
     from generated_example.run.distributed import Ranks
-    from generated_example.run.failures import report
-    from generated_example.run.next_steps import say_where
+    from generated_example.run.failures import report, say_where
 
-    ranks = Ranks(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
+    ranks = Ranks.of_config(config)
     try:
-        from generated_example.run.first_import import import_transformers
+        from generated_example.run.process import import_transformers
 
         import_transformers()
         from generated_example.training.trainer import LocalPPOTrainer
@@ -71,15 +69,12 @@ def read_config(arguments: list[str]) -> Any:
         return 0
     from generated_example.errors import ConfigError
     from generated_example.settings.flags import parse
-    from generated_example.settings.loading import load_config, merged_files, notes_on, settle_device
+    from generated_example.settings.loading import load_config, notes_on, settle_device
     from generated_example.settings.path_checks import check_paths
 
     try:
         asked = parse(arguments, CONFIG_DIRECTORY)
         config = load_config(asked.files, asked.overrides)
-        if asked.info:
-            say("\n".join(f"{file:40} {section}" for file, section in merged_files(asked.files, asked.overrides)))
-            return 0
         if asked.cfg:
             from omegaconf import OmegaConf
 

@@ -16,17 +16,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .absent import MODULES
+from .absent import MODULES, AbsentModules
 from .errors import show_plainly
-from .former_modules import FormerModules
-from .run.quiet import quiet
+from .run.process import quiet
 
 if TYPE_CHECKING:
     from .api.configuration import load_config
     from .custom.env_dataset import EnvDataset
     from .errors import ConfigError, DataError, ProjectError
     from .training.hook_errors import HookError
-    from .training.results import Step, TrainResult
+    from .training.run_loop import Step, TrainResult
     from .training.trainer import LocalPPOTrainer
 
 __all__ = [
@@ -57,14 +56,14 @@ _PLACES = {
     "PPOTrainer": "api.simple",
     "ProjectError": "errors",
     "RayTrainer": "api.under_ray.trainer",
-    "Step": "training.results",
-    "TrainResult": "training.results",
+    "Step": "training.run_loop",
+    "TrainResult": "training.run_loop",
     "TrainingConfig": "api.names.short_names",
     "create_trainer": "api.under_ray.trainer",
     "load_config": "api.configuration",
 }
 
-FormerModules.answer_to(__name__)
+AbsentModules.answer_to(__name__)
 
 
 class NotHere(Exception):

@@ -1,275 +1,89 @@
-# vextract:template settings/__package__/absent.py.jinja - made anew by every upgrade
-"""What this project was made without, and the feature that brings it: `vextract add FEATURE`."""
+# vextract:template base/__package__/absent.py - edit freely
+"""What this project was made without, and where modules stood in projects of earlier vextracts; by shipped.json.
 
-# Modules below this package.
-MODULES: dict[str, str] = {
-    "api.command_line": "short_names",
-    "api.inputs.environments": "given_objects",
-    "api.inputs.models": "given_objects",
-    "api.inputs.reward_forms": "reward_forms",
-    "api.names.flags": "short_names",
-    "api.names.recipe_flags": "short_names",
-    "api.names.short_names": "short_names",
-    "api.names.supervised_flags": "sft",
-    "api.names.trl_names": "short_names",
-    "api.parts": "parts",
-    "api.simple": "short_names",
-    "api.supervised_assembly": "sft",
-    "api.under_ray.functions": "ray",
-    "api.under_ray.rewards": "ray",
-    "api.under_ray.trainer": "ray",
-    "api.under_ray.workers": "ray",
-    "data.demonstrations": "sft",
-    "data.hub": "hub",
-    "data.makers": "given_objects",
-    "data.prepare": "hub",
-    "data.steps": "episodes",
-    "data.token_cache": "sft",
-    "episodes.checks": "episodes",
-    "episodes.environments": "episodes",
-    "episodes.episode": "episodes",
-    "episodes.loop": "episodes",
-    "episodes.observations": "episodes",
-    "episodes.outcomes": "episodes",
-    "episodes.places": "episodes",
-    "episodes.playing": "episodes",
-    "episodes.turns": "episodes",
-    "episodes.words": "episodes",
-    "hub": "hub",
-    "rewards.code_tests": "sandbox",
-    "rewards.forms": "reward_forms",
-    "rewards.functions": "reward_forms",
-    "rewards.pipelines": "reward_forms",
-    "rewards.reward_model": "reward_model",
-    "rewards.sandbox": "sandbox",
-    "rewards.sandboxing": "sandbox",
-    "rewards.sandboxing.candidate": "sandbox",
-    "rewards.sandboxing.cases": "sandbox",
-    "rewards.sandboxing.channel": "sandbox",
-    "rewards.sandboxing.client": "sandbox",
-    "rewards.sandboxing.comparisons": "sandbox",
-    "rewards.sandboxing.errors": "sandbox",
-    "rewards.sandboxing.isolation": "sandbox",
-    "rewards.sandboxing.judge": "sandbox",
-    "rewards.sandboxing.landlock": "sandbox",
-    "rewards.sandboxing.limits": "sandbox",
-    "rewards.sandboxing.names": "sandbox",
-    "rewards.sandboxing.namespaces": "sandbox",
-    "rewards.sandboxing.remote": "sandbox",
-    "rewards.sandboxing.seccomp": "sandbox",
-    "rewards.sandboxing.server": "sandbox",
-    "rewards.sandboxing.supervisor": "sandbox",
-    "rewards.sandboxing.system": "sandbox",
-    "rewards.sandboxing.values": "sandbox",
-    "rewards.sandboxing.with_pytest": "sandbox",
-    "rewards.verified_code": "sandbox",
-    "rewards.verified_math": "math",
-    "run.background": "overlap",
-    "run.from_verl": "verl_checkpoints",
-    "run.relay": "overlap",
-    "run.search": "sweep",
-    "run.shards": "sharded_checkpoints",
-    "run.share_names": "sharded_checkpoints",
-    "run.shared_checkpoints": "sharded_checkpoints",
-    "run.sweep": "sweep",
-    "run.verl_shards": "verl_checkpoints",
-    "settings.ahead": "overlap",
-    "settings.critic_checks": "critic",
-    "settings.placement": "placement",
-    "settings.share_checks": "sharded_checkpoints",
-    "settings.teacher_models": "distillation",
-    "to_verl": "verl_checkpoints",
-    "tracking.notebook": "plots",
-    "tracking.plots": "plots",
-    "tracking.service": "trackers",
-    "tracking.services": "trackers",
-    "tracking.services.mlflow": "trackers",
-    "tracking.services.swanlab": "trackers",
-    "tracking.services.trackio": "trackers",
-    "tracking.services.wandb": "trackers",
-    "train_grpo": "short_names",
-    "train_ppo": "short_names",
-    "train_sft": "sft",
-    "training.balance": "dynamic_bsz",
-    "training.distillation": "distillation",
-    "training.distillation_checks": "distillation",
-    "training.distillation_choice": "distillation",
-    "training.dynamic_sampling": "dynamic_sampling",
-    "training.early_rewards": "overlap",
-    "training.early_stopping": "early_stopping",
-    "training.flops": "mfu",
-    "training.judge": "reward_model",
-    "training.overlap": "overlap",
-    "training.process_advantages": "prime",
-    "training.process_checks": "prime",
-    "training.process_rewards": "prime",
-    "training.rollout_bypass": "rollout_correction",
-    "training.rollout_correction": "rollout_correction",
-    "training.rollout_watch": "watch",
-    "training.supervised": "sft",
-    "training.suspects": "watch",
-    "training.trainer_choice": "sft",
-    "workers.critic": "critic",
-    "workers.device_map": "placement",
-    "workers.given_policy": "given_objects",
-    "workers.host_copies": "sharded_checkpoints",
-    "workers.host_memory": "offload",
-    "workers.implicit_reward": "prime",
-    "workers.implicit_updates": "prime",
-    "workers.lora": "lora",
-    "workers.offload": "offload",
-    "workers.own_shares": "sharded_checkpoints",
-    "workers.quantized": "qlora",
-    "workers.served_teacher": "distillation",
-    "workers.servers": "distillation",
-    "workers.servers.answers": "distillation",
-    "workers.servers.http": "distillation",
-    "workers.servers.teacher_kinds": "distillation",
-    "workers.share_files": "sharded_checkpoints",
-    "workers.shared_parts": "sharded_checkpoints",
-    "workers.shared_state": "sharded_checkpoints",
-    "workers.supervised_policy": "sft",
-    "workers.teacher": "distillation",
-    "workers.teacher_servers": "distillation",
-    "workers.value_model": "critic",
-}
-# Presets.
-PRESETS: dict[str, str] = {
-    "dapo": "dynamic_sampling",
-    "distill": "distillation",
-    "ppo": "critic",
-    "prime": "prime",
-}
-# Settings.
-SETTINGS: dict[str, str] = {
-    "actor_rollout_ref.actor.optim.lr": "critic",
-    "actor_rollout_ref.rollout.multi_turn.enable": "episodes",
-    "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": "episodes",
-    "actor_rollout_ref.rollout.multi_turn.max_user_turns": "episodes",
-    "algorithm.filter_groups.enable": "dynamic_sampling",
-    "algorithm.filter_groups.max_num_gen_batches": "dynamic_sampling",
-    "algorithm.filter_groups.metric": "dynamic_sampling",
-    "algorithm.rollout_correction.bypass_mode": "rollout_correction",
-    "algorithm.rollout_correction.loss_type": "rollout_correction",
-    "algorithm.rollout_correction.rollout_is": "rollout_correction",
-    "algorithm.rollout_correction.rollout_is_batch_normalize": "rollout_correction",
-    "algorithm.rollout_correction.rollout_is_threshold": "rollout_correction",
-    "algorithm.rollout_correction.rollout_rs": "rollout_correction",
-    "algorithm.rollout_correction.rollout_rs_threshold": "rollout_correction",
-    "critic.cliprange_value": "critic",
-    "critic.enable": "critic",
-    "critic.forward_max_token_len_per_gpu": "critic",
-    "critic.forward_micro_batch_size_per_gpu": "critic",
-    "critic.grad_clip": "critic",
-    "critic.loss_agg_mode": "critic",
-    "critic.model.enable_gradient_checkpointing": "critic",
-    "critic.model.external_lib": "critic",
-    "critic.model.fsdp_config.dtype": "critic",
-    "critic.model.fsdp_config.fsdp_size": "critic",
-    "critic.model.fsdp_config.model_dtype": "critic",
-    "critic.model.fsdp_config.offload_policy": "critic",
-    "critic.model.fsdp_config.optimizer_offload": "critic",
-    "critic.model.fsdp_config.param_offload": "critic",
-    "critic.model.fsdp_config.reshard_after_forward": "critic",
-    "critic.model.fsdp_config.wrap_policy.transformer_layer_cls_to_wrap": "critic",
-    "critic.model.override_config": "critic",
-    "critic.model.path": "critic",
-    "critic.model.trust_remote_code": "critic",
-    "critic.model.use_remove_padding": "critic",
-    "critic.optim.lr": "critic",
-    "critic.ppo_epochs": "critic",
-    "critic.ppo_max_token_len_per_gpu": "critic",
-    "critic.ppo_micro_batch_size_per_gpu": "critic",
-    "critic.ppo_mini_batch_size": "critic",
-    "critic.strategy": "critic",
-    "critic.ulysses_sequence_parallel_size": "critic",
-    "critic.use_dynamic_bsz": "critic",
-    "data.env.max_turns": "episodes",
-    "data.gen_batch_size": "dynamic_sampling",
-    "distillation.distillation_loss.clip_ratio": "distillation",
-    "distillation.distillation_loss.clip_ratio_high": "distillation",
-    "distillation.distillation_loss.clip_ratio_low": "distillation",
-    "distillation.distillation_loss.distillation_loss_coef": "distillation",
-    "distillation.distillation_loss.log_prob_min_clamp": "distillation",
-    "distillation.distillation_loss.loss_max_clamp": "distillation",
-    "distillation.distillation_loss.loss_mode": "distillation",
-    "distillation.distillation_loss.policy_loss_mode": "distillation",
-    "distillation.distillation_loss.topk": "distillation",
-    "distillation.distillation_loss.use_policy_gradient": "distillation",
-    "distillation.distillation_loss.use_task_rewards": "distillation",
-    "distillation.enabled": "distillation",
-    "distillation.teacher_key": "distillation",
-    "distillation.teacher_models.teacher_model.key": "distillation",
-    "distillation.teacher_models.teacher_model.model_path": "distillation",
-    "local.checkpoint.asynchronous": "sharded_checkpoints",
-    "local.checkpoint.sharded": "sharded_checkpoints",
-    "local.devices.policy": "placement",
-    "local.devices.reference": "placement",
-    "local.devices.reference_map": "placement",
-    "local.devices.rollout": "placement",
-    "local.early_stopping.lower_is_better": "early_stopping",
-    "local.early_stopping.metric": "early_stopping",
-    "local.early_stopping.min_delta": "early_stopping",
-    "local.early_stopping.patience": "early_stopping",
-    "local.env.concurrency": "episodes",
-    "local.env.error_reward": "episodes",
-    "local.env.is_reward": "episodes",
-    "local.env.mask_errors": "episodes",
-    "local.env.max_error_share": "episodes",
-    "local.env.max_turn_tokens": "episodes",
-    "local.env.observations": "episodes",
-    "local.env.reward_at": "episodes",
-    "local.env.threads": "episodes",
-    "local.env.timeout": "episodes",
-    "local.env.turn_by_turn": "episodes",
-    "local.prime.accuracy_lower_bound": "prime",
-    "local.prime.accuracy_upper_bound": "prime",
-    "local.prime.beta_train": "prime",
-    "local.prime.enable": "prime",
-    "local.prime.filter_accuracy": "prime",
-    "local.prime.filter_truncate": "prime",
-    "local.prime.fsdp_config.dtype": "prime",
-    "local.prime.fsdp_config.fsdp_size": "prime",
-    "local.prime.fsdp_config.model_dtype": "prime",
-    "local.prime.fsdp_config.offload_policy": "prime",
-    "local.prime.fsdp_config.optimizer_offload": "prime",
-    "local.prime.fsdp_config.param_offload": "prime",
-    "local.prime.fsdp_config.reshard_after_forward": "prime",
-    "local.prime.fsdp_config.wrap_policy.transformer_layer_cls_to_wrap": "prime",
-    "local.prime.grad_clip": "prime",
-    "local.prime.loss_type": "prime",
-    "local.prime.metric": "prime",
-    "local.prime.optim.lr": "prime",
-    "local.prime.optim.weight_decay": "prime",
-    "local.prime.oversample_factor": "prime",
-    "local.prime.path": "prime",
-    "local.prime.ppo_max_token_len_per_gpu": "prime",
-    "local.prime.ppo_micro_batch_size_per_gpu": "prime",
-    "local.prime.ppo_mini_batch_size": "prime",
-    "local.prime.prime_granularity": "prime",
-    "local.prime.prime_norm": "prime",
-    "local.prime.reward_dpo_coef": "prime",
-    "local.prime.reward_gt_coef": "prime",
-    "local.prime.update": "prime",
-    "local.prime.use_dynamic_bsz": "prime",
-    "local.prime.whiten": "prime",
-    "local.reward.allow_unisolated": "sandbox",
-    "local.reward.early": "overlap",
-    "local.reward.site_packages": "sandbox",
-    "local.reward_model.input_tokenizer": "reward_model",
-    "local.reward_model.max_length": "reward_model",
-    "local.reward_model.micro_batch_size_per_gpu": "reward_model",
-    "local.reward_model.param_offload": "reward_model",
-    "local.reward_model.trust_remote_code": "reward_model",
-    "local.rollout.ahead": "overlap",
-    "local.rollout.mismatch.enable": "watch",
-    "local.rollout.mismatch.every": "watch",
-    "local.rollout.mismatch.responses": "watch",
-    "local.rollout.mismatch.threshold": "watch",
-    "local.teacher_server.concurrency": "distillation",
-    "local.teacher_server.request_timeout": "distillation",
-    "local.teacher_server.url": "distillation",
-    "reward.reward_model.enable": "reward_model",
-    "reward.reward_model.model_path": "reward_model",
-    "trainer.critic_warmup": "critic",
-}
+An import of a module that is not here names the feature that brings it. One by a former name gets the module of today:
+hooks are written once and never again, so what they import by a former name is found.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+HERE = Path(__file__).parent
+SHIPPED: dict[str, Any] = json.loads((HERE / "shipped.json").read_text(encoding="utf-8"))
+# Modules below this package, presets and settings that are not here -> the feature that brings them.
+MODULES: dict[str, str] = SHIPPED["absent_modules"]
+PRESETS: dict[str, str] = SHIPPED["absent_presets"]
+SETTINGS: dict[str, str] = SHIPPED["absent_settings"]
+# Former name of a module, or of a package with all that is in it -> its name now; both below this package.
+FORMER: dict[str, str] = SHIPPED["former_modules"]
+
+
+class AbsentModules(MetaPathFinder, Loader):
+    """Finds modules by their former names, and says which feature has those that are not here.
+
+    Args:
+        package: the name of this package.
+    """
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    @classmethod
+    def answer_to(cls, package: str) -> None:
+        """Be asked for the modules of a package."""
+        if not any(isinstance(finder, cls) for finder in sys.meta_path):
+            # Before all others: these would find what is in a package of today once more, by the package's former name.
+            sys.meta_path.insert(0, cls(package))
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec for a former name, None for any other.
+
+        Raises:
+            ModuleNotFoundError: the module belongs to a feature that this project was made without.
+        """
+        package, _, name = fullname.partition(".")
+        if package != self._package or not name:
+            return None
+        inside = f"{name}."
+        if name not in FORMER and any(former.startswith(inside) for former in FORMER) and not _is_there(name):
+            return ModuleSpec(fullname, self, is_package=True)  # it is the way to former names
+        feature = MODULES.get(name) or next((MODULES[other] for other in MODULES if other.startswith(inside)), None)
+        if feature is not None and PathFinder.find_spec(fullname, path) is None:
+            raise ModuleNotFoundError(
+                f"this project was made without {fullname}\nhint: vextract add {feature}", name=fullname
+            )
+        return ModuleSpec(fullname, self) if _today(name) else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let import make an empty module, which `exec_module` replaces."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module of today in a former one's place: both names mean one object."""
+        today = _today(module.__name__.partition(".")[2])
+        if today is not None:
+            sys.modules[module.__name__] = import_module(f"{self._package}.{today}")
+
+
+def _today(name: str) -> str | None:
+    """Return the name of a former module today; None: it is none, or the owner has a module of that name."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        now = FORMER.get(".".join(parts[:end]))
+        if now is not None:
+            return None if _is_there(name) else ".".join([now, *parts[end:]])
+    return None
+
+
+def _is_there(name: str) -> bool:
+    """Tell whether a module has a file, or a package has one in it."""
+    place = HERE.joinpath(*name.split("."))
+    return place.with_suffix(".py").is_file() or any(place.rglob("*.py"))

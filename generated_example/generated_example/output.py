@@ -1,7 +1,6 @@
 # vextract:template base/__package__/output.py - edit freely
 """Print for a reader that may leave early, and commands that run as they are printed."""
 
-import contextlib
 import importlib.metadata
 import io
 import os
@@ -16,14 +15,9 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 
 def say(text: str) -> None:
-    """Print to stdout. A reader that has left, as `head` does, is not an error: what follows is discarded.
-
-    Nor is a stdout that a hook has closed: a run goes on, and a warning says so.
-    """
+    """Print to stdout. One that a hook has closed ends no run: a warning says so, and the rest is discarded."""
     try:
         print(text, flush=True)
-    except BrokenPipeError:
-        _discard(sys.stdout.fileno())
     except ValueError as error:
         if not sys.stdout.closed:  # it does not know a character
             raise
@@ -31,48 +25,32 @@ def say(text: str) -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - to the end of the process
 
 
-def _discard(number: int) -> None:
-    """Have a file take all that is written to it from now on, and keep nothing."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+def settle_streams() -> None:
+    """Have a program go on when whoever read its output has left, as `head` does, or where there is nobody at all."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is None:  # as daemons are started
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end of the process
+        elif type(stream) is io.TextIOWrapper and stream is getattr(sys, f"__{name}__") and not stream.isatty():
+            stream.flush()
+            kept = {key: getattr(stream, key) for key in ("encoding", "errors", "line_buffering", "write_through")}
+            raw: Any = _Pipe(number, "wb", closefd=False)
+            setattr(sys, name, io.TextIOWrapper(raw if stream.write_through else io.BufferedWriter(raw), **kept))
 
 
-class _Log(io.FileIO):
-    """A file that a process writes its output to: what it does not take is discarded.
-
-    Its disk may be full, or its reader has left, as `head` does.
-    """
+class _Pipe(io.FileIO):
+    """What a process writes its output to; nothing fails when its reader has left or its disk is full."""
 
     warned = False
 
     def write(self, data: Any) -> int:
         try:
             return super().write(data) or 0
-        except BrokenPipeError:
-            _discard(self.fileno())
-            return memoryview(data).nbytes
         except OSError as error:
-            if not self.warned and self.fileno() == 1:
+            if not self.warned and self.fileno() == 1 and not isinstance(error, BrokenPipeError):
                 self.warned = True
-                with contextlib.suppress(OSError):
-                    os.write(2, f"warning: stdout takes no more: {error.strerror}\n".encode())
+                print(f"warning: stdout takes no more: {error.strerror}", file=sys.stderr)
             return memoryview(data).nbytes
-
-
-def settle_streams() -> None:
-    """Have a program go on without what it prints.
-
-    One that was started without stdout or stderr, as daemons are, gets one that discards what it is told; one whose
-    output goes to a file, a log on a disk that is full perhaps, discards what that does not take.
-    """
-    for name, number in (("stdout", 1), ("stderr", 2)):
-        stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end of the process
-        elif type(stream) is io.TextIOWrapper and stream is getattr(sys, f"__{name}__") and not stream.isatty():
-            stream.flush()
-            kept = {key: getattr(stream, key) for key in ("encoding", "errors", "line_buffering", "write_through")}
-            raw: Any = _Log(number, "wb", closefd=False)
-            setattr(sys, name, io.TextIOWrapper(raw if stream.write_through else io.BufferedWriter(raw), **kept))
 
 
 def python_command() -> str:

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,15 +48,15 @@ def make(options):
     here, found, least = sys.version_info[:2], version_of(python), least_version()
     if found is None or found < least or (found != here and (options.this_python or (venv / "unfinished").exists())):
         if here < least:
-            hint = other_python(least) or "install one, and name it: make setup PYTHON=/path/to/python3"
-            fail(f"Python {dotted(least)} or newer is needed; {sys.executable} is {dotted(sys.version_info[:3])}", hint)
+            text = f"Python {dotted(least)} or newer is needed; {sys.executable} is {dotted(sys.version_info[:3])}"
+            fail(text, "name one: make setup PYTHON=python3.12, or /path/to/python3")
         why = f"it has Python {dotted(found)}" if found else "it has no Python that starts"
         print(f"Making {venv}{' again, as ' + why if venv.exists() else ''}, with Python {dotted(here)}: some minutes,")
         print("most of them for downloads; gigabytes, where torch is a build for GPUs", flush=True)
         subprocess.check_call([sys.executable, "-m", "venv", "--clear", "--without-pip", str(venv)])
     (venv / "unfinished").touch()
     if subprocess.call([str(python), "-c", "import pip"], stderr=subprocess.DEVNULL):
-        step("pip", [str(python), "-m", "ensurepip"], venv, hint="Debian has ensurepip in its package python3-venv")
+        step("pip", [str(python), "-m", "ensurepip"], hint="Debian has ensurepip in its package python3-venv")
     arguments = [str(python), __file__, "install", *sys.argv[2:], "--since", str(options.since)]
     os.execv(str(python), arguments)
 
@@ -78,15 +77,6 @@ def least_version():
     return tuple(map(int, found.groups())) if found else (3, 10)
 
 
-def other_python(least):
-    """Return the command that takes a Python of this machine that is new enough; None if there is none."""
-    for minor in range(19, least[1] - 1, -1):
-        name = f"python3.{minor}"
-        if shutil.which(name) and version_of(name) == (3, minor):
-            return f"make setup PYTHON={name}"
-    return None
-
-
 def dotted(version):
     """Write a version."""
     return ".".join(map(str, version))
@@ -98,61 +88,47 @@ def fail(text, hint):
     sys.exit(2)
 
 
-def step(text, command, venv, hint=None, must=True):
-    """Run a command. Show what it is for and how long it takes; of its output, which goes to a log, only errors."""
-    log, start, live = venv / "setup.log", time.time(), sys.stdout.isatty()
+def step(text, command, hint="`make setup` goes on from here", must=True):
+    """Run a command. Show what it is for and how long it takes; of its output, only errors."""
+    start = time.time()
     print(f"  {text} ...", end="", flush=True)
-    with log.open("ab") as output:
-        before = output.tell()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-        while process.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(1 if live else None)
-            if live:
-                print(f"\r  {text} ... {time.time() - start:.0f} s", end="", flush=True)
-    print("" if live else f" {time.time() - start:.0f} s", flush=True)
-    if process.returncode:
-        printed = complaint(log.read_bytes()[before:].decode("utf-8", "replace"))
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    print(f" {time.time() - start:.0f} s", flush=True)
+    if done.returncode:
+        lines = done.stdout.decode("utf-8", "replace").splitlines()
+        printed = "\n".join([line for line in lines if line.startswith("ERROR: ")] or lines[-15:])
         if must:
-            fail(f"this failed:\n{printed}", hint or f"{log} has all that was printed; `make setup` goes on from here")
+            fail(f"this failed:\n{printed}", hint)
         print(f"warning: this failed:\n{printed}", file=sys.stderr)
-
-
-def complaint(printed):
-    """Choose what to show of what a failed command printed."""
-    lines = [re.sub(r" \(from versions: .*\)", "", line) for line in printed.splitlines()]
-    errors = [line for line in lines if line.lower().startswith("error: ") and "Ignored the following" not in line]
-    offline = [line for line in lines if "NewConnectionError" in line or "NameResolutionError" in line][-1:]
-    return "\n".join([*offline, *(errors or lines[-15:])])
 
 
 def install(options):
     """Install everything into the environment of the Python that runs this."""
-    venv, work = options.venv, options.venv / "work"
     pip = [sys.executable, "-m", "pip", "install", "--no-compile"]
     text = options.lock.read_text(encoding="utf-8") if options.lock.exists() else ""
-    shutil.rmtree(str(work), ignore_errors=True)
-    work.mkdir()
-    try:
+    with tempfile.TemporaryDirectory(dir=str(options.venv)) as folder:
+        work = Path(folder)
         first = re.findall(r"^(?:pip|setuptools)==.*", text, re.MULTILINE) or ["pip", "setuptools"]
-        step("pip and setuptools", [*pip, "--upgrade", "--no-deps", "-r", written(work / "first.txt", first)], venv)
+        step("pip and setuptools", [*pip, "--upgrade", "--no-deps", "-r", written(work / "first.txt", first)])
         pins = read_pins(text)
         checked = bool(pins) and all(digests for _, digests in pins.values())
         if checked and "torch" in pins:
-            install_torch(*pins["torch"], pip, venv, work)
+            install_torch(*pins["torch"], pip, options.venv, work)
         needs = needs_of(options, pins)
-        install_locked([need for need in needs if is_locked(need, pins)], checked, pip, options)
+        locked = sorted({need.name for need in needs if is_locked(need, pins)})
+        if locked:  # pip checks all digests or none, so that what is added has to wait
+            how = ["--require-hashes", "--no-build-isolation"] if checked else []
+            names = written(work / "locked.txt", locked)
+            step(f"what {options.lock} lists", [*pip, *how, "-c", str(options.lock), "-r", names])
         added = [need for need in needs if need.extras or not is_locked(need, pins)]
         if added:
-            install_added(needs, added, pins, pip, options)
+            install_added(needs, added, pins, [*pip, "--report", str(work / "report.json")], options.lock, work)
         if not options.without_project:
-            step("the project itself", [*pip, "--no-build-isolation", "--no-deps", "--editable", "."], venv)
+            step("the project itself", [*pip, "--no-build-isolation", "--no-deps", "--editable", "."])
         if options.compile:
             command = [sys.executable, "-c", f"import sys; sys.dont_write_bytecode = False; import {options.compile}"]
-            step("compiling what a run imports", command, venv, must=False)
-    finally:
-        shutil.rmtree(str(work), ignore_errors=True)
-    (venv / "unfinished").unlink()
+            step("compiling what a run imports", command, must=False)
+    (options.venv / "unfinished").unlink()
     print(f"Done in {time.time() - options.since:.0f} s.{' Next: ' + options.next if options.next else ''}")
 
 
@@ -218,40 +194,29 @@ def install_torch(version, digests, pip, venv, work):
         if distribution("torch").version.partition("+")[0] == version.partition("+")[0]:
             return
     fetch = [*pip[:3], "download", "--no-deps", "--dest", str(work / "torch"), f"torch=={version}"]
-    step(f"torch {version}: fetching it", fetch, venv)
+    step(f"torch {version}: fetching it", fetch)
     (file,) = (work / "torch").iterdir()
     exact = file.name.split("-")[1]
-    digest = hashlib.sha256()
-    with file.open("rb") as content:
-        for block in iter(lambda: content.read(1 << 20), b""):
-            digest.update(block)
-    if digest.hexdigest() not in digests:
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    if digest not in digests:
         # The package index has no builds with a label; those for CPUs are in the lock. Others there are many of.
         if exact.partition("+")[2] in ("", "cpu") or "+" in version:
             hint = f"if it is to be trusted: {venv}/bin/python -m pip install torch=={version} && make setup"
-            fail(f"{file.name} has the digest {digest.hexdigest()}, which the lock does not list", hint)
+            fail(f"{file.name} has the digest {digest}, which the lock does not list", hint)
         print(f"  note: the lock has no digest of {file.name}; it was compared with its index's alone")
     command = [*pip, "--no-deps", "--no-index", "--find-links", str(file.parent), f"torch=={exact}"]
-    step(f"torch {exact}: installing it", command, venv)
+    step(f"torch {exact}: installing it", command)
 
 
-def install_locked(needs, checked, pip, options):
-    """Install what the lock has: pip checks all digests or none, so that what is added has to wait."""
-    if needs:
-        names = written(options.venv / "work" / "locked.txt", sorted({need.name for need in needs}))
-        how = ["--require-hashes", "--no-build-isolation"] if checked else []
-        step(f"what {options.lock} lists", [*pip, *how, "-c", str(options.lock), "-r", names], options.venv)
-
-
-def install_added(needs, added, pins, pip, options):
+def install_added(needs, added, pins, pip, lock, work):
     """Install what the lock does not have, beside what it has, and say which versions were chosen."""
-    work, names = options.venv / "work", [need.name for need in added]
     free = {key(need.name) for need in added if not is_locked(need, pins)}
     versions = written(work / "versions.txt", [f"{name}=={pins[name][0]}" for name in pins if name not in free])
-    command = [*pip, "-c", versions, "-r", written(work / "needs.txt", needs), "--report", str(work / "report.json")]
-    lacks = f"what {options.lock} does not list: {', '.join(names)}" if pins else "the newest versions that fit"
-    anew = f"; `rm {options.lock} && make setup && make lock` chooses all versions anew" if pins else ""
-    step(lacks, command, options.venv, hint=f"correct pyproject.toml, then make setup{anew}")
+    names = ", ".join(need.name for need in added)
+    lacks = f"what {lock} does not list: {names}" if pins else "the newest versions that fit"
+    anew = f"; `rm {lock} && make setup && make lock` chooses all versions anew" if pins else ""
+    command = [*pip, "-c", versions, "-r", written(work / "needs.txt", needs)]
+    step(lacks, command, hint=f"correct pyproject.toml, then make setup{anew}")
     chosen = [item["metadata"] for item in installs(work / "report.json")]
     if chosen and pins:
         print(f"  new: {', '.join('{name} {version}'.format(**item) for item in chosen)}; `make lock` writes it down")
@@ -259,18 +224,17 @@ def install_added(needs, added, pins, pip, options):
 
 def lock(options):
     """Write down the versions that are installed, with their digests, unless something is missing."""
-    lacks = lacking(needs_of(options, {}))
-    if (options.venv / "unfinished").exists() or lacks:
+    pip = [sys.executable, "-m", "pip"]
+    lacks = [need.name for need in needs_of(options, {}) if not is_installed(need)]
+    if (options.venv / "unfinished").exists() or lacks or subprocess.call([*pip, "check"], stdout=sys.stderr):
         why = f"{sys.executable} lacks {', '.join(lacks)}" if lacks else f"{options.venv} is unfinished"
         fail(f"{why}: nothing was written", "make setup")
-    pip = [sys.executable, "-m", "pip"]
     frozen = subprocess.check_output([*pip, "freeze", "--all", "--exclude-editable"]).decode("utf-8").splitlines()
     exact = [line for line in frozen if "==" in line.partition(";")[0] and " @ " not in line]
     for line in sorted(set(frozen) - set(exact)):
         print(f"note: left out, as it comes from no package index: {line}")
-    work = Path(tempfile.mkdtemp())
-    try:
-        report, names = work / "report.json", written(work / "frozen.txt", exact)
+    with tempfile.TemporaryDirectory() as folder:
+        report, names = Path(folder, "report.json"), written(Path(folder, "frozen.txt"), exact)
         look_up = [*pip, "install", "-qq", "--dry-run", "--ignore-installed", "--no-deps", "--report", str(report)]
         print("looking up the digests of what is installed", flush=True)
         if subprocess.call([*look_up, "-r", names]):
@@ -279,10 +243,8 @@ def lock(options):
         for item in installs(report):
             digest = item["download_info"]["archive_info"]["hashes"]["sha256"]
             lines.append("{name}=={version} --hash=sha256:{digest}".format(digest=digest, **item["metadata"]))
-        new = written(options.lock.with_name(options.lock.name + ".new"), sorted(lines, key=str.lower))
-        os.replace(new, str(options.lock))
-    finally:
-        shutil.rmtree(str(work))
+    new = written(options.lock.with_name(options.lock.name + ".new"), sorted(lines, key=str.lower))
+    Path(new).replace(options.lock)
     print(f"{options.lock}: {len(lines)} packages of Python {dotted(sys.version_info[:2])}")
 
 
@@ -291,29 +253,14 @@ def installs(report):
     return json.loads(report.read_text(encoding="utf-8"))["install"]
 
 
-def lacking(needs):
-    """List what is not installed of these requirements, and of what they need in turn."""
-    from importlib.metadata import PackageNotFoundError, distribution
+def is_installed(need):
+    """Tell whether a requirement is met here."""
+    from importlib.metadata import PackageNotFoundError, version
 
-    from pip._vendor.packaging.requirements import Requirement
-
-    lacks, seen, pending = [], set(), [(need, True) for need in needs]
-    while pending:
-        need, direct = pending.pop()
-        try:
-            found = distribution(need.name)
-        except PackageNotFoundError:
-            lacks.append(need.name)
-            continue
-        if direct and not need.specifier.contains(found.version, prereleases=True):
-            lacks.append(str(need))
-        for extra in ["", *need.extras]:
-            if (key(need.name), extra) not in seen:
-                seen.add((key(need.name), extra))
-                for inner in map(Requirement, found.requires or []):
-                    if inner.marker is None or inner.marker.evaluate({"extra": extra}):
-                        pending.append((inner, False))
-    return sorted(set(lacks))
+    try:
+        return need.specifier.contains(version(need.name), prereleases=True)
+    except PackageNotFoundError:
+        return False
 
 
 if __name__ == "__main__":

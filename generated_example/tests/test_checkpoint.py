@@ -4,14 +4,12 @@
 import errno
 import json
 import os
-import shutil
 import signal
 
 import pytest
 from conftest import CONFIG_DIRECTORY
 from test_trainer import reproducible
 
-from generated_example.data.toy import ensure_toy_model
 from generated_example.settings.loading import flat_keys, load_config
 from generated_example.tracking.run_tracker import read_rows
 
@@ -228,26 +226,6 @@ def test_an_interrupted_run_says_how_to_go_on(train, capsys, monkeypatch):
     assert steps(run) == [1, 2, 3]
 
 
-def test_another_base_model_is_noticed(train, tmp_path, capsys):
-    """The reference of the KL divergence is read anew: one of the same shape would do without a word."""
-    models = [str(ensure_toy_model(tmp_path / f"model_{seed}", task="succ2", seed=seed)) for seed in (0, 1)]
-    shutil.copytree(models[0], tmp_path / "moved")
-
-    def go_on(model, *settings, directory=None, **expected):
-        path = f"actor_rollout_ref.model.path={model}"
-        usual = ("scale=toy", "algorithm.use_kl_in_reward=false", "trainer.save_freq=1")
-        return train(*usual, path, *settings, directory=directory, **expected)
-
-    kl = "actor_rollout_ref.actor.use_kl_loss=true"
-    run = go_on(models[0], kl)
-    go_on(tmp_path / "moved", kl, "trainer.total_training_steps=2", directory=run)
-    go_on(models[1], kl, "trainer.total_training_steps=3", directory=run, code=2)
-    assert f"another model than the one that {run}/global_step_2 was trained with" in capsys.readouterr().err
-    go_on(models[1], "trainer.total_training_steps=3", directory=run)  # nothing is read of it
-    go_on(models[0], kl, "trainer.total_training_steps=4", "local.check_base_models=false", directory=run)
-    assert "note: actor_rollout_ref.model.path is another model" in capsys.readouterr().err
-
-
 def test_export_says_why_there_is_no_checkpoint(train, tmp_path, capsys):
     from generated_example.export import main as export
 
@@ -258,7 +236,7 @@ def test_export_says_why_there_is_no_checkpoint(train, tmp_path, capsys):
     (tmp_path / "cut_short" / "global_step_3").mkdir(parents=True)
     reasons = {
         train(): "the run has saved none so far",
-        run: "writing global_step_7 in",
+        run: "the run has saved none so far",
         saved.parent: f"name a run: {saved}",
         tmp_path / "none": "has no checkpoint\n",
         tmp_path / "nowhere": "there is no",

@@ -2,7 +2,6 @@
 """Every kind of data file that the config may name, and what a bad one gets."""
 
 import copy
-import datetime
 import itertools
 import json
 import subprocess
@@ -23,12 +22,11 @@ from generated_example.api.inputs.datasets import dataset_of
 from generated_example.custom.env_dataset import environment_rows
 from generated_example.data import encoding
 from generated_example.data.dataloading import PlacedPrompts, build_dataloaders, build_loaders
-from generated_example.data.datasets import DataError, build_datasets, data_section, dataset_of_rows, write_cached
-from generated_example.data.files import with_all_columns
-from generated_example.data.small_table import SmallTable, read_small, table_of_rows
+from generated_example.data.datasets import DataError, RowPrompts, build_datasets, data_section, dataset_of_rows
+from generated_example.data.files import Rows, small_rows, with_all_columns
 from generated_example.data.toy import ensure_toy_model
 from generated_example.rewards.manager import TextRewardManager
-from generated_example.run.first_import import import_transformers
+from generated_example.run.process import import_transformers
 from generated_example.settings import reward_keys
 from generated_example.training import reward_managers
 from generated_example.training.hook_errors import HookError
@@ -190,51 +188,14 @@ def test_prompts_are_padded_also_where_the_tokenizer_has_no_token_for_it(data_co
     assert train[0]["input_ids"][:8].tolist() == [0] * 8
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message", "hint"),
-    [
-        ("gone.parquet", None, "no such file", "data.train_files"),
-        ("broken.parquet", "this is no parquet", "as parquet", "data.train_files"),
-        ("empty.jsonl", "", "holds no rows", "data.train_files"),
-        ("bad.jsonl", '{"prompt": "1=", "ground_truth": 2}\n{oops', "bad.jsonl:2: not valid JSON", "data.train_files"),
-        ("latin.jsonl", b'{"prompt": "1="}\n{"prompt": "\xe9"}', "latin.jsonl:2: not UTF-8", "convert it"),
-        ("directory.parquet", ..., "is a directory", "name the files"),
-        ("list.jsonl", "[1, 2]", "one object per row", "data.train_files"),
-        ("table.csv", "prompt,ground_truth", "neither .parquet nor .jsonl nor .json", "table.csv').to_parquet("),
-        ("column.jsonl", '{"question": "1=", "ground_truth": 2}', "no column 'prompt'; it has ground_truth, question",
-         "data.prompt_key"),
-        ("truth.jsonl", '{"prompt": "1="}', "neither reward_model nor ground_truth", "ground_truth column"),
-        ("number.jsonl", '{"prompt": 3, "ground_truth": 2}', "row 0: neither text nor a list of messages",
-         "write text"),
-        ("role.jsonl", '{"prompt": [{"content": "1="}], "ground_truth": 2}', "row 0, message 0: it has no role",
-         '"role": "user"'),
-        ("null.jsonl", '{"prompt": "", "ground_truth": 2}', "row 0: the prompt is empty", "data.prompt_key"),
-        ("said.jsonl", '{"prompt": [{"role": "user", "value": "1="}], "ground_truth": 2}',
-         "its content is missing, or null", "write text"),
-        ("chat.jsonl", '{"prompt": [{"role": "assistant", "content": "2"}], "ground_truth": 2}',
-         "row 0: the prompt ends with a message of the assistant", "demonstrations"),
-        ("info.jsonl", '{"prompt": "1=", "ground_truth": 2, "extra_info": "x"}', "row 0: extra_info is no object",
-         "rename it"),
-        ("model.jsonl", '{"prompt": "1=", "reward_model": "2"}', "row 0: reward_model is no object", "ground_truth"),
-        ("image.jsonl", '{"prompt": [{"role": "user", "content": [{"type": "image"}]}], "ground_truth": 2}',
-         "row 0, message 0: a part of its content is no text, but of type image", "leave such rows out"),
-        ("object.jsonl", '{"prompt": [{"role": "user", "content": {"a": 1}}], "ground_truth": 2}',
-         "row 0, message 0: its content is {'a': 1}, of type dict", "its JSON"),
-        ("half.jsonl", '{"prompt": "1=", "ground_truth": 2}\n{"prompt": "1=", "extra_info": {"a": ["\\ud83d"]}}',
-         r"half.jsonl, row 1: the text of extra_info.a has '\\ud83d' at place 0", "whole character"),
-        ("style.jsonl", '{"prompt": "1=", "reward_model": {"style": "rule"}}', "row 0: reward_model is no object",
-         "ground_truth"),
-    ],
-)  # fmt: skip
-def test_a_bad_file_is_named_with_a_hint(data_config, tokenizer, tmp_path, name, content, message, hint):
-    path = tmp_path / name
-    if content is ...:
-        path.mkdir()
-    elif content is not None:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(DataError, match=message) as caught:
-        build(data_config, tokenizer, str(path), write(tmp_path / "val.jsonl", PLAIN))
-    assert hint in caught.value.hint and f"hint: {caught.value.hint}" in str(caught.value)
+def test_a_bad_row_is_named_with_a_hint(data_config, tokenizer, tmp_path):
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"prompt": "1=", "ground_truth": 2}\n{oops')
+    with pytest.raises(DataError, match=r"bad.jsonl:2: not valid JSON(.|\n)*hint: check data.train_files"):
+        build(data_config, tokenizer, str(path))
+    path.write_text('{"question": "1=", "ground_truth": 2}')
+    with pytest.raises(DataError, match="row 0: no column 'prompt'; it has ground_truth, question"):
+        build(data_config, tokenizer, str(path))
 
 
 class OwnManager:
@@ -267,22 +228,6 @@ def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer
             assert len(build(data_config, tokenizer, str(path))[0]) == 1
 
 
-def test_a_byte_order_mark_is_no_mistake(data_config, tokenizer, tmp_path):
-    path = tmp_path / "marked.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + Path(write(tmp_path / "plain.jsonl", PLAIN)).read_bytes())
-    assert len(build(data_config, tokenizer, str(path))[0]) == len(PLAIN)
-
-
-def test_lines_of_json_may_be_called_json(data_config, tokenizer, tmp_path):
-    lines = Path(write(tmp_path / "rows.jsonl", PLAIN)).read_text()
-    for name in ("rows.json", "ROWS.JSONL", "ROWS.JSON"):
-        (tmp_path / name).write_text(lines)
-        assert len(build(data_config, tokenizer, str(tmp_path / name))[0]) == len(PLAIN)
-    (tmp_path / "list.json").write_text('[\n{"prompt": "1="},\n{oops}\n]')
-    with pytest.raises(DataError, match="list.json:3: not valid JSON"):
-        build(data_config, tokenizer, str(tmp_path / "list.json"))
-
-
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [("prompt", [], "row 3: there is no message"), ("reward_model", None, "train prompt 3 has no reward_model")],
@@ -292,13 +237,6 @@ def test_an_empty_row_in_verls_schema_is_named(data_config, tokenizer, tmp_path,
     rows[3][column] = value
     with pytest.raises(DataError, match=message):
         build(data_config, tokenizer, write(tmp_path / "rows.parquet", rows))
-
-
-def test_a_text_may_hold_any_character(data_config, tokenizer, tmp_path):
-    text = "1\u2028\u2029\x85="
-    path = tmp_path / "odd.jsonl"
-    path.write_text(json.dumps({"prompt": text, "ground_truth": text}, ensure_ascii=False) + "\r\n\n", encoding="utf-8")
-    assert build(data_config, tokenizer, str(path))[0][0]["reward_model"]["ground_truth"] == text
 
 
 def test_a_column_that_the_first_row_lacks_is_not_lost(data_config, tokenizer, tmp_path):
@@ -402,108 +340,41 @@ def test_batches_go_on_from_any_step_of_any_epoch(data_config, shuffle, workers)
         assert [batch for batch, _ in rest] == numbers[done:]
 
 
-NESTED = [
-    {"prompt": [{"role": "user", "content": "1="}], "truth": {"answer": [1.5, None], "sure": True}, "note": None},
-    {"prompt": [], "truth": None, "note": "two"},
-    {"prompt": [{"role": "user"}], "truth": {"answer": None}, "note": ""},
+SEVERAL_FORMS = [
+    {"prompt": [{"role": "user", "content": "1="}], "truth": {"a": 1}, "tests": [[1, 2]], "more": 1},
+    {"prompt": [{"role": "tool", "content": "2", "id": "x"}], "truth": {"b": [2], "a": None}, "tests": [[1.5], "x"]},
 ]
+
+
+def test_rows_in_memory_stay_as_they_are_given():
+    rows = copy.deepcopy(SEVERAL_FORMS)
+    held = RowPrompts.__new__(RowPrompts)
+    held.data_files, held.prompt_key, held.filter_overlong_prompts = [rows], "prompt", False
+    held._read_files_and_tokenize()
+    rows[0]["truth"]["a"] = 2  # what was given may change, and what is handed out
+    held.dataframe[0]["truth"]["a"] = 3
+    held.dataframe["truth"][0]["a"] = 4
+    assert list(held.dataframe) == with_all_columns(SEVERAL_FORMS)
+    assert held.dataframe.column_names == ["prompt", "truth", "tests", "more"]
+    assert list(held.dataframe.select([1]))[0]["more"] is None
 
 
 def test_small_files_are_read_as_datasets_reads_them(tmp_path):
-    import datasets
-
-    files = [write(tmp_path / name, rows) for name, rows in {"a.parquet": NESTED, "b.parquet": NESTED[:2]}.items()]
-    parts = [datasets.load_dataset("parquet", data_files=file, cache_dir=tmp_path)["train"] for file in files]
-    theirs, ours = datasets.concatenate_datasets(parts), read_small(files)
-    assert isinstance(ours, SmallTable) and len(ours) == 5
-    assert list(ours) == list(theirs) and list(ours["truth"]) == list(theirs["truth"])
-    assert list(ours.select([4, 1])) == list(theirs.select([4, 1]))
-    assert ours[-1] == theirs[-1] and ours[1:3] == theirs[1:3] and ours.column_names == theirs.column_names
-    assert list(ours.filter(lambda row: row["note"])) == list(theirs.filter(lambda row: row["note"]))
-
-
-ALIKE = [
-    {"prompt": [{"role": "user", "content": "1="}], "truth": {"answer": [1.5, None], "sure": True}, "note": None},
-    {"prompt": [], "truth": None, "note": "zwei \u00e4", "number": 7},
-    {"prompt": [{"role": "user", "content": None}], "truth": {"answer": None, "sure": None}},
-]
+    """Larger ones, and what it decodes, are left to it."""
+    file = Path(write(tmp_path / "a.parquet", SEVERAL_FORMS[:1] * 3))
+    theirs = datasets.load_dataset("parquet", data_files=str(file), cache_dir=tmp_path)["train"]
+    ours = small_rows([file])
+    assert list(ours) == list(theirs) and ours["truth"] == list(theirs["truth"])
+    assert ours.filter(lambda row: row["more"]).to_list() == theirs.to_list()
+    features = {"info": {"features": {"prompt": {"_type": "Image"}}}}
+    marked = pq.read_table(file).replace_schema_metadata({"huggingface": json.dumps(features)})
+    pq.write_table(marked, tmp_path / "Image.parquet")
+    assert small_rows([str(tmp_path / "Image.parquet")]) is None
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        ALIKE,
-        [{"a": 1}, {"a": 2.5}],
-        [{"a": []}, {"a": [[]]}],
-        [{"a": True}, {"a": None}],
-        [{"a": float("inf")}, {"b": 1}],
-    ],
-)
-def test_rows_are_held_as_datasets_would_hold_them(rows):
-    import datasets
-
-    ours, theirs = table_of_rows(rows), datasets.Dataset.from_list(rows)
-    assert isinstance(ours, SmallTable)
-    assert list(ours) == list(theirs) and ours.column_names == theirs.column_names
-    assert repr(list(ours)) == repr(list(theirs))  # 1 is not 1.0, and keys have their order
-    assert list(ours.select([len(rows) - 1])) == list(theirs.select([len(rows) - 1]))
-    assert ours.filter(lambda row: True).to_list() == theirs.to_list()
-    assert ours["a" if "a" in rows[0] else "truth"] == list(theirs["a" if "a" in rows[0] else "truth"])
-
-
-OF_SEVERAL_FORMS = [
-    {"prompt": [{"role": "user", "content": "1="}], "truth": {"a": 1}, "tests": [[1, 2]], "meta": {}, "more": 1},
-    {"prompt": [{"role": "tool", "content": "2", "id": "x"}], "truth": {"b": [2], "a": None}, "tests": [[1.5], "x"]},
-    {"prompt": [{"role": "user", "content": None}], "truth": {"a": {"c": 2**60}}, "tests": None, "more": 2},
-    {"prompt": [], "truth": {}, "tests": [], "meta": {}, "more": None},
-]
-
-
-def test_objects_and_lists_of_several_forms_stay_as_they_are(tmp_path):
-    """In a table of pyarrow each object has the keys of all, and each number is a float where one is."""
-    import datasets
-
-    rows = with_all_columns(OF_SEVERAL_FORMS)
-    held = table_of_rows(OF_SEVERAL_FORMS)
-    assert isinstance(held, SmallTable) and repr(list(held)) == repr(rows)
-    assert repr(held.to_list()) == repr(rows)
-    file = str(write_cached(OF_SEVERAL_FORMS, tmp_path / "rows.jsonl", tmp_path))
-    read = read_small([file, file])
-    assert repr(list(read)) == repr(rows + rows) and read["truth"] == [row["truth"] for row in rows + rows]
-    by_datasets = datasets.load_dataset("parquet", data_files=file, cache_dir=tmp_path)["train"]
-    assert repr([by_datasets[index] for index in range(4)]) == repr(rows)
-    assert repr(read.select([1, 4]).filter(lambda row: True).to_list()) == repr([rows[1], rows[0]])
-
-
-def test_rows_that_are_held_do_not_change_with_what_was_given_or_handed_out():
-    rows = [{"a": {"b": [1]}}]
-    held = table_of_rows(rows)
-    rows[0]["a"]["b"].append(2)
-    held[0]["a"]["b"].append(3)
-    held["a"][0]["b"].append(4)
-    assert held[0] == {"a": {"b": [1]}}
-
-
-def test_rows_that_are_alike_need_no_pandas():
-    code = f"import sys; from {table_of_rows.__module__} import table_of_rows; table_of_rows({ALIKE!r})"
-    assert subprocess.run([sys.executable, "-c", f"{code}; sys.exit('pandas' in sys.modules)"]).returncode == 0
-
-
-@pytest.mark.parametrize("value", [b"bytes", datetime.date(2020, 1, 1)])
-def test_what_is_more_than_text_and_numbers_is_left_to_datasets(tmp_path, value):
-    rows = [{"prompt": "1=", "value": [value]}]
-    assert read_small([write(tmp_path / "a.parquet", rows)]) is None
-    assert not isinstance(table_of_rows(rows), SmallTable)
-
-
-def test_what_datasets_decodes_is_left_to_it(tmp_path):
-    table = pa.Table.from_pylist(PLAIN)
-    for kind in ("Value", "Image"):
-        features = {"info": {"features": {"prompt": {"feature": {"dtype": "string", "_type": kind}, "_type": "List"}}}}
-        marked = table.replace_schema_metadata({"huggingface": json.dumps(features)})
-        pq.write_table(marked, tmp_path / f"{kind}.parquet")
-    assert read_small([str(tmp_path / "Value.parquet")]) is not None
-    assert read_small([str(tmp_path / "Image.parquet")]) is None
+def test_rows_of_the_environment_need_no_pandas():
+    code = f"import sys; from {Rows.__module__} import Rows; Rows([dict(a=1)])[0]; sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_transformers_reads_the_files_of_its_models_once() -> None:

@@ -74,7 +74,7 @@ def test_the_likeliest_tokens_are_those_of_transformers(prompts, kind, changes, 
 
     Each row is written alone there: transformers' penalty counts padding as a token that was there before.
     """
-    monkeypatch.setattr("generated_example.workers.growing_cache.ROOM", 16)
+    monkeypatch.setattr("generated_example.workers.decoding.ROOM", 16)
     if kind == "GPT2":
         config = transformers.GPT2Config(vocab_size=WORDS, n_embd=32, n_layer=2, n_head=4, initializer_range=0.2)
         model = transformers.GPT2LMHeadModel(config).eval()

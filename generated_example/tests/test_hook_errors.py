@@ -52,53 +52,15 @@ def test_tensors_among_the_components_become_what_they_hold(batch, tokenizer):
     assert reward_metrics(extra) == {"reward/acc/mean": 0.5}
 
 
-def test_a_component_without_values_is_none(batch, tokenizer):
-    """verl's managers fill dictionaries that have an empty list for what nobody has reported."""
-    found = {"reward_tensor": torch.ones(3, 4), "reward_extra_info": {"acc": [], "score": [1.0] * 3}}
-    assert call_reward(lambda data: found, batch, tokenizer)[1] == {"score": [1.0] * 3}
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_rewards_are_counted_in_float32(batch, tokenizer, dtype):
-    given = torch.ones(3, 4, dtype=dtype, requires_grad=True)
-    reward, _ = call_reward(lambda data: given, batch, tokenizer)
-    assert reward.dtype == torch.float32 and not reward.requires_grad
-
-
-def test_a_reward_without_return_dict_is_good_enough(batch, tokenizer):
-    reward, extra = call_reward(lambda data: torch.ones(3, 4), batch, tokenizer)
-    assert reward.shape == (3, 4) and extra == {}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda data: data.batch["responses"].zero_(),
-        lambda data: data.batch["responses"].numpy().fill(0),
-        lambda data: data[1:2].batch["responses"].add_(1),
-        lambda data: data.batch.set("responses", data.batch["responses"] + 1),
-    ],
-    ids=["torch", "numpy", "a_row", "another_tensor"],
-)
-def test_a_reward_that_changes_what_is_trained_on_is_named(batch, tokenizer, change):
+def test_a_reward_that_changes_the_batch_changes_a_copy(batch, tokenizer):
     def changing(data, return_dict=False):
-        change(data)
-        return torch.ones(3, 4)
-
-    with pytest.raises(HookError, match=r"the reward changes batch\['responses'\], .*clone") as caught:
-        call_reward(changing, batch, tokenizer)
-    assert caught.value.hook_file.startswith(f"{__file__}:")
-
-
-def test_a_reward_may_add_to_the_batch(batch, tokenizer):
-    """As verl's own manager of PRIME does."""
-
-    def adding(data, return_dict=False):
+        data.batch["responses"].zero_()
         data.batch["acc"] = torch.ones(3)
         return torch.ones(3, 4)
 
-    reward, _ = call_reward(adding, batch, tokenizer)
-    assert reward.sum() == 12 and batch.batch["acc"].sum() == 3
+    before = batch.batch["responses"].clone()
+    call_reward(changing, batch, tokenizer)
+    assert torch.equal(batch.batch["responses"], before) and "acc" not in batch.batch.keys()
 
 
 def test_a_reward_may_be_a_coroutine(batch, tokenizer):
@@ -144,30 +106,14 @@ def test_an_exception_names_the_file_and_the_sample(batch, tokenizer):
     }
 
 
-def test_an_exception_that_no_single_sample_shows(batch, tokenizer):
-    def fails_on_batches(data, return_dict=False):
-        if len(data) > 1:
-            raise MemoryError
-        return torch.zeros(len(data), 4)
-
-    with pytest.raises(HookError) as caught:
-        call_reward(fails_on_batches, batch, tokenizer)
-    assert caught.value.sample is None
-
-
 @pytest.mark.parametrize(
     ("result", "message"),
     [
         (torch.zeros(3), r"shape \(3,\), not \(batch size, response length\) = \(3, 4\)"),
-        (torch.zeros(3, 4, dtype=torch.long), "dtype torch.int64"),
         (torch.tensor([[0.0] * 4, [0.0, 0.0, float("nan"), 0.0], [0.0] * 4]), "is nan in 1 of 3 samples"),
-        (torch.tensor([[0.0] * 4, [float("inf")] * 4, [0.0] * 4]), "is inf in 1 of 3 samples"),
-        ([0.0, 0.0, 0.0], "is a list, not a tensor"),
         (None, "is a NoneType, not a tensor"),
         ({"rewards": 1}, "dict without reward_tensor"),
         ({"reward_tensor": torch.zeros(3, 4), "reward_extra_info": {"acc": [1.0]}}, "has 1 values for 3 samples"),
-        ({"reward_tensor": torch.zeros(3, 4), "reward_extra_info": {"acc": 1.0}}, "is a float, not a list"),
-        ({"reward_tensor": torch.zeros(3, 4), "reward_extra_info": [1.0]}, "is a list, not a dict of lists"),
     ],
 )
 def test_a_reward_that_cannot_be_used(batch, tokenizer, result, message):

@@ -10,7 +10,7 @@ import torch
 from generated_example import custom  # noqa: F401  (registers the hooks)
 from generated_example.rewards.scoring import ScoringError
 from generated_example.settings.loading import load_config
-from generated_example.training.reward_managers import RewardLoop, load_manager, registered_managers
+from generated_example.training.reward_managers import RewardLoop, load_manager
 
 SCORES = """
 async def later(solution_str, ground_truth, **kwargs):
@@ -42,10 +42,6 @@ def manager(tokenizer, tmp_path):
             return found
 
         yield make
-
-
-def test_both_kinds_of_managers_are_registered():
-    assert {"env", "naive"} <= set(registered_managers())
 
 
 def test_each_response_is_scored(manager, batch):

@@ -1,5 +1,5 @@
 # vextract:template base/tests/test_trackers.py.jinja - edit freely
-"""What TensorBoard gets, read back; trackers that fail; secrets."""
+"""What TensorBoard gets, read back; secrets."""
 
 import json
 import math
@@ -10,10 +10,10 @@ from omegaconf import OmegaConf
 
 from generated_example.output import install_command
 from generated_example.tracking import trackers
+from generated_example.tracking.provenance import argument_without_secret, without_secrets
 from generated_example.tracking.run_tracker import RunTracker, read_starts
-from generated_example.tracking.secrets import argument_without_secret, without_secrets
 from generated_example.tracking.tensorboard import markdown
-from generated_example.tracking.trackers import LOGGERS, TRACKER_CLASSES, Trackers, missing_loggers, unknown_loggers
+from generated_example.tracking.trackers import LOGGERS, TRACKER_CLASSES, missing_loggers, unknown_loggers
 
 SECRET = "not-to-be-seen"
 SAMPLE = {"prompt": "37=", "response": "4|8`\n\ud800é", "ground_truth": "48", "score": 1.0, "data_source": "a"}
@@ -54,58 +54,6 @@ def test_tensorboard(tmp_path):
     assert sample.tensor_proto.string_val[0].decode() == markdown([SAMPLE], 1)
     assert [event.step for event in events.Tensors("train/generations")] == [3, 4]
     assert events.PluginTagToContent("text").keys() == {"val/generations", "train/generations"}
-    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
-
-    found = events.PluginTagToContent("hparams")["_hparams_/session_start_info"]
-    settings = HParamsPluginData.FromString(found).session_start_info.hparams
-    assert settings["optim.lr"].number_value == 0.001
-    assert settings["judge.api_key"].string_value == "***"
-
-
-class Broken:
-    """A tracker whose network is down after the first step."""
-
-    package, requirement = "json", "json"
-
-    def __init__(self, config, directory, start_step):
-        self.calls = []
-
-    def log(self, metrics, step):
-        self.calls.append(step)
-        if step > 1:
-            raise OSError("no route\nto host")
-
-    def samples(self, name, rows, step):
-        self.calls.append(name)
-
-    def close(self, outcome):
-        raise OSError(outcome)
-
-
-def test_a_tracker_that_fails_is_named_once_and_rests(tmp_path, monkeypatch):
-    said: list[str] = []
-    monkeypatch.setitem(TRACKER_CLASSES, "broken", Broken)
-    all_of_them = Trackers(["broken"], {}, tmp_path, 0, said.append)
-    for step in (1, 2, 3):
-        all_of_them.log({"a": 1.0}, step)
-        all_of_them.samples([SAMPLE, {**SAMPLE, "split": "train"}], step)
-    (broken,) = all_of_them._open.values()
-    assert broken.calls == [1, "val/generations", "train/generations", 2]
-    monkeypatch.setattr(trackers.time, "monotonic", lambda: math.inf)  # the rest is over
-    all_of_them.log({"a": 1.0}, 4)
-    assert broken.calls[-1] == 4
-    all_of_them.close("finished")
-    assert said == ["broken does not take what is logged, and the run goes on: OSError: no route to host"]
-
-
-def test_a_tracker_that_cannot_begin_ends_no_run(tmp_path, capsys):
-    pytest.importorskip("tensorboard")
-    (tmp_path / "tensorboard").write_text("not a directory")
-    with RunTracker(configured("console", "tensorboard"), tmp_path, 1) as tracker:
-        tracker.log({"critic/rewards/mean": 1.0}, 1)
-    out = capsys.readouterr().out
-    assert out.count("tensorboard does not take what is logged") == 1
-    assert "step 1/1  reward 1.000" in out
 
 
 def test_loggers_are_known_and_installed(monkeypatch):

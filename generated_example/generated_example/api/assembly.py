@@ -12,26 +12,22 @@ from typing import Any
 from ..data.dataloading import SharedLoader, build_dataloaders
 from ..data.toy import ensure_toy_model
 from ..rewards.manager import TextRewardManager
-from ..run.base_models import POLICY, REFERENCE, base_models, check_base_models
-from ..run.checkpoint import Checkpoints, step_of
-from ..run.checkpoint_state import load_state, restoring
+from ..run.checkpoint import Checkpoints, load_state, restoring, step_of
 from ..run.distributed import Ranks, seed_everything
 from ..run.run_lock import lock_run_directory
 from ..settings.batch_sizes import fitting
 from ..settings.checks import check_config
 from ..settings.loading import settle_device
 from ..training.hook_calls import import_hooks
-from ..training.model_words import ModelWords
 from ..training.rewarding import Rewards
 from ..training.rollouts import Rollouts
-from ..workers.adapters import wants_adapter
 from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_choice import build_rollout_engine
 from ..workers.sampling import say_sampling
 from ..workers.trained_model import TrainedModel
+from .inputs import Given
 from .inputs.datasets import build_given_datasets
-from .inputs.given import Given
 from .settled import reward_functions, settled
 
 
@@ -50,10 +46,8 @@ class Parts:
         checkpoints: where checkpoints go.
         total_steps: how many steps to train for.
         resumed_from: the checkpoint that the run goes on from; None: it starts anew.
-        base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
         state: what that has, besides the models: the arguments of the trainer's `restore`.
         lock: keeps other runs out of the run's directory.
-        words: what rewards read of responses.
     """
 
     tokenizer: Any
@@ -68,10 +62,8 @@ class Parts:
     checkpoints: Checkpoints
     total_steps: int
     resumed_from: Path | None
-    base_models: dict[str, str]
     state: tuple[Any, ...]
     lock: Any
-    words: Any = None
 
 
 def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Parts:
@@ -111,19 +103,10 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     policy = Policy(config, tokenizer, ranks, weights, total_steps)
     models: dict[str, TrainedModel] = {"actor": policy}
     reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
-    bases = base_models(config, ranks)
-    if resume:
-        in_use = {POLICY} if wants_adapter(model) else set()
-        if use_reference:
-            in_use.add(REFERENCE if config.actor_rollout_ref.ref.model else POLICY)
-        with restoring(resume):
-            check_base_models(resume, config, bases, in_use, ranks)
-    words = ModelWords.of(config, tokenizer)
-    rewards = Rewards(config, words.decoder, ranks)
+    rewards = Rewards(config, tokenizer, ranks)
     say_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
-    words.ends.update(getattr(engine, "ends", ()))
     rollouts = Rollouts(config, ranks, engine)
     for part in (closing(rollouts), closing(rewards)):
         around.enter_context(part)
@@ -131,7 +114,7 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
     if resume:
         with restoring(resume):
             state = load_optimizers(resume, models, ranks)
-    reward_fn, val_reward_fn = reward_functions(given, rewards, config, words.decoder)
+    reward_fn, val_reward_fn = reward_functions(given, rewards, config, rewards.tokenizer)
     for manager in (reward_fn, val_reward_fn):
         if isinstance(manager, TextRewardManager):  # it may have processes
             around.enter_context(closing(manager))
@@ -148,10 +131,8 @@ def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Part
         checkpoints=checkpoints,
         total_steps=total_steps,
         resumed_from=resume,
-        base_models=bases,
         state=state,
         lock=lock,
-        words=words,
     )
     return parts
 

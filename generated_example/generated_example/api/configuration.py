@@ -22,7 +22,6 @@ def load_config(
     *overrides: str | Mapping[str, Any],
     config_name: str = MAIN,
     config_path: str | Path | None = None,
-    config_dir: str | Path | None = None,
 ) -> DictConfig:
     """Compose the config as the command line does, with the same keys and the same checks.
 
@@ -31,7 +30,6 @@ def load_config(
             mappings of them ({"trainer.total_epochs": 3}, nested or with dots).
         config_name: a file of config/ to start from, or the path of any YAML file.
         config_path: a directory that is looked in before the project's config/.
-        config_dir: one that is looked in after it.
 
     Returns:
         The config. What is in order and does not count is said by a warning.
@@ -45,8 +43,8 @@ def load_config(
             f"install the project as `make setup` does: {install_command('-e', '.')}",
         )
     words = [word for given in overrides for word in ([given] if isinstance(given, str) else _of_mapping(given))]
-    first, last = (None if path is None else Path(path) for path in (config_path, config_dir))
-    config = loading.load_config(config_files(CONFIG_DIRECTORY, str(config_name), first, last), words)
+    path = None if config_path is None else Path(config_path)
+    config = loading.load_config(config_files(CONFIG_DIRECTORY, str(config_name), path), words)
     check_paths(config)
     for note in loading.notes_on(config, words):
         warnings.warn(note, stacklevel=2)

@@ -1,19 +1,16 @@
 # vextract:template base/__package__/api/settled.py - edit freely
 """What a caller brings, checked against the config before anything is loaded; and what it decides of the config."""
 
-from dataclasses import replace
 from typing import Any
 
 from omegaconf import OmegaConf, open_dict
-from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
 from ..errors import ConfigError, DataError
 from ..settings import reward_keys
 from ..training.rewarding import Rewards
-from ..vendored.data.rl_dataset import collate_fn
-from .inputs.given import Given
+from .inputs import Given
+from .inputs.datasets import check_kind, files_of
 from .inputs.rewards import check_reward, manager_of
-from .inputs.rows import check_kind, files_of
 
 
 def settled(config: Any, given: Given, world_size: int) -> Given:
@@ -25,13 +22,12 @@ def settled(config: Any, given: Given, world_size: int) -> Given:
         world_size: so many processes.
 
     Returns:
-        The same, with datasets in place of data loaders.
+        The same, as the parts of a run take it.
 
     Raises:
         ConfigError: it cannot be used, or contradicts the config.
         DataError: the same of the data.
     """
-    given = _without_loaders(config, given)
     _refuse_objects(given)
     _check_data(config, given)
     if given.train_dataset is not None and given.val_dataset is None and not config.data.val_files:
@@ -100,53 +96,3 @@ def reward_functions(given: Given, rewards: Rewards, config: Any, tokenizer: Any
     if given.val_reward_fn is not None:
         validation = manager_of(given.val_reward_fn, config, tokenizer)
     return train, validation
-
-
-def _without_loaders(config: Any, given: Given) -> Given:
-    """Take the datasets out of data loaders, and what else these say into the config."""
-    if isinstance(given.train_dataset, DataLoader):
-        loader = given.train_dataset
-        shuffle = _check_loader(loader, "train")
-        with open_dict(config):
-            config.data.train_batch_size, config.data.shuffle = loader.batch_size, shuffle
-            config.data.dataloader_num_workers = loader.num_workers
-        given = replace(given, train_dataset=loader.dataset)
-    if isinstance(given.val_dataset, DataLoader):
-        loader = given.val_dataset
-        shuffle = _check_loader(loader, "val")
-        with open_dict(config):
-            config.data.val_batch_size, config.data.validation_shuffle = loader.batch_size, shuffle
-        given = replace(given, val_dataset=loader.dataset)
-    return given
-
-
-def _check_loader(loader: DataLoader[Any], split: str) -> bool:
-    """Return whether a data loader shuffles.
-
-    Raises:
-        DataError: it does something that the run's own loader does not do.
-    """
-    if isinstance(loader.dataset, IterableDataset):
-        return False  # `check_kind` says more
-    advice = f"give the dataset itself as {split}_dataset: the config says how batches are made"
-    if loader.batch_size is None or type(loader.sampler) not in (SequentialSampler, RandomSampler):
-        kind = type(loader.batch_sampler if loader.batch_size is None else loader.sampler).__name__
-        raise DataError(f"the {split} loader draws its batches by a {kind} of its own", advice)
-    if getattr(loader.sampler, "replacement", False):
-        raise DataError(f"the {split} loader draws prompts with replacement", advice)
-    if loader.collate_fn not in (default_collate, collate_fn) and not _leaves_as_it_is(loader.collate_fn):
-        name = getattr(loader.collate_fn, "__name__", type(loader.collate_fn).__name__)
-        raise DataError(
-            f"the {split} loader has a collate function of its own, {name}, and batches are put together by verl's",
-            "do what it does in the dataset's __getitem__, which returns a row or tokens; and leave collate_fn out",
-        )
-    return isinstance(loader.sampler, RandomSampler)
-
-
-def _leaves_as_it_is(function: Any) -> bool:
-    """Tell whether a collate function returns the list of items, as `lambda items: items` does."""
-    items = [object()]
-    try:
-        return list(function(items)) == items
-    except Exception:  # of any class: it was written for other items
-        return False

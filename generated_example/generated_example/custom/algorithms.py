@@ -25,28 +25,20 @@ RETURNS_METRICS = "dict" in str(signature(get_policy_loss_fn("clip_cov")).return
 def compute_group_rank_advantage(
     token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, config: Any = None, **kwargs: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute a response's advantage: its rank among the responses to the same prompt, from -1 (worst) to 1 (best).
-
-    Like GRPO it needs no critic; unlike GRPO it does not care about the scale of the reward, so a single extreme
-    reward cannot dominate its group. Ties share a rank; a group of equals, or of one, has advantage 0.
+    """Compute a response's rank among those to the same prompt, from -1 (worst) to 1 (best).
 
     Args:
-        token_level_rewards: (bs, response_length)
-        response_mask: (bs, response_length), 1 on the tokens of the response
+        token_level_rewards, response_mask: (bs, response_length), the mask is 1 on the tokens of the response
         index: (bs,), the prompt (uid) that each response belongs to
         config: the `algorithm` section of the config
 
     Returns:
-        advantages and returns, both (bs, response_length): the same tensor, zero outside the mask.
+        advantages and returns, (bs, response_length): the same tensor, zero outside the mask.
     """
-    with torch.no_grad():
-        scores = token_level_rewards.sum(dim=-1)  # (bs,)
-        groups = torch.from_numpy(np.unique(index, return_inverse=True)[1].reshape(-1)).to(scores.device)
-        same = groups[:, None] == groups[None, :]  # (bs, bs)
-        beaten = (same & (scores[:, None] > scores[None, :])).sum(dim=-1)
-        beaten_by = (same & (scores[:, None] < scores[None, :])).sum(dim=-1)
-        others = (same.sum(dim=-1) - 1).clamp(min=1)
-        advantages = ((beaten - beaten_by) / others).to(scores.dtype)[:, None] * response_mask
+    scores = token_level_rewards.sum(dim=-1)  # (bs,)
+    same = torch.from_numpy(index[:, None] == index[None, :]).to(scores.device)  # (bs, bs)
+    beaten = (torch.sign(scores[:, None] - scores[None, :]) * same).sum(dim=-1)
+    advantages = (beaten / (same.sum(dim=-1) - 1).clamp(min=1))[:, None] * response_mask
     return advantages, advantages
 
 
@@ -62,18 +54,15 @@ def compute_policy_loss_spo(
 ) -> tuple[Any, ...]:
     """Compute the loss of Simple Policy Optimization (https://arxiv.org/abs/2401.16025): a quadratic penalty, no clip.
 
-    Where PPO's gradient is zero once the ratio has left the clip range, this one pulls the ratio back.
-
     Args:
         old_log_prob, log_prob, advantages, response_mask: (bs, response_length)
         loss_agg_mode: how the tokens' losses become one number, see `agg_loss`
-        config: the `actor_rollout_ref.actor` section of the config; `clip_ratio` is the width of the penalty. From verl
-            0.8.0 on its `global_batch_info` says of how many tokens and responses the mean is: those of all passes
+        config: the `actor_rollout_ref.actor` section of the config. From verl 0.8.0 on its `global_batch_info` says of
+            how many tokens and responses the mean is: those of all passes
         rollout_is_weights: (bs, response_length), importance weights against the rollout policy, if it corrects
 
     Returns:
-        The loss, a scalar, and metrics to log: the share of tokens outside the range, and the approximate KL divergence
-        from the old policy.
+        The loss, a scalar, and metrics: the share of tokens outside the range, and the KL from the old policy.
     """
     log_ratio = torch.clamp(log_prob - old_log_prob, min=-20.0, max=20.0)
     ratio = torch.exp(log_ratio)

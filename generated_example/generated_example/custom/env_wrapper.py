@@ -30,15 +30,10 @@ def make_env(settings: Mapping[str, Any]) -> "ToyArithmeticEnv":
 class ToyArithmeticEnv:
     """Exercises in digits. Each right character earns a share of the reward.
 
-    Tasks:
-        succ2: `37=` -> `48`, the successor of each of two digits (9 -> 0). 100 states; what is learned on some of
-            them carries over to the others, so held-out questions measure more than memory.
-        add1: `3+9=` -> `2`, the sum modulo 10. 100 states. A small model learns them by heart: of the held-out
-            sums it gets those right whose mirror image (`9+3=`) it was trained on, and hardly any other.
-        succ: `3=` -> `4`. 10 states, too few to hold any out.
-
     Args:
-        task: one of the above.
+        task: succ2: `37=` -> `48`, the successor of each of two digits (9 -> 0); what is learned on some of the 100
+            states carries over to the others. add1: `3+9=` -> `2`, the sum modulo 10, which a small model learns by
+            heart. succ: `3=` -> `4`; 10 states, too few to hold any out.
     """
 
     tasks = ("add1", "succ", "succ2")
@@ -76,11 +71,8 @@ class ToyArithmeticEnv:
             action: the answer as text, for example `"48"`.
 
         Returns:
-            observation: empty, nothing follows.
-            reward: in [0, 1], see `score`.
-            terminated: always, a response is the only action.
-            truncated: never.
-            info: the components of the reward, as in `score`, and the turn.
+            observation (nothing follows), reward in [0, 1], terminated (always, a response is the only action),
+            truncated (never), and info: the components of the reward, as in `score`, and the turn.
         """
         if self._question is None:
             raise RuntimeError("call reset() before step(): there is no question")

@@ -3,7 +3,6 @@
 
 import random
 import zlib
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,13 +13,13 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import RandomSampler
 
 from ..errors import DataError, ProjectError
+from ..rewards.calls import source_of
 from ..run.distributed import Ranks
-from ..training.hook_errors import HookError, hook_file_of, source_of
+from ..training.hook_errors import HookError, hook_file_of
 from ..vendored.data.rl_dataset import collate_fn
 
 Place = tuple[int, int, int]  # epoch, number within it, and the index of the item
 OWN_STATE = "dataset of the main process"
-TAKEN = "taken over from verl"  # the key of a place in the data that another data loader was at
 
 
 class SharedLoader:
@@ -90,30 +89,11 @@ class SharedLoader:
         """Go on from where `state_dict` was called."""
         if self.loader is None:
             return
-        if TAKEN in state:
-            self._begin_at(state[TAKEN])
-            return
         state = dict(state)
         own = state.pop(OWN_STATE, None)
         if own is not None:
             self.dataset.load_state_dict(own)
         self.loader.load_state_dict(state)
-
-    def _begin_at(self, place: dict[str, Any]) -> None:
-        """Go on from the place of a data loader of verl's, whose batches are as large.
-
-        Args:
-            place: `steps` of the run; `batches` of the present epoch that were drawn; and `indices`, the state of
-                torchdata's sampler then. Without that, the order of the epoch is that of the seed.
-        """
-        assert self.loader is not None
-        batches, sampler = place["batches"], self.loader.sampler
-        if batches is None or not isinstance(sampler, PlaceSampler):
-            return
-        epochs = max(round((place["steps"] - batches) / self.length), 0)
-        if batches >= self.length:  # of this epoch nothing is left
-            epochs, batches = epochs + 1, 0
-        sampler.begin_at(epochs, batches * (self.loader.batch_size or 1), place["indices"] if batches else None)
 
 
 class PlaceSampler(Sampler[Place]):
@@ -129,7 +109,6 @@ class PlaceSampler(Sampler[Place]):
     def __init__(self, indices: Sampler[int]) -> None:
         self.indices = indices
         self.epoch = 0
-        self._first: dict[str, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.indices)  # type: ignore[arg-type]
@@ -137,25 +116,7 @@ class PlaceSampler(Sampler[Place]):
     def __iter__(self) -> "PlaceIterator":
         self.epoch += 1
         places = PlaceIterator(self, self.epoch - 1)
-        first, self._first = self._first, None
-        if first is not None:
-            places.load_state_dict(first)
         return places
-
-    def begin_at(self, epoch: int, drawn: int, indices: dict[str, Any] | None) -> None:
-        """Begin with an epoch of which so many items were drawn; `indices`: the state of their sampler then, if known.
-
-        Without that state the epochs before are drawn, and so is that part of this one.
-        """
-        if indices is None or not hasattr(iter(self.indices), "load_state_dict"):
-            for _ in range(epoch):
-                deque(iter(self.indices), maxlen=0)
-            places = PlaceIterator(self, epoch)
-            deque((next(places) for _ in range(drawn)), maxlen=0)
-            self._first = places.state_dict()
-        else:
-            self._first = {"epoch": epoch, "drawn": drawn, "indices": indices}
-        self.epoch = epoch
 
 
 class PlaceIterator(Iterator[Place]):

@@ -5,71 +5,62 @@ Files may be in verl's schema (parquet with prompt, data_source, reward_model...
 a `prompt` and a `ground_truth` column, which are converted. Without files, the environment gives the prompts.
 """
 
-import contextlib
-import hashlib
 import importlib
 import importlib.util
 import inspect
 import json
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
+import numpy as np
 from omegaconf import OmegaConf
 from torch.utils.data import Dataset, IterableDataset
 
-from ..errors import ConfigError, DataProblems, Problem
 from ..errors import DataError as DataError  # hooks take it from here
+from ..errors import DataProblems, Problem
+from ..rewards.calls import source_of
 from ..settings import reward_keys
 from ..settings.suggestions import choose_defined
 from ..training.hook_arguments import taken_by
-from ..training.hook_errors import HookError, hook_file_of, source_of
+from ..training.hook_errors import HookError, hook_file_of
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
-from .files import TRUTHS, read_rows, truth_of, with_all_columns
-from .messages import as_it_stands, check_characters, messages_of
-from .small_table import exact_table, read_small, table_of_rows
+from .files import TRUTHS, Rows, read_rows, small_rows, truth_of, with_all_columns
+from .messages import as_it_stands, check_characters, messages_of, plain
 
 # The column that has the prompt of a row as it was given, as JSON: a text or messages.
 GIVEN_PROMPT = "given_prompt"
 # The split, beside train and val, of prompts that a caller wants answered, all of them.
 GIVEN = "given"
-# How rows are kept as parquet: another number where that changes, since files of that name may be there.
-_FORM = 2
 PACKAGE = __name__.split(".")[0]
 PACKAGE_DIRECTORY = Path(__file__).resolve().parents[1]
 
 
-def build_datasets(config: Any, tokenizer: Any, processor: Any = None) -> tuple[Dataset, Dataset]:
-    """Return the datasets that the config's `data` section describes.
+def build_datasets(config: Any, tokenizer: Any) -> tuple[Dataset, Dataset]:
+    """Return the training and the validation dataset that the config's `data` section describes.
+
+    An item is one prompt, left-padded: input_ids, attention_mask and position_ids of shape (max_prompt_length,),
+    raw_prompt_ids, and the row's other columns.
 
     Args:
         config: the whole config.
         tokenizer: its chat template turns messages into tokens.
-        processor: for images and videos, if the model takes them.
-
-    Returns:
-        The training and the validation dataset. An item is one prompt, left-padded: input_ids, attention_mask and
-        position_ids of shape (max_prompt_length,), raw_prompt_ids, and the row's other columns.
 
     Raises:
         DataError: a file is missing, unreadable, empty or lacks a column, or no prompt is short enough.
         HookError: a dataset class of the owner's raised.
     """
     data = data_section(config)
-    train_files, val_files = file_list(data.get("train_files")), file_list(data.get("val_files"))
-    if train_files and not val_files:
-        raise DataError("data.train_files is set and data.val_files is not", "set data.val_files to a file of its own")
-    if val_files and not train_files:
-        raise DataError("data.val_files is set and data.train_files is not", "set data.train_files as well")
+    files = {split: file_list(data.get(f"{split}_files")) for split in ("train", "val")}
+    for split, other in (("train", "val"), ("val", "train")):
+        if files[split] and not files[other]:
+            hint = f"set data.{other}_files to a file of its own"
+            raise DataError(f"data.{split}_files is set and data.{other}_files is not", hint)
     problems: list[Problem] = []
     more: dict[str, Any] = {"needs_truth": _compares(config), "problems": problems}
-    train = _build("train", train_files, data, tokenizer, processor, **more)
-    val = _build("val", val_files, data, tokenizer, processor, **more)
+    train, val = (dataset_of_files(named, split, data, tokenizer, **more) for split, named in files.items())
     if problems:
         raise DataProblems(problems, len(train))  # type: ignore[arg-type]
     return train, val
@@ -96,8 +87,18 @@ def data_section(config: Any) -> Any:
     return data
 
 
+def file_list(value: Any) -> list[str]:
+    """Return the names of files in a setting that has one, several or none."""
+    if value is None or value == "":
+        return []
+    return [str(value)] if isinstance(value, str | Path) else [str(file) for file in value]
+
+
+# verl's dataset
+
+
 class PromptDataset(RLHFDataset):
-    """verl's dataset, with prompt lengths counted as they are later encoded, and small files read without `datasets`.
+    """verl's dataset, with prompt lengths counted as they are later encoded, and small files held in memory.
 
     Upstream counts with `apply_chat_template(tokenize=True)`, which returns a dict of two entries on transformers 5:
     every prompt then has "length" 2 and none is ever filtered out.
@@ -107,55 +108,25 @@ class PromptDataset(RLHFDataset):
     dataframe: Any
 
     def _read_files_and_tokenize(self) -> None:
-        limit = getattr(self, "max_samples", -1)
-        rows: Any = read_small(self.data_files) if self.processor is None else None
-        if rows is None or 0 < limit < len(rows):  # upstream's own way to choose some
-            _hide_progress_bars()
-            wanted = self.filter_overlong_prompts
-            self.filter_overlong_prompts = wanted and self.processor is not None  # else prompts are looked at first
+        table: Any = small_rows(self.data_files)
+        if table is None:
+            import datasets
+
+            datasets.disable_progress_bars()
+            wanted, self.filter_overlong_prompts = self.filter_overlong_prompts, False  # prompts are looked at first
             super()._read_files_and_tokenize()
-            self.filter_overlong_prompts, rows = wanted, self.dataframe
-        if self.processor is None:
-            self.dataframe = self._short_enough(rows) if self.filter_overlong_prompts else self._checked(rows)
+            self.filter_overlong_prompts, table = wanted, self.dataframe
+        else:
+            table = _limited(table, getattr(self, "max_samples", -1), self.config)
+        self.dataframe = self._usable(table)
 
-    def _checked(self, dataframe: Any) -> Any:
-        """Return prompts, each of which can be used."""
-        for number, given in enumerate(dataframe[self.prompt_key]):
-            self._messages(given, number)
-        return dataframe
-
-    def _place(self, number: int) -> str:
-        """Return file and row of a prompt, for messages."""
-        if getattr(self, "max_samples", -1) <= 0:
-            for file in self.data_files:
-                count = pyarrow.parquet.read_metadata(file).num_rows
-                if number < count:
-                    return f"{file}, row {number}"
-                number -= count
-        return f"prompt {number} of those chosen from {', '.join(map(str, self.data_files))}"
-
-    def _messages(self, given: Any, number: int | None = None) -> Any:
-        """Return the messages of a prompt as templates take them; `number`: its place, where it is not checked yet."""
-        if self.processor is not None:  # it knows images
-            return given
-        try:
-            return messages_of(given, "")
-        except DataError as error:
-            raise DataError(f"{'' if number is None else self._place(number)}{error.message}", error.hint) from error
-
-    def _build_messages(self, example: dict[str, Any], *others: Any, **named: Any) -> Any:
-        example[self.prompt_key] = self._messages(example[self.prompt_key])
-        return super()._build_messages(example, *others, **named)
-
-    def maybe_filter_out_long_prompts(self, dataframe: Any) -> Any:
+    def _usable(self, table: Any) -> Any:
+        """Return prompts, each of which can be used, without those that are too long, if so configured."""
         if not self.filter_overlong_prompts:
-            return dataframe
-        if self.processor is not None:
-            return super().maybe_filter_out_long_prompts(dataframe)
-        return self._short_enough(dataframe)
-
-    def _short_enough(self, dataframe: Any) -> Any:
-        lengths = _prompt_lengths(self, dataframe)
+            for number, given in enumerate(table[self.prompt_key]):
+                self._messages(given, number)
+            return table
+        lengths = _prompt_lengths(self, table)
         kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
         if not kept and lengths:
             text = f"none of the {len(lengths)} prompts has at most {self.max_prompt_length} tokens"
@@ -165,7 +136,24 @@ class PromptDataset(RLHFDataset):
             raise DataProblems([problem], len(lengths))
         if len(kept) < len(lengths):
             print(f"{len(lengths) - len(kept)} of {len(lengths)} prompts are longer than {self.max_prompt_length}")
-        return dataframe.select(kept)
+        return table.select(kept)
+
+    def maybe_filter_out_long_prompts(self, dataframe: Any) -> Any:
+        return self._usable(dataframe) if self.filter_overlong_prompts else dataframe
+
+    def _messages(self, given: Any, number: int | None = None) -> Any:
+        """Return the messages of a prompt as templates take them; `number`: its place, where it is not checked yet."""
+        try:
+            return messages_of(given, "")
+        except DataError as error:
+            raise DataError(f"{'' if number is None else self._place(number)}{error.message}", error.hint) from error
+
+    def _place(self, number: int) -> str:
+        return f"{', '.join(map(str, self.data_files))}, row {number}"
+
+    def _build_messages(self, example: dict[str, Any], *others: Any, **named: Any) -> Any:
+        example[self.prompt_key] = self._messages(example[self.prompt_key])
+        return super()._build_messages(example, *others, **named)
 
 
 class RowPrompts(PromptDataset):
@@ -174,94 +162,63 @@ class RowPrompts(PromptDataset):
     def _download(self, use_origin_parquet: bool = False) -> None:
         """Fetch nothing."""
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> Any:
         """Return the rows."""
-        rows: list[dict[str, Any]] = self.data_files[0]
-        return rows
+        return self.data_files[0]
 
     def _read_files_and_tokenize(self) -> None:
         rows, limit = self.rows(), getattr(self, "max_samples", -1)
-        rows = rows[:limit] if limit > 0 else rows
-        for number, row in enumerate(rows):
-            check_characters(row, self._place(number))
-        dataframe = table_of_rows(rows)
-        self.dataframe = self._short_enough(dataframe) if self.filter_overlong_prompts else self._checked(dataframe)
+        if not isinstance(rows, Rows):
+            for number, row in enumerate(rows):
+                check_characters(row, self._place(number))
+            rows = Rows(map(plain, rows))
+        self.dataframe = self._usable(rows.select(range(limit)) if 0 < limit < len(rows) else rows)
 
     def _place(self, number: int) -> str:
         return f"row {number}"
 
 
+def _limited(table: Rows, most: int, data: Any) -> Rows:
+    """Return the rows of files that `data.train_max_samples` (or `val`) leaves, as upstream draws them."""
+    if not 0 < most < len(table):
+        return table
+    if not data.get("shuffle", False):
+        return table.select(range(most))
+    return table.select(np.random.default_rng(data.get("seed")).choice(len(table), size=most, replace=False).tolist())
+
+
+# One dataset
+
+
 def dataset_of_files(
-    files: list[str], split: str, data: Any, tokenizer: Any, problems: list[Problem] | None = None
-) -> Dataset:
-    """Return a dataset of files, as `build_datasets` does; `data` is what `data_section` returns."""
-    return _build(split, files, data, tokenizer, None, problems=problems)
-
-
-def dataset_of_rows(
-    rows: Sequence[Mapping[str, Any]],
+    files: list[str],
     split: str,
     data: Any,
     tokenizer: Any,
+    problems: list[Problem] | None = None,
     *,
     needs_truth: bool = True,
-    problems: list[Problem] | None = None,
+    rows: list[dict[str, Any]] | None = None,
 ) -> Dataset:
-    """Return a dataset of rows, as `build_datasets` does of files.
+    """Return a dataset of files or rows; of neither: the environment's; or what the owner's class makes of the files.
 
     Args:
-        rows: in verl's schema, or with a `prompt`, text or messages, and a `ground_truth`; further columns are kept.
+        files: their names.
         split: train or val.
         data: see `data_section`.
         tokenizer: its chat template turns messages into tokens.
-        needs_truth: whether a row without ground_truth is an error.
         problems: takes what other settings would mend; None: it is raised.
-
-    Raises:
-        DataError: a row cannot be used, or there is none.
+        needs_truth: whether a row without ground_truth is an error.
+        rows: from `rows_in_schema`, in place of files.
     """
-    schema = rows_in_schema(rows, split, data, needs_truth=needs_truth)
-    return _build(split, [], data, tokenizer, None, rows=schema, problems=problems)
-
-
-def rows_in_schema(
-    rows: Sequence[Mapping[str, Any]], split: str, data: Any, *, needs_truth: bool = True
-) -> list[dict[str, Any]]:
-    """Return rows in verl's schema: see `dataset_of_rows`."""
-    where = Path(f"{split}_dataset")
-    key = data.get("prompt_key", "prompt")
-    schema = []
-    for number, row in enumerate(rows):
-        check_characters(row, f"{where}, row {number}")
-        converted = _to_schema(dict(row), number, where, data, needs_truth=needs_truth)
-        given = row[key] if isinstance(row[key], str) else converted[key]
-        schema.append({**converted, GIVEN_PROMPT: json.dumps(given, default=str)})
-    schema = with_all_columns(schema)
-    if not schema:
-        raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
-    return schema
-
-
-def _build(
-    split: str,
-    files: list[str],
-    data: Any,
-    tokenizer: Any,
-    processor: Any,
-    rows: list[dict[str, Any]] | None = None,
-    *,
-    needs_truth: bool = True,
-    problems: list[Problem] | None = None,
-) -> Dataset:
     custom = data.get("custom_cls") or {}
     source: Any = files
-    found: list[Problem] = []
-    texts: list[bool] = []  # of files, whether their prompts are texts
-    has_template = bool(getattr(tokenizer, "chat_template", None)) or bool(custom.get("path")) or processor is not None
-    tokenizer = tokenizer if has_template else as_it_stands(tokenizer)
+    are_texts: bool | None = None  # None: the prompts themselves show it
     if rows is not None:
         cls: Any = RowPrompts
-        source = [rows]
+        if rows[0].get("ability") != "environment":
+            are_texts = all(row[GIVEN_PROMPT].startswith('"') for row in rows)
+        source = [Rows(map(plain, rows))]
     elif custom.get("path"):
         cls = load_class(str(custom["path"]), custom.get("name"))
         said = data.get(f"{split}_files")
@@ -269,8 +226,10 @@ def _build(
         source = said if file_list(said) == files else files
     elif files:
         cls = PromptDataset
-        converted = [_in_schema(file, split, data, needs_truth=needs_truth) for file in files]
-        source, texts = [file for file, _ in converted], [is_text for _, is_text in converted]
+        source, are_texts = [str(Path(file).expanduser()) if "://" not in file else file for file in files], False
+        if not all([is_in_schema(file, split, data) for file in files]):
+            cls, (table, are_texts) = RowPrompts, _converted(files, split, data, needs_truth=needs_truth)
+            source = [table]
     else:
         from ..training.hook_calls import importing_hooks
 
@@ -278,15 +237,16 @@ def _build(
             from ..custom.env_dataset import EnvDataset
 
         cls = EnvDataset
+    has_template = bool(getattr(tokenizer, "chat_template", None)) or bool(custom.get("path"))
+    tokenizer = tokenizer if has_template else as_it_stands(tokenizer)
     arguments = {
         "data_files": source or [split],
         "tokenizer": tokenizer,
-        "processor": processor,
+        "processor": None,
         "config": data,
         "max_samples": data.get(f"{split}_max_samples", -1),  # newer than some releases, and than owners' classes
     }
-    if custom.get("path"):
-        _hide_progress_bars()
+    found: list[Problem] = []
     try:
         dataset = cls(**taken_by(cls, arguments))
         if len(dataset) == 0:
@@ -294,7 +254,7 @@ def _build(
         if needs_truth:
             _check_truths(split, dataset)
         if not has_template:
-            found += _without_template(split, dataset, tokenizer.chat_template, texts, rows)
+            found += _without_template(split, dataset, tokenizer.chat_template, are_texts)
         found += _too_long(split, dataset)
         dataset = encoded(dataset, tokenizer, data)
         if not found:
@@ -319,41 +279,41 @@ def _build(
     return dataset
 
 
-def _without_template(
-    split: str, dataset: Any, template: str, texts: list[bool], rows: list[dict[str, Any]] | None
-) -> list[Problem]:
-    """Return what is wrong with prompts where there is no chat template: that they are conversations.
+def dataset_of_rows(
+    rows: Sequence[Mapping[str, Any]],
+    split: str,
+    data: Any,
+    tokenizer: Any,
+    *,
+    needs_truth: bool = True,
+    problems: list[Problem] | None = None,
+) -> Dataset:
+    """Return a dataset of rows: in verl's schema, or with a `prompt`, text or messages, and a `ground_truth`.
 
-    Texts are encoded as they stand. Those of an environment, and of the hook, are single messages of the user.
+    Further columns are kept; the other arguments are those of `dataset_of_files`.
+
+    Raises:
+        DataError: a row cannot be used, or there is none.
     """
-    if rows is not None and rows[0].get("ability") != "environment":
-        are_texts = all(row[GIVEN_PROMPT].startswith('"') for row in rows)
-    elif texts:
-        are_texts = all(texts)
-    else:
-        chats = dataset.dataframe[dataset.prompt_key]
-        are_texts = all(len(chat) == 1 and chat[0]["role"] == "user" for chat in chats)
-    if are_texts:
-        if split != "val":
-            print("note: the tokenizer has no chat template: prompts are encoded as they stand", file=sys.stderr)
-        return []
-    key = "actor_rollout_ref.model.custom_chat_template"
-    hint = f"use a model that was trained on conversations; or say how they are written out: \"{key}='{template}'\""
-    text = "prompts are conversations, and the tokenizer has no chat template (that of a model for chats has one)"
-    return [Problem(text, hint, {key: f"'{template}'"}, is_of_data=True)]
+    schema = rows_in_schema(rows, split, data, needs_truth=needs_truth)
+    return dataset_of_files([], split, data, tokenizer, problems, needs_truth=needs_truth, rows=schema)
 
 
-def _hide_progress_bars() -> None:
-    import datasets
-
-    datasets.disable_progress_bars()
-
-
-def file_list(value: Any) -> list[str]:
-    """Return the names of files in a setting that has one, several or none."""
-    if value is None or value == "":
-        return []
-    return [str(value)] if isinstance(value, str | Path) else [str(file) for file in value]
+def rows_in_schema(
+    rows: Sequence[Mapping[str, Any]], split: str, data: Any, *, needs_truth: bool = True
+) -> list[dict[str, Any]]:
+    """Return rows in verl's schema: see `dataset_of_rows`."""
+    where = Path(f"{split}_dataset")
+    key = data.get("prompt_key", "prompt")
+    schema = []
+    for number, row in enumerate(rows):
+        check_characters(row, f"{where}, row {number}")
+        converted = _to_schema(dict(row), number, where, data, needs_truth=needs_truth)
+        given = row[key] if isinstance(row[key], str) else converted[key]
+        schema.append({**converted, GIVEN_PROMPT: json.dumps(given, default=str)})
+    if not schema:
+        raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
+    return with_all_columns(schema)
 
 
 def load_class(path: str, name: str | None) -> Any:
@@ -375,10 +335,8 @@ def load_class(path: str, name: str | None) -> Any:
         spec.loader.exec_module(module)
     cls = getattr(module, name or "", None)
     if not (inspect.isclass(cls) and issubclass(cls, Dataset)):
-        classes = [
-            each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__
-        ]
-        there = choose_defined(name, [each.__name__ for each in classes if issubclass(each, Dataset)])
+        classes = [each for each in vars(module).values() if inspect.isclass(each) and issubclass(each, Dataset)]
+        there = choose_defined(name, [each.__name__ for each in classes if each.__module__ == module.__name__])
         raise DataError(
             f"{path} has no class {name!r} that derives from torch.utils.data.Dataset",
             f"data.custom_cls.name={there}" if there else "data.custom_cls.path is a file with such a class",
@@ -391,47 +349,58 @@ def load_class(path: str, name: str | None) -> Any:
     return cls
 
 
-def _in_schema(file: str, split: str, data: Any, *, needs_truth: bool) -> tuple[str, bool]:
-    """Return a parquet file in verl's schema, the file itself or a converted copy in the cache.
+# verl's schema
 
-    And whether its prompts were texts.
+
+def is_in_schema(file: str, split: str, data: Any) -> bool:
+    """Tell whether a file is parquet in verl's schema, which one that is fetched from elsewhere has to be.
+
+    Raises:
+        DataError: there is no such file, or it cannot be read.
     """
     if "://" in file:
-        return file, False  # verl's own reader fetches it
-    path = Path(file).expanduser()
-    key = f"data.{split}_files"
+        return True
+    path, key = Path(file).expanduser(), f"data.{split}_files"
     if path.is_dir():
         raise DataError(f"{file} is a directory", f"name the files in it: {key}=[one.parquet,two.parquet]")
     if not path.is_file():
         raise DataError(f"no such file: {file}", f"check {key}")
-    prompt_key = data.get("prompt_key", "prompt")
-    if path.suffix.lower() == ".parquet":
-        try:
-            schema = pyarrow.parquet.read_schema(path)
-        except (pyarrow.ArrowException, OSError) as error:
-            raise DataError(f"cannot read {file} as parquet: {error}", f"check {key}") from error
-        names = set(schema.names)
-        is_chat = prompt_key in names and _is_list(schema.field(prompt_key).type)
-        if is_chat and {"reward_model", "extra_info", data.get("reward_fn_key", "data_source")} <= names:
-            if pyarrow.parquet.read_metadata(path).num_rows == 0:
-                raise DataError(f"{file} holds no rows", f"check {key}")
-            return str(path), False
-    rows = read_rows(file, key)
-    converted = [_to_schema(row, number, path, data, needs_truth=needs_truth) for number, row in enumerate(rows)]
-    are_texts = all(isinstance(row[prompt_key], str) for row in rows)
-    return str(write_cached(converted, path, Path(data.cache_dir).expanduser())), are_texts
+    if path.suffix.lower() != ".parquet":
+        return False
+    import pyarrow.parquet
+
+    try:
+        opened = pyarrow.parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"cannot read {file} as parquet: {error}", f"check {key}") from error
+    kinds = {field.name: field.type for field in opened.schema_arrow}
+    columns = {"reward_model", "extra_info", data.get("reward_fn_key", "data_source")}
+    if not (columns <= kinds.keys() and "list<" in str(kinds.get(data.get("prompt_key", "prompt")))):
+        return False
+    if opened.metadata.num_rows == 0:
+        raise DataError(f"{file} holds no rows", f"check {key}")
+    return True
 
 
-def _is_list(kind: pyarrow.DataType) -> bool:
-    return bool(pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind))
+def _converted(files: list[str], split: str, data: Any, *, needs_truth: bool) -> tuple[Rows, bool]:
+    """Return the rows of files in verl's schema, as many as are configured; and whether all prompts were texts."""
+    found: list[dict[str, Any]] = []
+    are_texts, limit, key = True, data.get(f"{split}_max_samples", -1), data.get("prompt_key", "prompt")
+    for file in files:
+        rows, path = read_rows(file, f"data.{split}_files"), Path(file).expanduser()
+        if is_in_schema(file, split, data):
+            are_texts, found = False, found + rows
+            continue
+        found += [_to_schema(row, number, path, data, needs_truth=needs_truth) for number, row in enumerate(rows)]
+        are_texts = are_texts and all(isinstance(row[key], str) for row in rows)
+    return _limited(Rows(found), limit, data), are_texts
 
 
 def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs_truth: bool = True) -> dict[str, Any]:
     """Return one row in verl's schema. Columns it does not know are kept."""
     prompt_key, source_key = data.get("prompt_key", "prompt"), data.get("reward_fn_key", "data_source")
-    where = f"{path}, row {number}"
-    columns = ", ".join(sorted(row))
-    prompt = row.get(prompt_key)
+    where, columns = f"{path}, row {number}", ", ".join(sorted(row))
+    prompt, extra_info, reward_model = row.get(prompt_key), row.get("extra_info"), row.get("reward_model")
     if prompt_key not in row:
         raise DataError(f"{where}: no column {prompt_key!r}; it has {columns}", "rename it, or set data.prompt_key")
     if not prompt:
@@ -442,12 +411,10 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
             f"{where}: the prompt ends with a message of the assistant, which is what the model is to write",
             "leave it out of the prompt; for demonstrations there is the recipe sft",
         )
-    extra_info = row.get("extra_info")
     if extra_info is not None and not isinstance(extra_info, Mapping):
         raise DataError(
             f"{where}: extra_info is no object, but {str(extra_info)!r:.80}", 'write {"name": value}, or rename it'
         )
-    reward_model = row.get("reward_model")
     is_object = reward_model is None or isinstance(reward_model, Mapping)
     if not is_object or (reward_model and needs_truth and "ground_truth" not in reward_model):
         raise DataError(
@@ -474,58 +441,32 @@ def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs
     }
 
 
-def _mixed_columns(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the columns that have no one type."""
-    for name in dict.fromkeys(name for row in rows for name in row):
-        try:
-            pyarrow.array([row.get(name) for row in rows])
-        except pyarrow.ArrowException:
-            yield name
+# What can be wrong with a dataset
 
 
-def write_cached(rows: list[dict[str, Any]], path: Path, cache: Path) -> Path:
-    """Write rows as parquet under a name made from their content, unless that is there already.
+def _without_template(split: str, dataset: Any, template: str, are_texts: bool | None) -> list[Problem]:
+    """Return what is wrong with prompts where there is no chat template: that they are conversations.
 
-    Raises:
-        DataError: a column has values of several types.
-        ConfigError: they cannot be written there.
+    Texts are encoded as they stand. Those of an environment, and of the hook, are single messages of the user.
     """
-    said = json.dumps([_FORM, rows], sort_keys=True, default=str)
-    digest = hashlib.sha256(said.encode()).hexdigest()[:16]
-    target = cache / "converted" / f"{path.stem}-{digest}.parquet"
-    if not target.is_file():
-        scratch = target.with_suffix(f".{os.getpid()}")
-        try:
-            whole = with_all_columns(rows)
-            table = exact_table({name: [row[name] for row in whole] for name in (whole[0] if whole else ())})
-        except pyarrow.ArrowException as error:
-            named = ", ".join(_mixed_columns(rows))
-            raise DataError(
-                f"{path}: values of several types in {named or 'a column'}: {error}",
-                "give each column one type; what nothing reads may be one text, of JSON",
-            ) from error
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            pyarrow.parquet.write_table(table, scratch)
-            scratch.replace(target)
-        except pyarrow.ArrowNotImplementedError as error:
-            raise DataError(f"{path}: {error}", "leave out columns that nothing reads") from error
-        except OSError as error:
-            raise ConfigError(
-                f"{path} cannot be kept as parquet in {target.parent}: {error.strerror or error}",
-                "set data.cache_dir to a directory that you can write to",
-            ) from error
-        finally:
-            with contextlib.suppress(OSError):
-                scratch.unlink()
-    return target
+    if are_texts is None:
+        chats = dataset.dataframe[dataset.prompt_key]
+        are_texts = all(len(chat) == 1 and chat[0]["role"] == "user" for chat in chats)
+    if are_texts:
+        if split != "val":
+            print("note: the tokenizer has no chat template: prompts are encoded as they stand", file=sys.stderr)
+        return []
+    key = "actor_rollout_ref.model.custom_chat_template"
+    hint = f"use a model that was trained on conversations; or say how they are written out: \"{key}='{template}'\""
+    text = "prompts are conversations, and the tokenizer has no chat template (that of a model for chats has one)"
+    return [Problem(text, hint, {key: f"'{template}'"}, is_of_data=True)]
 
 
-def _prompt_lengths(dataset: Any, dataframe: Any) -> list[int]:
+def _prompt_lengths(dataset: Any, table: Any) -> list[int]:
     """Return the number of tokens of each prompt, templated and encoded as `RLHFDataset.__getitem__` does."""
     template = dict(getattr(dataset, "apply_chat_template_kwargs", None) or {})
     texts = []
-    for number, given in enumerate(dataframe[dataset.prompt_key]):
+    for number, given in enumerate(table[dataset.prompt_key]):
         messages = dataset._messages(given, number) if isinstance(dataset, PromptDataset) else given
         text = dataset.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **template)
         texts.append(text)
@@ -548,7 +489,7 @@ def _too_long(split: str, dataset: Any) -> list[Problem]:
     Raises:
         DataError: it is one that a caller wants answered.
     """
-    if not isinstance(dataset, RLHFDataset) or dataset.processor is not None or dataset.truncation != "error":
+    if not isinstance(dataset, RLHFDataset) or dataset.truncation != "error":
         return []
     lengths = _prompt_lengths(dataset, dataset.dataframe)
     longest = max(range(len(lengths)), key=lengths.__getitem__)

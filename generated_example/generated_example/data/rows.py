@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ConfigError, ProjectError
+from ..rewards.calls import source_of
 from ..training.hook_arguments import taken_by
-from ..training.hook_errors import HookError, hook_file_of, source_of
+from ..training.hook_errors import HookError, hook_file_of
 from .datasets import RowPrompts
 from .environments import resolved
 

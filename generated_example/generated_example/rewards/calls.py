@@ -9,11 +9,10 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-from .components import ComponentError
 
 LIBRARY = str(Path(__file__).parent)
 # What verl passes to a `compute_score`, by name.
@@ -60,17 +59,29 @@ def importable(function: Any) -> Any:
 
 def source_of(hook: Any) -> str:
     """Return where a function, a class or an object's class is defined, as "path:line"."""
-    target = raw_function(hook)
-    target = target if inspect.isroutine(target) or inspect.isclass(target) else type(target)
+    target: Any = raw_function(hook)
+    if not (inspect.isroutine(target) or inspect.isclass(target)):
+        target = type(target)
+    return _definition(target) or repr(hook)
+
+
+@lru_cache
+def _definition(target: Any) -> str | None:
     try:
         return f"{inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]}"
     except (OSError, TypeError):
-        return repr(hook)
+        return None
 
 
-def own_line(error: BaseException) -> str | None:
-    """Return the last line of a traceback that is in neither a library nor this directory, as "path:line"."""
-    installed = (sysconfig.get_path("purelib"), sysconfig.get_path("stdlib"), sys.base_prefix + "/lib", LIBRARY, "<")
+def own_line(error: BaseException, *callers: str) -> str | None:
+    """Return the last line of a traceback, as "path:line", that is neither a library's nor of what calls hooks.
+
+    Args:
+        error: with the traceback.
+        callers: files that call hooks, besides those of this directory.
+    """
+    places = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
+    installed = (*places, sys.base_prefix + "/lib", LIBRARY, "<", *callers)
     own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(installed)]
     return f"{own[-1].filename}:{own[-1].lineno}" if own else None
 
@@ -148,10 +159,6 @@ async def attempt_async(function: Callable[..., Any], sample: Mapping[str, Any])
 def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
     what = "the reward"
     hook: Any = function
-    if isinstance(error, ComponentError) and error.__cause__ is not None:
-        what = f"the component {error.component!r} of the reward"
-        hook = getattr(raw_function(function), "functions", {}).get(error.component, function)
-        error = error.__cause__
     if hasattr(error, "hook_file"):  # it knows better
         return Failure(f"{what}: {error}", error.hook_file)
     own = raw_function(hook)

@@ -2,33 +2,16 @@
 """A reward manager for rewards that are read off the text of a response. `custom/reward_manager.py` derives from it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from .calls import raw_function, source_of
-from .components import weighted_sum
-from .samples import DebugLog, SampleLog, spread
-from .scoring import Scorer, ScoringError
-from .text import overlong_penalty
+from .scoring import Scorer, ScoringError, weighted_sum
 
 # The component that holds scores that were given with the batch.
 GIVEN = "rm"
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A response whose score is under way.
-
-    Attributes:
-        text: the response, which the score is of.
-        pending: as the scorer's `begin` returns it.
-    """
-
-    text: str
-    pending: Any
 
 
 class TextRewardManager:
@@ -44,15 +27,13 @@ class TextRewardManager:
         reward_fn_key: the column that names the data source.
         weights: component -> weight; the reward is then the weighted sum of these, and not `score`. Every sample must
             have them. Scores that were given with the batch are the component `rm`.
-        num_workers, timeout, timeout_score, concurrency: how samples are scored, see `Scorer`.
         max_resp_len: the longest that a response can be, in tokens.
         overlong_buffer_cfg: `enable`, `len`, `penalty_factor`, `log`: with `enable`, `overlong_penalty` is added.
-        log_dir: a directory for what the model wrote and what each component was worth; null: none. See `SampleLog`.
-        log_every: of every so many batches.
-        log_samples: so many samples each time.
-        debug_log, debug_samples: a text file of so many samples of every training step; null: none. See `DebugLog`.
+        settings: those that `SETTINGS` names, as under `local.reward`.
     """
 
+    # How samples are scored: see `Scorer`.
+    SETTINGS: tuple[str, ...] = ("concurrency",)
     score: Callable[..., Any]
 
     def __init__(
@@ -63,17 +44,9 @@ class TextRewardManager:
         reward_fn_key: str = "data_source",
         *,
         weights: Mapping[str, float] | None = None,
-        num_workers: int = 0,
-        timeout: float | None = None,
-        timeout_score: float = 0.0,
-        concurrency: int = 64,
         max_resp_len: int | None = None,
         overlong_buffer_cfg: Any = None,
-        log_dir: str | None = None,
-        log_every: int = 10,
-        log_samples: int = 4,
-        debug_log: str | None = None,
-        debug_samples: int = 2,
+        **settings: Any,
     ) -> None:
         self.tokenizer = tokenizer
         self.num_examine = num_examine
@@ -85,14 +58,9 @@ class TextRewardManager:
             raise ValueError(f"the overlong buffer's len must be between 1 and max_resp_len, {max_resp_len}")
         is_default = getattr(raw_function(compute_score), "__name__", "") == "default_compute_score"
         self.compute_score = self.score if is_default or compute_score is None else compute_score
-        # A scorer without a time limit needs no processes; one that is given none cannot have a limit.
-        self.scorer = Scorer(self.compute_score, num_workers, timeout, timeout_score, concurrency)
-        self.samples = SampleLog(log_dir, log_every, log_samples) if log_dir and log_samples > 0 else None
-        self.debug = DebugLog(debug_log, debug_samples) if debug_log and debug_samples > 0 else None
+        self.scorer: Any = self._make_scorer(self.compute_score, **settings)
 
-    def __call__(
-        self, data: Any, return_dict: bool = False, begun: Sequence[Begun | None] = ()
-    ) -> torch.Tensor | dict[str, Any]:
+    def __call__(self, data: Any, return_dict: bool = False) -> torch.Tensor | dict[str, Any]:
         """Score a batch.
 
         Args:
@@ -100,7 +68,6 @@ class TextRewardManager:
                 attention_mask (bs, prompt_length + response_length); in `non_tensor_batch` reward_model and the data
                 source. rm_scores (bs, response_length) float32, where they are given with the batch, are the reward,
                 unless `weights` makes them one component of it.
-            begun: for each response, what `begin` has returned for it, or None; empty: none was begun.
 
         Returns:
             The scores, float32 of shape (bs, response_length), zero but for the last token of each response; with
@@ -122,9 +89,8 @@ class TextRewardManager:
             extra[GIVEN] = given.sum(dim=-1).tolist()
         if given is None or self.weights is not None:
             texts = self._texts(responses.tolist(), lengths.tolist())
-            pairs = zip(texts, begun or [None] * len(texts), strict=True)
-            pending = [one.pending if one is not None and one.text == text else None for text, one in pairs]
-            results = self.scorer(self._arguments(data, texts), *([pending] if begun else []))
+            arguments = self._arguments(data, texts)
+            results = self.scorer(arguments)
             for name in results[0] if results else ():
                 extra[name] = [result[name] for result in results]
         rewards = self._rewards(data, extra, lengths.tolist(), given is not None)
@@ -138,37 +104,12 @@ class TextRewardManager:
         )
         return {"reward_tensor": reward_tensor, "reward_extra_info": extra} if return_dict else reward_tensor
 
-    def begins(self, in_thread: bool) -> bool:
-        """Tell whether a response can be scored while others are still written.
-
-        Args:
-            in_thread: whether a plain function may be called in a thread, if `local.reward.num_workers` is 0.
-        """
-        scorer = vars(self).get("scorer")  # a derived class may have none, or something else that can be called
-        return bool(getattr(scorer, "is_aside", False)) or (in_thread and isinstance(scorer, Scorer))
-
-    def begin(self, sample: Any) -> Begun | None:
-        """Begin to score one response beside this thread; None: it has to wait for the whole batch.
-
-        Args:
-            sample: as for `__call__`, with one row.
-        """
-        responses = sample.batch["responses"]
-        lengths = sample.batch["attention_mask"][:, -responses.shape[-1] :].sum(dim=-1)
-        (text,) = texts = self._texts(responses.tolist(), lengths.tolist())
-        return Begun(text, self._begun(self._arguments(sample, texts)))
-
-    def give_up(self, begun: Sequence[Begun | None]) -> None:
-        """Drop what was begun."""
-        self.scorer.give_up([one.pending for one in begun if one is not None])
-
     def close(self) -> None:
-        """End the worker processes, if there are any."""
+        """End what samples are scored in."""
         self.scorer.close()
 
-    def _begun(self, arguments: Any) -> Any:
-        (sample,) = arguments
-        return self.scorer.begin(sample)
+    def _make_scorer(self, function: Callable[..., Any], **settings: Any) -> Any:
+        return Scorer(function, **settings)
 
     def _texts(self, responses: list[list[int]], lengths: list[int]) -> list[str]:
         # One call for the whole batch: decoding row by row is most of the time a reward takes. A response is what the
@@ -214,35 +155,33 @@ class TextRewardManager:
         return rewards
 
     def _show(self, data: Any, texts: list[str], rewards: list[float], extra: dict[str, list[Any]]) -> None:
-        sources = self._sources(data)
         printed: dict[str, int] = defaultdict(int)
-        for row, source in enumerate(sources if self.num_examine else ()):
+        for row, source in enumerate(self._sources(data) if self.num_examine else ()):
             if printed[source] < self.num_examine:
                 printed[source] += 1
                 truth = data.non_tensor_batch["reward_model"][row]["ground_truth"]
                 prompt = self._prompt(data, row)
                 print(f"[{source}] {prompt!r} -> {texts[row]!r}, expected {truth!r}, score {rewards[row]:.2f}")
-        logs: list[SampleLog | DebugLog] = [self.debug] if self.debug else []
-        if self.samples is not None and self.samples.is_due():
-            logs.append(self.samples)
-        for log in logs:
-            chosen = spread(rewards, log.count)
-            log.write([self._sample(data, row, texts, rewards, extra) for row in chosen], data.meta_info)
-
-    def _sample(
-        self, data: Any, row: int, texts: list[str], rewards: list[float], extra: dict[str, list[Any]]
-    ) -> dict[str, Any]:
-        return {
-            "data_source": self._sources(data)[row],
-            "prompt": self._prompt(data, row),
-            "response": texts[row],
-            "ground_truth": data.non_tensor_batch["reward_model"][row]["ground_truth"],
-            "reward": rewards[row],
-            "components": {name: values[row] for name, values in extra.items() if values[row] is not None},
-        }
 
     def _prompt(self, data: Any, row: int) -> str:
         prompts = data.batch["prompts"]
         mask = data.batch["attention_mask"][row, : prompts.shape[-1]].bool()
         text: str = self.tokenizer.decode(prompts[row][mask].tolist(), skip_special_tokens=True)
         return text
+
+
+def overlong_penalty(length: int, limit: int, buffer: int, factor: float) -> float:
+    """Punish long responses softly (DAPO, https://arxiv.org/abs/2503.14476, eq. 13).
+
+    Upstream: verl/workers/reward_manager/dapo.py.
+
+    Args:
+        length: of the response, in tokens.
+        limit: the longest that a response can be, `data.max_response_length`.
+        buffer: over the last so many tokens the penalty grows from 0 to `factor`.
+        factor: the penalty at `limit`.
+
+    Returns:
+        A number between -factor and 0, to be added to the reward.
+    """
+    return min(-(length - (limit - buffer)) / buffer * factor, 0.0)

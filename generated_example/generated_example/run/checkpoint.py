@@ -29,27 +29,32 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..settings.path_checks import resume_hint
-from ..workers.model_parts import Write, parts_of
-from ..workers.trained_model import TrainedModel
+from ..training.hook_errors import HookError
+from ..workers.trained_model import TrainedModel, Write, parts_of
 from .checkpoint_files import (
     MANIFEST,
     WRITING,
+    CheckpointError,
     notes_of,
+    read_state,
     recover,
     remove,
     replace_directory,
+    save_state,
     set_aside,
     what_is_wrong,
     write_manifest,
     write_text,
 )
-from .checkpoint_state import CheckpointError, disk_error, save_state
 from .distributed import Ranks
-from .watch import is_connection_error
+from .peers import is_connection_error
 
 LATEST = "latest_checkpointed_iteration.txt"
 BEST = "best_checkpointed_iteration.txt"
 NAME = re.compile(r"global_step_\d+")
+# How torch and safetensors report that a disk refuses what is written, in exceptions of their own.
+DISK = re.compile(r"I/O error|iostream|inline_container")
+NUMBER = re.compile(r"os error (\d+)")
 
 
 class Checkpoints:
@@ -67,7 +72,6 @@ class Checkpoints:
         self.ranks = ranks
         self.keep = keep
         self.digests = digests
-        self._own_group: Ranks | None = None
 
     def save(
         self,
@@ -110,15 +114,15 @@ class Checkpoints:
     ) -> None:
         """Write the parts one after the other, each of which may be gathered as it is asked for, then the rest."""
         scratch = path.with_name(f"{WRITING}{path.name}")
-        writers = self._writers()
         with self._writing(scratch):
-            writers.on_driver(self._remove_leftovers)
+            self.ranks.on_driver(self._remove_leftovers)
             for name, write in parts:
-                writers.on_driver(partial(write, scratch / name))
+                self.ranks.on_driver(partial(write, scratch / name))
                 del write  # and what it holds
-            writers.on_driver(partial(self._finish, scratch, path, states, notes))
+            self.ranks.on_driver(partial(self._finish, scratch, path, states, notes))
 
     def _finish(self, scratch: Path, path: Path, states: dict[str, Any], notes: dict[str, Any]) -> None:
+        """Write the rest, and give the checkpoint its name."""
         for name, state in states.items():
             save_state(state, scratch / name)
         write_manifest(scratch, notes)
@@ -128,12 +132,6 @@ class Checkpoints:
         """Give a checkpoint that is complete its name."""
         replace_directory(scratch, path)
         self._mark(notes["step"])
-
-    def _writers(self) -> Ranks:
-        """Return the processes as they write: they wait as long as a disk takes."""
-        if self._own_group is None:
-            self._own_group = self.ranks.without_deadline()
-        return self._own_group
 
     def elsewhere(self, directory: Path) -> "Checkpoints":
         """Return the same for another directory, in which all are kept."""
@@ -156,7 +154,7 @@ class Checkpoints:
                 shutil.rmtree(scratch, ignore_errors=True)
             if isinstance(error, CheckpointError):
                 raise CheckpointError(f"cannot save a checkpoint in {self.directory}: {error}") from error
-            reason = None if is_connection_error(error) else disk_error(error)
+            reason = None if is_connection_error(error) else _disk_error(error)
             if reason is None:
                 raise
             raise CheckpointError(
@@ -184,11 +182,10 @@ class Checkpoints:
         starts anew, so that they are all.
         """
         self.ranks.on_driver(lambda: self._begin(start))
-        self._writers()
 
     def _begin(self, start: Path | None) -> None:
         step = 0 if start is None else step_of(start)
-        others = [path for path in reversed(self._all()) if step_of(path) > step]
+        others = [path for path in reversed(all_checkpoints(self.directory)) if step_of(path) > step]
         if not others:
             return
         newest = others[-1]
@@ -212,7 +209,7 @@ class Checkpoints:
             ConfigError: there are checkpoints, and all are damaged.
         """
         damaged: dict[Path, str] = {}
-        for path in self._all():
+        for path in all_checkpoints(self.directory):
             problem = None if _is_of_verl(path) else what_is_wrong(path, digests=self.digests)
             if problem is None:
                 if damaged:
@@ -233,18 +230,18 @@ class Checkpoints:
 
     def last_complete(self) -> Path | None:
         """Return the last complete checkpoint, as this process sees the disk."""
-        return next((path for path in self._all() if what_is_wrong(path) is None), None)
+        return next((path for path in all_checkpoints(self.directory) if what_is_wrong(path) is None), None)
 
     def best(self) -> Path | None:
         """Return the complete checkpoint with the best score, as this process sees the disk."""
-        return best_of([path for path in self._all() if what_is_wrong(path) is None])
+        return best_of([path for path in all_checkpoints(self.directory) if what_is_wrong(path) is None])
 
     def to_resume(self, mode: str, path: str | None, begin_from: str | None = None) -> Path | None:
         """Find what `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk.
 
         Args:
             mode: auto, disable or resume_path.
-            path: for the last of these.
+            path: for the last of these: a checkpoint, or the directory of a run, whose last complete one is meant.
             begin_from: with auto, what a run goes on from that has no checkpoint of its own.
 
         Returns:
@@ -252,13 +249,13 @@ class Checkpoints:
         """
         return self.ranks.on_driver(lambda: self._to_resume(mode, path, begin_from))
 
-    def _to_resume(self, mode: str, path: str | None, begin_from: str | None = None) -> Path | None:
+    def _to_resume(self, mode: str, path: str | None, begin_from: str | None) -> Path | None:
         for found in recover(self.directory):
             print(f"recovered {found}: the run was killed before it had this name", file=sys.stderr)
         if mode == "disable":
             return None
         if mode == "auto":
-            last = next(iter(self._all()), None)
+            last = next(iter(all_checkpoints(self.directory)), None)
             ended = last is not None and what_is_wrong(last) is None and notes_of(last).get("finished")
             if last is not None and not ended:
                 return self.newest()
@@ -268,6 +265,8 @@ class Checkpoints:
         if path is None:
             raise ConfigError("trainer.resume_mode is resume_path, and no path is set", resume_hint(self.directory))
         chosen = Path(path)
+        if not NAME.fullmatch(chosen.name):  # a run's directory
+            chosen = next((found for found in all_checkpoints(chosen) if what_is_wrong(found) is None), chosen)
         if _is_of_verl(chosen):
             return chosen
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
@@ -281,14 +280,7 @@ class Checkpoints:
         """Return the checkpoint that `path` is, or the last complete one of the run that it is the directory of."""
         if not isinstance(path, (str, os.PathLike)):
             raise ConfigError(f"no checkpoint is named: {path!r:.80}", "name a global_step_N directory, or a run's")
-
-        def find() -> Path | None:
-            place = Path(path)
-            if not NAME.fullmatch(place.name) and place.is_dir():
-                place = next((found for found in all_checkpoints(place) if what_is_wrong(found) is None), place)
-            return self._to_resume("resume_path", str(place))
-
-        found = self.ranks.on_driver(find)
+        found = self.to_resume("resume_path", str(path))
         assert found is not None
         if self.ranks.on_driver(lambda: _is_of_verl(found)):
             raise ConfigError(
@@ -297,13 +289,10 @@ class Checkpoints:
             )
         return found
 
-    def _all(self) -> list[Path]:
-        return all_checkpoints(self.directory)
-
     def _mark(self, step: int) -> None:
         """Note which checkpoint is the latest and which the best, and remove those that are too many."""
         write_text(self.directory / LATEST, str(step))
-        complete = [path for path in self._all() if what_is_wrong(path) is None]
+        complete = [path for path in all_checkpoints(self.directory) if what_is_wrong(path) is None]
         best = best_of(complete)
         if best is not None:
             write_text(self.directory / BEST, str(step_of(best)))
@@ -329,6 +318,41 @@ def best_of(complete: list[Path]) -> Path | None:
 def step_of(path: Path) -> int:
     """Return the number of steps done at a checkpoint."""
     return int(path.name.removeprefix("global_step_"))
+
+
+def load_state(path: Path, ranks: Ranks) -> tuple[dict[str, Any], Any, dict[str, Any] | None]:
+    """Read the state of trainer and data loader, and the random state of this process; None if the run had fewer."""
+    trainer, data = ranks.on_driver(lambda: [read_state(path / name) for name in ("trainer.pt", "data.pt")])
+    random_states = trainer.pop("random")
+    return trainer, data, random_states[ranks.rank] if ranks.rank < len(random_states) else None
+
+
+@contextlib.contextmanager
+def restoring(path: Path) -> Iterator[None]:
+    """Turn an error in what restores a run from a checkpoint's state into one that names the checkpoint."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, AssertionError) as error:
+        if isinstance(error, (ConfigError, HookError)) or is_connection_error(error):
+            raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ConfigError(
+            f"cannot go on from {path}: its state does not fit this run ({reason:.300})",
+            "resume with the config and the release of verl of the run that wrote it; or start anew from its weights: "
+            f"trainer.resume_mode=disable actor_rollout_ref.model.path={path}/actor",
+        ) from error
+
+
+def _disk_error(error: BaseException) -> str | None:
+    """Say what the disk, or the file system, has refused; None if the error is another one."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError):
+            return cause.strerror or str(cause)
+        if number := NUMBER.search(str(cause)):  # safetensors
+            return os.strerror(int(number[1]))
+        cause = cause.__cause__ or cause.__context__
+    return f"the disk does not take it ({error})" if DISK.search(str(error)) else None
 
 
 def _is_of_verl(path: Path) -> bool:

@@ -8,29 +8,33 @@ import hashlib
 import json
 import os
 import pickle
+import re
 import shutil
 import sys
+import tempfile
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..errors import ConfigError
+from ..errors import ConfigError, ProjectError
 
 MANIFEST = "complete.json"
 # Prefixes of a checkpoint that is being written, and of one that another of the same step is replacing.
 WRITING, OUTDATED = ".writing_", ".outdated_"
-# The entries of manifests from before digests were listed.
-FORMER_ENTRIES = {"step", "score", "finished", "files"}
 PIECE = 2**22  # bytes read at a time
 LARGE = 2**30  # bytes from which on comparing digests takes a second or more
 
 # Directories whose digests this process has compared already.
 _compared: set[tuple[Path, str]] = set()
+
+
+class CheckpointError(ProjectError, RuntimeError):
+    """A checkpoint could not be written. The text ends with a hint that says what to do."""
 
 
 class DamagedError(ValueError):
@@ -52,9 +56,13 @@ def what_is_wrong(path: Path, *, digests: bool = False, part: str = "") -> str |
         notes = notes_of(path)
         names = [name for name in sorted(notes["files"]) if name.startswith(part)]
         for name in names:
-            _check_size(path / name, name, notes["files"][name])
+            if not (path / name).is_file():
+                raise DamagedError(f"{name} is missing")
+            found, size = (path / name).stat().st_size, notes["files"][name]
+            if found != size:
+                raise DamagedError(f"{name} has {found} bytes instead of {size}")
         if digests and "sha256" in notes and (path.absolute(), part) not in _compared:
-            _compare(path, {name: notes["sha256"][name] for name in names})
+            _compare(path, names, notes)
             _compared.add((path.absolute(), part))
     except DamagedError as error:
         return str(error)
@@ -82,13 +90,16 @@ def notes_of(path: Path) -> dict[str, Any]:
         raise DamagedError(f"it has no readable {MANIFEST}, so writing it was interrupted") from error
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"{MANIFEST} is damaged: it is not valid JSON") from error
-    if not _is_sound(notes):
+    if not isinstance(notes, dict) or not isinstance(notes.get("files"), dict):
+        raise DamagedError(f"{MANIFEST} is damaged")
+    # The first projects listed no digests.
+    own = notes.pop("own_sha256", None)
+    if own != _digest_of_notes(notes) and not (own is None and "sha256" not in notes):
         raise DamagedError(f"{MANIFEST} is damaged")
     _, is_one, step = path.name.rpartition("global_step_")
     if is_one and str(notes.get("step", step)) != step:
         raise DamagedError(f"{MANIFEST} is of step {notes['step']}")
-    found: dict[str, Any] = notes
-    return found
+    return notes
 
 
 def write_manifest(directory: Path, notes: Mapping[str, Any]) -> None:
@@ -102,23 +113,62 @@ def write_manifest(directory: Path, notes: Mapping[str, Any]) -> None:
     seal(directory, notes, digests_in(directory, files_in(directory)))
 
 
+def seal(directory: Path, notes: Mapping[str, Any], digests: Mapping[str, str]) -> None:
+    """Note that a directory is complete, with the sizes and digests of its files."""
+    sizes = {name: (directory / name).stat().st_size for name in sorted(digests)}
+    written = {**notes, "files": sizes, "sha256": {name: digests[name] for name in sizes}}
+    write_text(directory / MANIFEST, json.dumps({**written, "own_sha256": _digest_of_notes(written)}, indent=1))
+
+
 def files_in(directory: Path) -> list[str]:
     """List the files below a directory, sorted."""
     return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
 
 
 def digests_in(directory: Path, names: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of some files in a directory, by name."""
+    """Return the SHA-256 of some files in a directory, by name: four files at a time, about 0.6 s a GB on one core."""
     own = list(names)
     with ThreadPoolExecutor(max_workers=4) as threads:
         return dict(zip(own, threads.map(digest_of, [directory / name for name in own]), strict=True))
 
 
-def seal(directory: Path, notes: Mapping[str, Any], digests: Mapping[str, str]) -> None:
-    """Note that a directory is complete, with the sizes and digests of its files."""
-    sizes = {name: (directory / name).stat().st_size for name in sorted(digests)}
-    written = {**notes, "files": sizes, "sha256": {name: digests[name] for name in sizes}}
-    write_text(directory / MANIFEST, json.dumps({**written, "own_sha256": _own_digest(written)}, indent=1))
+def digest_of(file: Path) -> str:
+    """Return the SHA-256 of a file."""
+    digest = hashlib.sha256()
+    piece = memoryview(bytearray(PIECE))
+    with file.open("rb", buffering=0) as opened:
+        while count := opened.readinto(piece):
+            digest.update(piece[:count])
+    return digest.hexdigest()
+
+
+def _digest_of_notes(notes: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(notes, sort_keys=True).encode()).hexdigest()
+
+
+def _compare(path: Path, names: list[str], notes: Mapping[str, Any]) -> None:
+    size = sum(notes["files"][name] for name in names)
+    if size >= LARGE:
+        print(f"comparing the SHA-256 of {size / 1e9:.1f} GB in {path}", file=sys.stderr, flush=True)
+    for name, digest in digests_in(path, names).items():
+        if digest != notes["sha256"].get(name):
+            raise DamagedError(f"{name} has changed since it was written: its SHA-256 differs")
+
+
+def check_saved_model(path: str) -> None:
+    """Compare a model's directory with the checkpoint that it belongs to, if it belongs to one.
+
+    Raises:
+        ConfigError: it has changed since it was written.
+    """
+    folder = Path(path).expanduser()
+    if not (folder.parent / MANIFEST).is_file() or (folder.parent.absolute(), "") in _compared:
+        return
+    problem = what_is_wrong(folder.parent, digests=True, part=f"{folder.name}/")
+    if problem is not None:
+        raise ConfigError(
+            f"the model at {path} is damaged: {problem}", "take another checkpoint, or the file from a backup"
+        )
 
 
 def read_state(file: Path) -> Any:
@@ -131,28 +181,67 @@ def read_state(file: Path) -> Any:
         with torch.serialization.safe_globals(harmless()):
             return torch.load(file, weights_only=True, map_location="cpu", mmap=True)
     except Exception as error:  # of many classes: torch did not write these bytes
+        checkpoint = next((parent for parent in file.parents if parent.name.startswith("global_step_")), file.parent)
         raise ConfigError(
-            f"cannot read {file}: {_reason(file, error)}",
+            f"cannot read {file}: {_reason(error)}",
             "move this checkpoint out of the run's directory to go on from the one before; or start anew from its "
-            f"weights: trainer.resume_mode=disable actor_rollout_ref.model.path={_checkpoint_of(file)}/actor",
+            f"weights: trainer.resume_mode=disable actor_rollout_ref.model.path={checkpoint}/actor",
         ) from error
 
 
-def check_saved_model(path: str) -> None:
-    """Compare a model's directory with the checkpoint that it belongs to, if it belongs to one.
+def _reason(error: Exception) -> str:
+    """Return why torch does not read a file."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, pickle.UnpicklingError) and "nsupported" in str(error):
+        found = re.findall(r"GLOBAL ([\w.]+)", str(error))
+        return f"it holds more than data{', namely ' + found[0] if found else ''}, and could run code"
+    return "it is damaged, or was not written by torch.save"
+
+
+def harmless() -> list[Any]:
+    """Return what a state may hold besides tensors and plain data; building one of these runs no code of the file's."""
+    rebuild: Any = np.zeros(1).__reduce__()[0]
+    number: Any = np.float64(0).__reduce__()[0]
+    # Files name these two by their module in the version of NumPy that wrote them.
+    modules = ("numpy.core.multiarray", "numpy._core.multiarray")
+    functions = [(function, f"{module}.{function.__name__}") for function in (rebuild, number) for module in modules]
+    kinds: set[Any] = {type(np.dtype(code)) for code in np.typecodes["All"]}
+    return [*functions, np.ndarray, np.dtype, *sorted(kinds, key=str), deque, defaultdict, list, dict, int, float]
+
+
+def save_state(state: Any, file: Path) -> None:
+    """Write a state, and see that it can be read again without running code.
 
     Raises:
-        ConfigError: it has changed since it was written.
+        CheckpointError: it could not.
     """
-    folder = Path(path).expanduser()
-    if not (folder.parent / MANIFEST).is_file():
-        return
-    whole = (folder.parent.absolute(), "") in _compared
-    problem = None if whole else what_is_wrong(folder.parent, digests=True, part=f"{folder.name}/")
-    if problem is not None:
-        raise ConfigError(
-            f"the model at {path} is damaged: {problem}", "take another checkpoint, or the file from a backup"
-        )
+    try:
+        with file.open("wb") as opened:  # opened here, or torch would not say what the disk has refused
+            torch.save(state, opened)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise CheckpointError(str(error)) from error
+    try:
+        read_state(file)
+    except ConfigError as error:
+        raise CheckpointError(error.message.partition(f"{file}: ")[2]) from error
+
+
+def check_storable(data: Any) -> None:
+    """Check that the data loader's state, which a hook may have a part in, could be read from a checkpoint.
+
+    Raises:
+        ConfigError: it holds something that is neither a tensor, nor an array, nor plain data.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            save_state(data, Path(scratch) / "data.pt")
+        except CheckpointError as error:
+            raise ConfigError(
+                f"what the training data's state_dict() returns cannot be kept in a checkpoint: {error}",
+                "numbers, text, lists, dicts, tensors and NumPy arrays can; classes that a module in custom/ gives to "
+                "torch.serialization.add_safe_globals, too",
+            ) from error
 
 
 def replace_directory(scratch: Path, path: Path) -> None:
@@ -181,12 +270,10 @@ def recover(directory: Path) -> list[Path]:
             if what_is_wrong(hidden) is not None:
                 continue
             if path.exists():
-                if what_is_wrong(path, digests=True) is None:
-                    remove(hidden)
-                    continue
-                set_aside([path], "damaged")
-            hidden.rename(path)
-            found.append(path)
+                remove(hidden)
+            else:
+                hidden.rename(path)
+                found.append(path)
     if found:
         sync(directory)
     return found
@@ -199,9 +286,8 @@ def set_aside(paths: list[Path], kind: str) -> Path:
         ConfigError: they cannot be moved.
     """
     directory = paths[0].parent
-    aside = next(
-        folder for folder in (directory / f"{kind}_{number}" for number in range(1, 10**6)) if not folder.exists()
-    )
+    numbered = (directory / f"{kind}_{number}" for number in range(1, 10**6))
+    aside = next(folder for folder in numbered if not folder.exists())
     try:
         aside.mkdir()
         for path in paths:
@@ -249,84 +335,3 @@ def write_text(path: Path, text: str) -> None:
     sync(scratch)
     scratch.replace(path)
     sync(path.parent)
-
-
-def _is_sound(notes: Any) -> bool:
-    """Tell whether a manifest has the form, and the digest of its own, that `write_manifest` gave it."""
-    if not isinstance(notes, dict) or not isinstance(notes.get("files"), dict):
-        return False
-    sizes, digests = notes["files"], notes.get("sha256")
-    if not all(isinstance(size, int) and _is_inside(name) for name, size in sizes.items()):
-        return False
-    if set(notes) <= FORMER_ENTRIES:
-        return True
-    own = notes.pop("own_sha256", None)
-    return isinstance(digests, dict) and set(digests) == set(sizes) and own == _own_digest(notes)
-
-
-def _is_inside(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and "\0" not in name
-
-
-def _own_digest(notes: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(notes, sort_keys=True).encode()).hexdigest()
-
-
-def _check_size(file: Path, name: str, size: int) -> None:
-    if not file.is_file():
-        raise DamagedError(f"{name} is missing")
-    found = file.stat().st_size
-    if found != size:
-        raise DamagedError(f"{name} has {found} bytes instead of {size}")
-
-
-def _compare(path: Path, digests: Mapping[str, str]) -> None:
-    """Compare the contents of files with their digests, four files at a time: about 0.6 s a GB on one core."""
-    size = sum((path / name).stat().st_size for name in digests)
-    if size >= LARGE:
-        print(f"comparing the SHA-256 of {size / 1e9:.1f} GB in {path}", file=sys.stderr, flush=True)
-    with ThreadPoolExecutor(max_workers=4) as threads:
-        for name, digest in zip(digests, threads.map(digest_of, [path / name for name in digests]), strict=True):
-            if digest != digests[name]:
-                raise DamagedError(f"{name} has changed since it was written: its SHA-256 differs")
-
-
-def digest_of(file: Path) -> str:
-    """Return the SHA-256 of a file."""
-    digest = hashlib.sha256()
-    piece = memoryview(bytearray(PIECE))
-    with file.open("rb", buffering=0) as opened:
-        while count := opened.readinto(piece):
-            digest.update(piece[:count])
-    return digest.hexdigest()
-
-
-def harmless() -> list[Any]:
-    """Return what a state may hold besides tensors and plain data; building one of these runs no code of the file's."""
-    rebuild: Any = np.zeros(1).__reduce__()[0]
-    number: Any = np.float64(0).__reduce__()[0]
-    # Files name these two by their module in the version of NumPy that wrote them.
-    modules = ("numpy.core.multiarray", "numpy._core.multiarray")
-    functions = [(function, f"{module}.{function.__name__}") for function in (rebuild, number) for module in modules]
-    kinds: set[Any] = {type(np.dtype(code)) for code in np.typecodes["All"]}
-    return [*functions, np.ndarray, np.dtype, *sorted(kinds, key=str), deque, defaultdict, list, dict, int, float]
-
-
-def _reason(file: Path, error: Exception) -> str:
-    """Return why torch does not read a file."""
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    if isinstance(error, pickle.UnpicklingError) and "nsupported" in str(error):
-        try:
-            with torch.serialization.safe_globals(harmless()):
-                found = torch.serialization.get_unsafe_globals_in_checkpoint(file)
-        except Exception:  # it is not what torch writes, either
-            found = []
-        if found:
-            return f"it holds more than data, namely {', '.join(sorted(found))}, and could run code"
-    return "it is damaged, or was not written by torch.save"
-
-
-def _checkpoint_of(file: Path) -> Path:
-    return next((parent for parent in file.parents if parent.name.startswith("global_step_")), file.parent)

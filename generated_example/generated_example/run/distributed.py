@@ -7,9 +7,9 @@ share, and the shares are gathered again. With one process every function here i
 """
 
 import contextlib
-import copy
 import datetime
 import os
+import pickle
 import random
 import sys
 import zlib
@@ -22,12 +22,10 @@ import torch.distributed as dist
 
 from ..errors import ConfigError
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
-from .exchange import Packed, gather_from_all, pack, send_to_all, unpack
-from .watch import Watch
+from .peers import Peers
 
 T = TypeVar("T")
 
-FOREVER = datetime.timedelta(days=365)
 SEEDS = 2**31 - 1
 
 
@@ -36,13 +34,12 @@ class Ranks:
 
     Args:
         timeout_seconds: after which a collective operation fails that some process does not take part in.
-        peer_timeout: seconds without a sign of life from a process after which the others end; 0: never.
 
     Attributes:
         rank: this process, counted from 0.
         world_size: how many there are.
         local_rank: this process among those on the same machine; the GPU it uses.
-        watch: knows how the other processes are; None if there are none.
+        peers: the other processes; None if there are none.
         leaves_group_open: somebody else ends the group of processes: an engine that has made groups of its own in it.
         group: what collective operations go through; None: torch's default group.
 
@@ -55,19 +52,25 @@ class Ranks:
     _formed = 0  # how many groups this process has been in: torchrun's store remembers what earlier ones said
 
     @classmethod
-    def of_process(cls, timeout_seconds: int = 600, peer_timeout: float = 45.0) -> "Ranks":
+    def of_process(cls, config: Any) -> "Ranks":
         """Return this process among its peers: the same for all trainers in it, and there until all have closed it."""
         if cls._shared is None:
-            cls._shared = cls(timeout_seconds, peer_timeout)
+            cls._shared = cls.of_config(config)
         else:
             cls._shared._users += 1
         return cls._shared
 
-    def __init__(self, timeout_seconds: int = 600, peer_timeout: float = 45.0) -> None:
+    @classmethod
+    def of_config(cls, config: Any) -> "Ranks":
+        """Return this process among its peers, with the deadlines that the config sets."""
+        ranks = cls(config.actor_rollout_ref.nccl_timeout)
+        return ranks
+
+    def __init__(self, timeout_seconds: int = 600) -> None:
         self.rank = int(os.environ.get("RANK", 0))
         self.world_size = int(os.environ.get("WORLD_SIZE", 1))
         self.local_rank = int(os.environ.get("LOCAL_RANK", 0))
-        self.watch: Watch | None = None
+        self.peers: Peers | None = None
         self._waits = 0
         self.leaves_group_open = False
         self.group: dist.ProcessGroup | None = None
@@ -88,27 +91,12 @@ class Ranks:
             store, _, _ = next(iter(dist.rendezvous("env://", timeout=timeout)))
             store = dist.PrefixStore(f"group_{Ranks._formed}", store)
             Ranks._formed += 1
-            self.watch = Watch(dist.PrefixStore("watch", store.clone()), self.rank, self.world_size, peer_timeout)
-        several = self.world_size > 1
+            self.peers = Peers(dist.PrefixStore("peers", store.clone()), self.rank, self.world_size)
         group = dist.PrefixStore("group", store)
         shown_by = sys.excepthook
         dist.init_process_group(backend, store=group, rank=self.rank, world_size=self.world_size, timeout=timeout)
-        if not several:
+        if self.world_size == 1:
             sys.excepthook = shown_by  # torch's puts [rank0] before each line of an error
-        if self.watch is not None:
-            self.watch.start()
-
-    def without_deadline(self) -> "Ranks":
-        """Return the same processes in a group of their own, which waits as long as a disk takes; all must call this.
-
-        It may be used from another thread than the training loop's, by one thread at a time. A process that has died
-        or hangs ends the run as always: this one's `watch` sees it.
-        """
-        other = copy.copy(self)
-        other.watch = None
-        if self.world_size > 1:
-            other.group = dist.new_group(backend="gloo", timeout=FOREVER)
-        return other
 
     def close(self) -> None:
         """Leave the group, unless another trainer of this process is in it."""
@@ -117,15 +105,11 @@ class Ranks:
             return
         if Ranks._shared is self:
             Ranks._shared = None
-        if self.watch is not None:
-            self.watch.leave()
         if dist.is_initialized() and not self.leaves_group_open:
             dist.destroy_process_group()
 
     def fail(self, code: int) -> NoReturn:
         """End this process, which the others may be waiting for, at once."""
-        if self.watch is not None:
-            self.watch.leave("failed")
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -164,7 +148,9 @@ class Ranks:
         """Gather each process's value, in the order of the ranks, on every process."""
         if self.world_size == 1:
             return [value]
-        return [unpack(packed) for packed in gather_from_all(pack(value), self.group)]
+        gathered: list[Any] = [None] * self.world_size
+        dist.all_gather_object(gathered, value, group=self.group)
+        return gathered
 
     def on_driver(self, function: Callable[[], T]) -> T:
         """Run `function` on rank 0 only and give every process its result, or raise its exception everywhere.
@@ -176,12 +162,13 @@ class Ranks:
         """
         if self.world_size == 1:
             return function()
-        outcome, failure = _outcome(function) if self.rank == 0 else (None, None)
+        outcome, failure = _outcome(function) if self.rank == 0 else (b"", None)
         self.wait_for_driver()
-        outcome = send_to_all(outcome, 0, self.group)
+        sent: list[Any] = [outcome]
+        dist.broadcast_object_list(sent, src=0, group=self.group)
         if failure is not None:
             raise failure
-        return _result(outcome, 0)
+        return _result(sent[0], 0)
 
     def wait_for_driver(self) -> None:
         """Wait until rank 0 is here too; every process must call this.
@@ -190,8 +177,8 @@ class Ranks:
         rank 0 that has died ends the run as always.
         """
         self._waits += 1
-        if self.watch is not None:
-            self.watch.wait_for_driver(str(self._waits))
+        if self.peers is not None:
+            self.peers.wait_for_driver(str(self._waits))
 
     def together(self, function: Callable[[], T]) -> T:
         """Run `function`, which uses no collective operation, on every process; if it fails on one, fail on all.
@@ -203,8 +190,8 @@ class Ranks:
         result: list[T] = []
         outcome, failure = _outcome(lambda: result.append(function()))
         self._waits += 1
-        if self.watch is not None:
-            self.watch.wait_for_all(str(self._waits))
+        if self.peers is not None:
+            self.peers.wait_for_all(str(self._waits))
         for rank, other in enumerate(self.gather_objects(outcome)):
             if rank == self.rank and failure is not None:
                 raise failure
@@ -221,7 +208,7 @@ class Ranks:
 
     def all_arrive(self, place: str, seconds: float = 5.0) -> bool:
         """Tell whether every process calls this within the time. It works even if a collective operation has failed."""
-        return self.watch is None or self.watch.all_arrive(place, seconds)
+        return self.peers is None or self.peers.all_arrive(place, seconds)
 
 
 @contextlib.contextmanager
@@ -272,22 +259,22 @@ def set_random_state(state: dict[str, Any]) -> None:
             torch.cuda.set_rng_state(state["cuda"])
 
 
-def _outcome(function: Callable[[], Any]) -> tuple[Packed, Exception | None]:
-    """Return the result of a function or its exception, ready to be sent; and the exception itself."""
+def _outcome(function: Callable[[], Any]) -> tuple[bytes, Exception | None]:
+    """Return the result of a function or its exception, pickled; and the exception itself."""
     try:
-        return pack((function(), None)), None
+        return pickle.dumps((function(), None)), None
     except Exception as error:
         kind = type(error)
         try:
-            packed = pack((None, (kind, error.args, error.__dict__)))
-            unpack(packed)
+            outcome = pickle.dumps((None, (kind, error.args, error.__dict__)))
+            pickle.loads(outcome)
         except Exception:  # for example, of a class that cannot be pickled
-            packed = pack((None, (RuntimeError, (f"{kind.__name__}: {error}",), {})))
-        return packed, error
+            outcome = pickle.dumps((None, (RuntimeError, (f"{kind.__name__}: {error}",), {})))
+        return outcome, error
 
 
-def _result(outcome: Packed, rank: int) -> Any:
-    value, failure = unpack(outcome)
+def _result(outcome: bytes, rank: int) -> Any:
+    value, failure = pickle.loads(outcome)
     if failure is None:
         return value
     kind, arguments, attributes = failure

@@ -1,19 +1,25 @@
 # vextract:template base/__package__/run/failures.py - edit freely
-"""What a run says when it fails: one message, however many processes it has."""
+"""What a run says at its end: why it failed, in one message of all processes; or where its checkpoint is."""
 
+import contextlib
+import shlex
 import sys
 import traceback
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, DataError, full_disk
+from ..output import module_command, say
 from ..settings.path_checks import CACHE, WRITTEN
 from ..shims.not_vendored import FeatureNotVendored
 from ..training.divergence import DivergenceError
 from ..training.hook_errors import HookError, raised_in
 from ..workers.rollout_interface import RolloutError
-from .checkpoint_state import CheckpointError
+from .checkpoint import Checkpoints, step_of
+from .checkpoint_files import CheckpointError
 from .distributed import Ranks
-from .watch import HINT, is_connection_error
+from .peers import HINT, is_connection_error
 
 
 def report(error: BaseException, ranks: Ranks) -> int:
@@ -26,18 +32,18 @@ def report(error: BaseException, ranks: Ranks) -> int:
         BaseException: the error itself, if it is none of the known ones and there is only this process.
     """
     code, text = describe(error)
-    if ranks.watch is None:
+    if ranks.peers is None:
         if text is None:
             raise error
     else:
         text = text or "".join(traceback.format_exception(error)).rstrip()
         text = f"{text}\n(on rank {ranks.rank} of {ranks.world_size})" if code == 1 else text
         if is_connection_error(error):
-            reason = ranks.watch.explain(error)
+            reason = ranks.peers.explain(error)
             if reason is None:
                 return code
             code, text = 1, f"error: {reason}\n{HINT}"
-        elif getattr(error, "raised_by", ranks.rank) != ranks.rank or not ranks.watch.is_first_to_fail():
+        elif getattr(error, "raised_by", ranks.rank) != ranks.rank or not ranks.peers.is_first_to_fail():
             return code
     print(text, file=sys.stderr, flush=True)
     return code
@@ -69,3 +75,55 @@ def describe(error: BaseException) -> tuple[int, str | None]:
         hint = f"make room, or take other directories: {', '.join((*WRITTEN, CACHE))}"
         return 1, "\n".join([f"error: {full}\nhint: {hint}", *notes])
     return 1, None
+
+
+@contextlib.contextmanager
+def noting_checkpoint(checkpoints: Checkpoints, config: Any, total_steps: int) -> Iterator[None]:
+    """Let an error (or Ctrl-C) that ends the run carry a note on the last checkpoint and how to resume."""
+    try:
+        yield
+    except ConfigError:  # the same command would not go on
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        path = None
+        with contextlib.suppress(ConfigError):  # an unreadable checkpoint must not hide the run's own error
+            path = checkpoints.last_complete()
+        # Other processes may have other disks: only rank 0 knows whether a checkpoint is missing.
+        if not config.trainer.val_only and (path is not None or checkpoints.ranks.rank == 0):
+            add_note(error, interrupted_text(path, config, total_steps))
+        raise
+
+
+def say_where(checkpoints: Checkpoints, config: Any, total_steps: int, *, finished: bool) -> None:
+    """Print, on rank 0, where the run's last checkpoint is, and what can be done with it."""
+    if checkpoints.ranks.rank != 0 or config.trainer.val_only:
+        return
+    path = checkpoints.last_complete()
+    if finished:
+        path = path if path and step_of(path) >= total_steps else None
+        say(finished_text(path))
+    else:
+        say(interrupted_text(path, config, total_steps))
+
+
+def finished_text(path: Path | None) -> str:
+    """Word the end of a run that has reached its last step, whose checkpoint is at `path`; None: it was not saved."""
+    if path is None:
+        return "the trained model was not saved: local.save_last is false, and trainer.save_freq is not positive"
+    quoted = shlex.quote(str(path))
+    return (
+        f"saved: {path}\n"
+        f"export: {module_command('export')} {quoted} OUT\n"
+        f"train further: the same command with trainer.resume_mode=resume_path trainer.resume_from_path={quoted} "
+        f"trainer.total_training_steps=N, N being more than {step_of(path)}"
+    )
+
+
+def interrupted_text(path: Path | None, config: Any, total_steps: int) -> str:
+    """Word the end of a run that has ended before its last step, and whose last checkpoint is at `path`."""
+    if path is None:
+        return (
+            "no checkpoint was saved: the same command starts from the first step (trainer.save_freq saves on the way)"
+        )
+    mode = "" if config.trainer.resume_mode == "auto" else " with trainer.resume_mode=auto"
+    return f"saved at step {step_of(path)} of {total_steps}: {path}\nthe same command{mode} goes on from there"

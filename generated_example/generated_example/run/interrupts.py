@@ -14,9 +14,6 @@ from ..output import say
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 # A signal within this many seconds of the first counts as the same one: a process group and torchrun both pass it on.
 SAME = 0.5
-# Seconds that the process has to end by itself, once it has been interrupted.
-GRACE = 10.0
-INTERRUPTED = 130
 
 
 class StopRequested(Exception):
@@ -34,21 +31,14 @@ def stop_requested() -> bool:
 class StopSignal:
     """Within it, the first Ctrl-C or SIGTERM sets `requested`; a second one of either interrupts at once.
 
-    Where Python cannot be interrupted, since code in C hangs, or since what is interrupted goes on, the process ends
-    `GRACE` seconds after the second one. A process that is forked within it, as by a reward that limits its time, ends
-    on SIGTERM, and leaves Ctrl-C to the run.
-
-    Args:
-        ends_process: whether it may; a notebook's process has more to do.
+    A process that is forked within it, as by a reward that limits its time, ends on SIGTERM.
     """
 
-    def __init__(self, *, ends_process: bool = True) -> None:
+    def __init__(self) -> None:
         self.requested = False
-        self._ends_process = ends_process
         self._process = os.getpid()
         self._first = 0.0
         self._before: dict[signal.Signals, Any] = {}
-        self._wakeup: tuple[int, int, int] | None = None
 
     def __enter__(self) -> "StopSignal":
         for number in NUMBERS:
@@ -56,8 +46,6 @@ class StopSignal:
                 self._before[number] = signal.signal(number, self._note)
             except ValueError:  # not the main thread, as in some notebooks: signals stay as they are
                 return self
-        if self._ends_process:
-            self._watch()
         _active.append(self)
         return self
 
@@ -71,9 +59,6 @@ class StopSignal:
         if error is not None and os.environ.get("WORLD_SIZE", "1") != "1":
             # torchrun ends the other processes when one has failed. They end by themselves, with their errors printed.
             signal.signal(signal.SIGTERM, _ignore_once)
-        if self._wakeup is not None and error is None:  # otherwise keep watching: what follows may hang too
-            signal.set_wakeup_fd(self._wakeup[2])
-            os.close(self._wakeup[1])
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
@@ -90,20 +75,9 @@ class StopSignal:
         with contextlib.suppress(RuntimeError):  # the signal may have come while something was being printed
             say(f"stopping after this step ({again} again: at once)")
 
-    def leave_to_parent(self) -> None:
-        """Be asked nothing any more, in a process that was forked: the parent shares the pipe that signals go into."""
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if self._wakeup is not None:
-            signal.set_wakeup_fd(-1)
-            os.close(self._wakeup[1])
-            self._wakeup = None
 
-    def _watch(self) -> None:
-        """Have a thread see the signals, too: it does so even where the main thread is in code that hangs."""
-        reading, writing = os.pipe()
-        os.set_blocking(writing, False)
-        self._wakeup = reading, writing, signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        threading.Thread(target=_end_if_asked_twice, args=(reading,), daemon=True, name="signals").start()
+def _ignore_once(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)
 
 
 def _hold() -> None:
@@ -113,37 +87,18 @@ def _hold() -> None:
 
 
 def _release() -> None:
-    mask = getattr(_held, "mask", None)
+    mask, _held.mask = getattr(_held, "mask", None), None
     if mask is not None:
-        _held.mask = None
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _leave_in_child() -> None:
-    while _active:
-        _active.pop().leave_to_parent()
+    if _active:
+        _active.clear()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _release()
 
 
 _held = threading.local()  # the signals that a thread let through before it forked
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_leave_in_child)
-
-
-def _end_if_asked_twice(reading: int) -> None:
-    """End the process `GRACE` seconds after the second signal, unless it has ended; return when the pipe is closed."""
-    first: float | None = None
-    with contextlib.closing(os.fdopen(reading, "rb", buffering=0)) as numbers:
-        while number := numbers.read(1):
-            if number[0] not in NUMBERS:
-                continue
-            if first is None:
-                first = time.monotonic()
-            elif time.monotonic() - first >= SAME:
-                time.sleep(GRACE)
-                os.write(2, b"interrupted; the process did not end by itself\n")
-                os._exit(INTERRUPTED)
-
-
-def _ignore_once(number: int, frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_DFL)

@@ -3,6 +3,7 @@
 
 import contextlib
 import gc
+import itertools
 import os
 import shlex
 import socket
@@ -30,9 +31,7 @@ def lock_run_directory(directory: Path, ranks: Ranks) -> AbstractContextManager[
 
 
 def _locked(directory: Path) -> AbstractContextManager[Any]:
-    try:
-        import fcntl
-    except ImportError:  # not on Windows
+    if sys.platform == "win32":
         return contextlib.nullcontext()
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -40,41 +39,44 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
     except OSError as error:
         hint = "set trainer.default_local_dir to a directory that you can write to"
         raise ConfigError(f"cannot write to {directory}: {error.strerror}", hint) from error
-    start = time.monotonic()
-    waited = collected = False
-    while True:
+    try:
+        _take(file, directory)
+    except ConfigError:
+        file.close()
+        raise
+    with contextlib.suppress(OSError):  # a full disk does not keep a run from starting
+        file.truncate(0)
+        file.write(f"{_this_process()}\n")
+        file.flush()
+    return file
+
+
+def _take(file: TextIO, directory: Path) -> None:
+    """Take the lock, once the processes that a killed run has left behind have ended."""
+    import fcntl
+
+    start, another = time.monotonic(), f"trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"
+    for attempt in itertools.count():
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            other = _holder(file)
-            if other == f" ({_this_process()})":
-                if not collected:  # a trainer that nothing refers to any more may not have ended yet
-                    collected = gc.collect() >= 0
-                    continue
-                file.close()
-                raise ConfigError(
-                    f"another run is going on in {directory}{other}: another trainer of this same process",
-                    "close that one first (trainer.close(), or use it in a with statement), or name this one: "
-                    f"trainer.experiment_name={shlex.quote(f'{directory.name}-2')}",
-                ) from error
-            if not waited and PATIENCE:
-                print(f"waiting up to {PATIENCE:.0f} s for another run in {directory} to end{other}", file=sys.stderr)
-                waited = True
-            if time.monotonic() - start > PATIENCE:
-                file.close()
-                raise ConfigError(
-                    f"another run is going on in {directory}{other}",
-                    f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}; or wait",
-                ) from error
-            time.sleep(0.2)
-            continue
-        except OSError:  # a file system without locks
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             pass
-        with contextlib.suppress(OSError):  # a full disk does not keep a run from starting
-            file.truncate(0)
-            file.write(f"{_this_process()}\n")
-            file.flush()
-        return file
+        except OSError:  # a file system without locks
+            return None
+        other = _holder(file)
+        text = f"another run is going on in {directory}{other}"
+        if other != f" ({_this_process()})":
+            if time.monotonic() - start > PATIENCE:
+                raise ConfigError(text, f"name this one: {another}; or wait")
+            if attempt == 0:
+                print(f"waiting up to {PATIENCE:.0f} s for another run in {directory} to end{other}", file=sys.stderr)
+            time.sleep(0.2)
+        elif attempt == 0:
+            gc.collect()  # a trainer that nothing refers to any more may not have ended yet
+        else:
+            hint = "close that one first (trainer.close(), or use it in a with statement), or name this one: "
+            raise ConfigError(f"{text}: another trainer of this same process", hint + another)
+    return None
 
 
 def _this_process() -> str:

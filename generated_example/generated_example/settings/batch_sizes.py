@@ -1,17 +1,21 @@
 # vextract:template base/__package__/settings/batch_sizes.py - edit freely
 """Sizes that do not fit each other, or the data: all at once, each with the settings that mend it."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from omegaconf import OmegaConf, open_dict
 
+from ..absent import SHIPPED
 from ..errors import ConfigError, DataError, DataProblems, HintedError, Problem
 from ..output import command_with
-from .group_size import made_of_one
 
 TRAIN, MINI = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
 N = "actor_rollout_ref.rollout.n"
+STEPS = "local.gradient_accumulation_steps"
+# Estimators of verl's that have no advantage for a prompt's only response.
+GROUP_ONLY = ("grpo_passk", "rloo_vectorized")
 
 
 def check_sizes(config: Any) -> None:
@@ -87,10 +91,10 @@ def _mend(config: Any, problem: Problem) -> None:
 
 def _group(config: Any, prompts: int | None) -> Iterator[Problem]:
     """Find an estimator that has no advantage for a prompt's only response."""
-    if config.actor_rollout_ref.rollout.n == 1 and not config.local.get("supervised"):
-        if not made_of_one(config.algorithm)[0]:
-            text = f"algorithm.adv_estimator={config.algorithm.adv_estimator} compares the responses to a prompt"
-            yield Problem(f"{text}, and there is one", f"set {N} to 2 or more", {N: 2})
+    estimator = config.algorithm.adv_estimator
+    if config.actor_rollout_ref.rollout.n == 1 and not config.local.get("supervised") and estimator in GROUP_ONLY:
+        text = f"algorithm.adv_estimator={estimator} compares the responses to a prompt, and there is one"
+        yield Problem(text, f"set {N} to 2 or more", {N: 2})
 
 
 def _prompts(config: Any, prompts: int | None) -> Iterator[Problem]:
@@ -138,3 +142,51 @@ def _token_budgets(config: Any, prompts: int | None) -> Iterator[Problem]:
         if used and (given := OmegaConf.select(config, key)) < longest:
             hint = f"set {key} to {longest} or more; several times as much makes good use of a GPU"
             yield Problem(f"{key} is {given}, and a sequence may have {longest} tokens", hint, {key: longest})
+
+
+def settle_passes(config: Any, names: Sequence[str]) -> None:
+    """Fill in `ppo_micro_batch_size_per_gpu` where `local.gradient_accumulation_steps` is given.
+
+    Each process then computes so many passes for an optimizer step, whose responses they share equally.
+
+    Args:
+        config: the whole config.
+        names: the settings that were made on the command line.
+
+    Raises:
+        ConfigError: the responses cannot be shared like this, or the size of a pass is given as well, and is another.
+    """
+    steps, processes = OmegaConf.select(config, STEPS), int(os.environ.get("WORLD_SIZE", "1"))
+    for section in ("actor_rollout_ref.actor", "critic") if steps is not None else ():
+        node, key = OmegaConf.select(config, section), f"{section}.ppo_micro_batch_size_per_gpu"
+        if node is None:
+            continue
+        if node.use_dynamic_bsz:
+            raise ConfigError(
+                f"{STEPS} is {steps}, and with {section}.use_dynamic_bsz a pass has a number of tokens instead",
+                f"leave {STEPS} out, or {section}.use_dynamic_bsz",
+            )
+        responses = node.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
+        rows, rest = divmod(responses, steps * processes)
+        if rest or not rows:
+            of_each = f" on each of {processes} processes" if processes > 1 else ""
+            raise ConfigError(
+                f"{STEPS} is {steps}, and an optimizer step has {responses} responses "
+                f"({section}.ppo_mini_batch_size times actor_rollout_ref.rollout.n): no equal passes{of_each}",
+                _other_numbers(responses, processes),
+            )
+        given = OmegaConf.select(config, key)
+        as_shipped = OmegaConf.is_interpolation(node, "ppo_micro_batch_size_per_gpu") or given in SHIPPED["pass_sizes"]
+        if given != rows and (key in names or not as_shipped):
+            raise ConfigError(
+                f"{key} is {given}, and with {STEPS}={steps} a pass has {rows} responses",
+                f"leave one of the two out; {STEPS}=null counts by the size of a pass",
+            )
+        OmegaConf.update(config, key, rows)
+
+
+def _other_numbers(responses: int, processes: int) -> str:
+    if responses % processes:
+        return f"{responses} responses cannot be shared by {processes} processes: choose another mini-batch"
+    each = responses // processes
+    return f"choose a divisor of {each}: " + ", ".join(str(n) for n in range(1, min(each, 64) + 1) if each % n == 0)

@@ -8,14 +8,24 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
-from ..features import check_adapter, check_quantization
 from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from ..training.reward_managers import registered_managers
 from . import reward_keys
-from .attention import attention_problems
 from .batch_sizes import check_sizes
-from .devices import logits_problems
-from .group_size import made_of_one, why_it_fails
+from .devices import device_problems
+
+# Estimators of verl's that compare the responses to a prompt, and take a lone one's score as it is.
+COMPARING = (
+    "gdpo",
+    "gpg",
+    "grpo",
+    "grpo_vectorized",
+    "opo",
+    "optimal_token_baseline",
+    "reinforce_plus_plus_baseline",
+    "rloo",
+    "tir_optimal_token_baseline",
+)
 
 
 def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
@@ -34,24 +44,17 @@ def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
         "actor_rollout_ref.actor.policy_loss.loss_mode", actor.policy_loss.loss_mode, POLICY_LOSS_REGISTRY
     )
     _check_registered(reward_keys.MANAGER, OmegaConf.select(config, reward_keys.MANAGER), registered_managers())
-    if reason := why_it_fails(algorithm):
-        raise ConfigError(
-            f"algorithm.adv_estimator={algorithm.adv_estimator} does not run in this release of verl: {reason}",
-            "choose another estimator, or a release with a preset of this name: vextract versions",
-        )
     if sizes:
         check_sizes(config)
     if rollout.n == 1:
-        _note_single_responses(algorithm)
+        _note_single_responses(algorithm.adv_estimator)
     if rollout.val_kwargs.do_sample and rollout.val_kwargs.temperature == 0:
         raise ConfigError(
             "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
             "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
         )
-    for problem in (*attention_problems(config), *logits_problems(config)):
+    for problem in device_problems(config):
         raise ConfigError(*problem)
-    check_adapter(config.actor_rollout_ref.model)
-    check_quantization(config)
     _check_sharing(config, world_size)
     if algorithm.adv_estimator == AdvantageEstimator.GAE:
         raise ConfigError(
@@ -61,11 +64,10 @@ def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
     return bool(actor.use_kl_loss or algorithm.use_kl_in_reward)
 
 
-def _note_single_responses(algorithm: Any) -> None:
+def _note_single_responses(estimator: str) -> None:
     """Say of an estimator that compares responses that there is only one to a prompt."""
-    has_advantage, same = made_of_one(algorithm)
-    text = f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one"
-    if has_advantage and not same and os.environ.get("RANK", "0") == "0":
+    if estimator in COMPARING and os.environ.get("RANK", "0") == "0":
+        text = f"algorithm.adv_estimator={estimator} compares the responses to a prompt, and there is one"
         print(f"note: {text}: its score is not compared (actor_rollout_ref.rollout.n is how many)", file=sys.stderr)
 
 

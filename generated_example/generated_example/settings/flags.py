@@ -21,22 +21,19 @@ class ConfigFiles:
     Attributes:
         directory: the project's config directory.
         name: the file that the config starts from, without `.yaml`.
-        path: a directory that is looked in before the project's.
-        also: one that is looked in after it.
+        paths: directories that are looked in before the project's.
         values: a YAML file of settings that go over those of that file.
     """
 
     directory: Path
     name: str = MAIN
-    path: Path | None = None
-    also: Path | None = None
+    paths: tuple[Path, ...] = ()
     values: Path | None = None
 
     @property
     def directories(self) -> list[Path]:
         """Return all of them, in the order in which they are looked in: Hydra wants the file's own first."""
-        named = (self.path, self.directory, self.also)
-        found = [directory.expanduser().resolve() for directory in named if directory is not None]
+        found = [directory.expanduser().resolve() for directory in (*self.paths, self.directory)]
         return sorted(found, key=lambda directory: not (directory / f"{self.name}.yaml").is_file())
 
     def check(self) -> None:
@@ -45,9 +42,9 @@ class ConfigFiles:
         Raises:
             ConfigError: one is not there.
         """
-        for flag, directory in (("--config-path", self.path), ("--config-dir", self.also)):
-            if directory is not None and not directory.expanduser().is_dir():
-                raise ConfigError(f"{flag} {directory}: no such directory", "give the path of a directory")
+        for directory in self.paths:
+            if not directory.expanduser().is_dir():
+                raise ConfigError(f"--config-path {directory}: no such directory", "give the path of a directory")
         if not any((directory / f"{self.name}.yaml").is_file() for directory in self.directories):
             names = sorted({file.stem for directory in self.directories for file in directory.glob("*.yaml")})
             raise ConfigError(f"--config-name {self.name}: no such file", choose(self.name, names))
@@ -70,9 +67,7 @@ class ConfigFiles:
         return {str(key): value for key, value in found.items()}
 
 
-def config_files(
-    directory: Path, named: str, path: Path | None = None, also: Path | None = None, main: str = MAIN
-) -> ConfigFiles:
+def config_files(directory: Path, named: str, path: Path | None = None, main: str = MAIN) -> ConfigFiles:
     """Say where a config is, by the name of a file in config/ or the path of any YAML file.
 
     A file that lists `defaults` is what the config starts from; the settings of any other go over those of `main`.
@@ -80,7 +75,8 @@ def config_files(
     Raises:
         ConfigError: what looks like a path is no file.
     """
-    plain = ConfigFiles(directory, named.removesuffix(".yaml"), path, also)
+    paths = () if path is None else (path,)
+    plain = ConfigFiles(directory, named.removesuffix(".yaml"), paths)
     given = Path(named).expanduser()
     if given.name == named and any((place / f"{plain.name}.yaml").is_file() for place in plain.directories):
         return plain
@@ -90,10 +86,10 @@ def config_files(
             return plain  # its check names those that there are
         names = sorted(file.stem for file in directory.glob("*.yaml"))
         raise ConfigError(f"no such file: {named}", f"--config takes the path of a YAML file, or {', '.join(names)}")
-    values = ConfigFiles(directory, main.removesuffix(".yaml"), path, also, file.resolve())
+    values = ConfigFiles(directory, main.removesuffix(".yaml"), paths, file.resolve())
     if "defaults" not in values.read_values():
         return values
-    return ConfigFiles(directory, file.stem, file.resolve().parent, also or path)
+    return ConfigFiles(directory, file.stem, (file.resolve().parent, *paths))
 
 
 @dataclass(frozen=True)
@@ -104,22 +100,21 @@ class CommandLine:
         overrides: settings, as they stand there.
         files: where the config is.
         flags: those that say so, as they stand there.
-        cfg, info, multirun: whether these flags are given.
-        trials: of how many runs `multirun` is a search; None: it does all combinations.
+        cfg: whether the config is to be printed.
+        multirun: whether there are several runs, with the feature sweep; `trials`: how many, if they are a search.
     """
 
     overrides: list[str]
     files: ConfigFiles
     flags: list[str]
     cfg: bool
-    info: bool
     multirun: bool
-    trials: int | None = None
+    trials: int | None
 
     @property
     def without_overrides(self) -> list[str]:
         """Return the command line without its settings."""
-        found = [f"--{name}" for name in ("cfg", "info", "multirun") if getattr(self, name)] + self.flags
+        found = [f"--{name}" for name in ("cfg", "multirun") if getattr(self, name)] + self.flags
         return found if self.trials is None else [*found, f"--trials={self.trials}"]
 
 
@@ -140,21 +135,16 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
         ConfigError: a flag lacks its value, or names a file that is not there.
     """
     parser = _Parser(add_help=False, allow_abbrev=False)
-    for name in ("cfg", "info", "multirun"):
+    for name in ("cfg", "multirun"):
         parser.add_argument(f"-{name[0]}", f"--{name}", action="store_true")
     parser.add_argument("--plan", action="store_true")
     parser.add_argument("-cn", "--config-name")
     parser.add_argument("--config")
     parser.add_argument("-cp", "--config-path", type=Path)
-    parser.add_argument("-cd", "--config-dir", type=Path)
     parser.add_argument("--trials", type=int)
-    # Hydra's own say what of the config is meant: --cfg job.
-    shown = ("-c", "--cfg", "-i", "--info")
-    words = [
-        word
-        for before, word in zip(["", *arguments], arguments, strict=False)
-        if before not in shown or word not in ("job", "all")
-    ]
+    # Hydra's own says what of the config is meant: --cfg job.
+    pairs = zip(["", *arguments], arguments, strict=False)
+    words = [word for before, word in pairs if before not in ("-c", "--cfg") or word not in ("job", "all")]
     found, overrides = parser.parse_known_args(words)
     if found.trials is not None and (found.trials < 1 or not found.multirun):
         raise ConfigError(f"--trials {found.trials}", "it goes with --multirun, and is at least 1")
@@ -167,16 +157,12 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
         "--config": found.config,
         "--config-name": found.config_name,
         "--config-path": found.config_path,
-        "--config-dir": found.config_dir,
     }
     return CommandLine(
         overrides,
-        config_files(
-            directory, found.config or main, found.config_path, found.config_dir, main if found.config else MAIN
-        ),
+        config_files(directory, found.config or main, found.config_path, main if found.config else MAIN),
         [f"{flag}={value}" for flag, value in given.items() if value is not None],
         found.cfg,
-        found.info,
         found.multirun,
         found.trials,
     )

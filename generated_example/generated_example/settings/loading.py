@@ -10,9 +10,9 @@ import copy
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf, ValueNode
 
@@ -20,17 +20,13 @@ from ..absent import PRESETS
 from ..absent import SETTINGS as ABSENT
 from ..errors import ConfigError
 from ..output import main_command
-from ..run.heap import freed_memory
-from .accumulation import settle_passes
+from .batch_sizes import settle_passes
 from .devices import settle_on
 from .flags import MAIN, ConfigFiles
-from .setting import PLAIN
+from .setting import known_of, switched_off
 from .setting_checks import launch_answer, notes, problems
-from .shipped_settings import ALIASES, FORMER_KEYS, SCHEMA
-from .suggestions import choose, meant_setting, nearest, present_name
-from .unread import switched_off
+from .suggestions import ALIASES, FORMER_KEYS, choose, meant_setting, nearest, present_name
 
-T = TypeVar("T")
 ENGINES = ("hf", "sglang", "vllm")
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
 MODEL = "actor_rollout_ref.model.path"
@@ -104,25 +100,6 @@ def _repeats(word: str, default: DictConfig) -> bool:
     return False
 
 
-def merged_files(files: ConfigFiles, overrides: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """Return the files that the config is made of, in the order of merging, each with the section that it goes to.
-
-    Raises:
-        ConfigError: a file is not there, or an override is malformed.
-    """
-    sizes = _sizes(files, overrides, load_config(files, overrides))
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.types import RunMode
-
-    def listed() -> list[tuple[str, str]]:
-        loader = GlobalHydra.instance().config_loader()
-        found = loader.compute_defaults_list(files.name, _hydra(files, [*sizes, *overrides]), RunMode.RUN).defaults
-        paths = [(item.config_path or "_", item.package or "all") for item in found]
-        return [(f"{path}.yaml", package) for path, package in paths if not path.startswith(("hydra/", "_"))]
-
-    return _in_hydra(files, listed)
-
-
 def notes_on(config: DictConfig, overrides: Sequence[str]) -> list[str]:
     """Return what to say about settings, above all of the command line, that are in order and do not count."""
     return list(notes(config, _set_by(overrides)))
@@ -141,8 +118,6 @@ def settle_device(config: DictConfig) -> None:
     if config.local.device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("local.device is cuda, and torch finds no GPU", "leave local.device out to run on the CPU")
     settle_on(config, "cuda" if torch.cuda.is_available() else "cpu")
-    if config.local.device == "cpu" and not config.local.keep_freed_memory:
-        freed_memory.give_back()
     if config.local.num_threads is not None:
         torch.set_num_threads(config.local.num_threads)
     if config.actor_rollout_ref.actor.fsdp_config.full_determinism:
@@ -169,7 +144,7 @@ def flat_nodes(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]
 
 def check_choice(name: str, value: Any) -> None:
     """Refuse a value of a setting that has only some values."""
-    if not SCHEMA.get(name, PLAIN).takes(value):
+    if not known_of(name).takes(value):
         raise ConfigError(f"{name} is {value!r}", _other_choice(name, value))
 
 
@@ -177,7 +152,7 @@ def check_types(config: DictConfig, default: DictConfig) -> None:
     """Compare the type of each setting with its default's, and its value with those that are allowed."""
     for name, value, usual in _side_by_side(config, default):
         check_choice(name, value)
-        setting = SCHEMA.get(name, PLAIN)
+        setting = known_of(name)
         expected = setting.null_or or _expected_type(usual)
         if not (expected is None or (value is None and setting.null_or) or _fits(value, expected)):
             better = f"[{value}]" if expected is list and isinstance(value, str) else _text(usual)
@@ -249,23 +224,23 @@ def _with_values(files: ConfigFiles, composed: DictConfig, chosen: Sequence[str]
 
 
 def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
-    from hydra import compose
-
-    return _in_hydra(files, lambda: compose(files.name, overrides=_hydra(files, overrides)))
-
-
-def _in_hydra(files: ConfigFiles, work: Callable[[], T]) -> T:
-    """Return what `work` makes with Hydra at these files."""
     import yaml
-    from hydra import initialize_config_dir
+    from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import HydraException, OverrideParseException
     from omegaconf.errors import OmegaConfBaseException
 
+    # Hydra's full name of a choice such as preset=ppo, whose settings go to the top of the config.
+    words = [
+        override.replace("=", "@_global_=", 1) if override.partition("=")[0] in GROUPS else override
+        for override in overrides
+    ]
+    others = [json.dumps(f"file://{directory}", ensure_ascii=False) for directory in files.directories[1:]]
+    also = [f"hydra.searchpath=[{','.join(others)}]"] if others else []
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(files.directories[0]), version_base="1.3"):
-            return work()
+            return compose(files.name, overrides=[*also, *words])
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"a file in config/ is not valid YAML: {reason}", "mend it there") from error
@@ -288,19 +263,6 @@ def _sizes(files: ConfigFiles, overrides: Sequence[str], config: DictConfig | No
     if named or _names(overrides, "scale"):
         return []
     return ["scale=toy"] + ["critic_scale=toy"] * (files.directory / "critic_scale").is_dir()
-
-
-def _hydra(files: ConfigFiles, overrides: Sequence[str]) -> list[str]:
-    """Return overrides as Hydra writes them, and the further places where it looks."""
-    others = [json.dumps(f"file://{directory}", ensure_ascii=False) for directory in files.directories[1:]]
-    also = [f"hydra.searchpath=[{','.join(others)}]"] if others else []
-    return [*also, *map(_with_package, overrides)]
-
-
-def _with_package(override: str) -> str:
-    """Return Hydra's full name of a choice such as preset=ppo, whose settings go to the top of the config."""
-    group, equals, option = override.partition("=")
-    return f"{group}@_global_={option}" if equals and group in GROUPS else override
 
 
 def _check_choice(override: str, files: ConfigFiles) -> None:
@@ -378,7 +340,7 @@ def _with_value(key: str, value: str, known: Mapping[str, Any]) -> str:
         return key
     node = known.get(key)
     usual = _expected_type(node._value()) if isinstance(node, ValueNode) else None
-    expected = SCHEMA.get(key, PLAIN).null_or or usual
+    expected = known_of(key).null_or or usual
     with contextlib.suppress(HydraException):
         given = OverridesParser.create().parse_override(f"{key}={value}").value()
         if expected is None or given is None or _fits(given, expected):
@@ -429,11 +391,11 @@ def _check_former_names(config: DictConfig) -> None:
 
 def _other_choice(name: str, value: Any) -> str:
     if name in ("actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"):
-        (kept, *others) = SCHEMA[name].values
+        (kept, *others) = known_of(name).values
         also = f" ({' or '.join(others)})" if others else ""
         engine = value if value in ENGINES else "NAME"
         return f"leave it {kept}{also}; another engine ({', '.join(ENGINES)}): vextract upgrade --engine {engine}"
-    options = ["null" if choice is None else str(choice) for choice in SCHEMA[name].values]
+    options = ["null" if choice is None else str(choice) for choice in known_of(name).values]
     return choose(str(value), options)
 
 

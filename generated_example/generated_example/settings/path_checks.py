@@ -1,7 +1,6 @@
 # vextract:template base/__package__/settings/path_checks.py - edit freely
 """Check that the files and directories that a config names are there, before anything slow is imported."""
 
-import ast
 import os
 import shlex
 from collections.abc import Iterable, Iterator
@@ -31,17 +30,13 @@ CODE = (
     "data.custom_cls.path",
 )
 # Directories that a run writes into, and makes where they are missing.
-WRITTEN = (
+WRITTEN: tuple[str, ...] = (
     "trainer.default_local_dir",
     "trainer.rollout_data_dir",
     "trainer.validation_data_dir",
-    "local.reward.log_dir",
     "local.server.weights_directory",
 )
 CACHE = "data.cache_dir"  # what is kept there is made anew where it cannot be, or not needed
-DEBUG_LOG = "local.reward.debug_log"  # the beginning of a file's name
-# Arguments of a reward function for a reward model that writes.
-SERVED = ("reward_router_address", "reward_model_tokenizer")
 
 
 def check_paths(config: DictConfig) -> None:
@@ -65,10 +60,10 @@ def _misnamed(config: DictConfig) -> Iterator[tuple[str, str]]:
 
 
 def _unwritable(config: DictConfig) -> Iterator[tuple[str, str]]:
-    for key in (*WRITTEN, CACHE, DEBUG_LOG):
+    for key in (*WRITTEN, CACHE):
         for path in _paths(config, key):
             place = Path(path).expanduser()
-            directory = place.parent if key == DEBUG_LOG else place
+            directory = place
             there = next((each for each in (directory, *directory.parents) if os.path.lexists(each)), None)
             if there is None or "://" in path:
                 continue
@@ -94,8 +89,6 @@ def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
         for path in _paths(config, key):
             if "://" not in path and not Path(path).expanduser().is_file():
                 yield f"{key} is not a file: {path}", "give the path of a Python file"
-    for path in _paths(config, CODE[0]):
-        yield from _unserved(config, path)
     resume = config.trainer.resume_from_path if config.trainer.resume_mode == "resume_path" else None
     begin = config.local.checkpoint.begin_from
     if begin is not None and not _exists(begin):
@@ -112,31 +105,6 @@ def resume_hint(*places: Any) -> str:
             last = max(steps, key=lambda path: int(path.name[12:]))
             return f"trainer.resume_mode=resume_path trainer.resume_from_path={shlex.quote(str(last))}"
     return "trainer.resume_mode=auto goes on from the run's own last checkpoint, if it has one"
-
-
-def _unserved(config: DictConfig, path: str) -> Iterator[tuple[str, str]]:
-    """Yield what a reward function has to be given that asks a model which verl would serve."""
-    name = OmegaConf.select(config, f"{reward_keys.FUNCTION}.name") or "compute_score"
-    given = OmegaConf.select(config, f"{reward_keys.FUNCTION}.reward_kwargs") or {}
-    try:
-        tree = ast.parse(Path(path).expanduser().read_bytes())
-    except (OSError, SyntaxError, ValueError):  # its import says more
-        return
-    functions = [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    needed = [item for node in functions if node.name == name for item in _required(node.args)]
-    for argument in [item for item in needed if item in SERVED and item not in given]:
-        yield (
-            f"{name} in {path} takes {argument}: it asks a reward model that verl serves, and nothing here does",
-            f"serve it, and set +{reward_keys.FUNCTION}.reward_kwargs.{argument} to it",
-        )
-
-
-def _required(taken: ast.arguments) -> list[str]:
-    """Return the names of the arguments that have no default."""
-    plain = taken.posonlyargs + taken.args
-    needed = plain[: len(plain) - len(taken.defaults)]
-    needed += [item for item, default in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if default is None]
-    return [item.arg for item in needed]
 
 
 def _paths(config: DictConfig, key: str) -> Iterable[str]:

@@ -1,16 +1,28 @@
 # vextract:template base/__package__/settings/setting.py - edit freely
-"""What is known of a setting beside its default: types, values, range, and when it counts."""
+"""What is known of each setting beside its default, and which settings change nothing.
+
+shipped.json lists the settings that came with this project, and says which of these nothing reads. Any other setting
+counts as read if its name stands in the project's code, hooks included.
+"""
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from omegaconf import DictConfig, OmegaConf
+
+from ..absent import SHIPPED
+from . import reward_keys
+
 PACKAGE = Path(__file__).resolve().parents[1]
 # They list settings by name, which is no use of them.
-TABLES = ("absent.py", "path_checks.py", "setting_checks.py", "shipped_settings.py", "trl_names.py")
+TABLES = ("path_checks.py", "setting_checks.py", "trl_names.py")
+# Sections that are handed on whole to what they configure: a model, an engine, a function.
+OPEN = re.compile(r"(^|\.)(\w*kwargs|override_\w*config)(\.|$)")
+TYPES: dict[str, type] = {"bool": bool, "dict": dict, "float": float, "int": int, "list": list, "str": str}
 RANGES: dict[str, Callable[[float], bool]] = {
     "0 or more": lambda value: value >= 0,
     "at least -1, for all tokens": lambda value: value >= -1,
@@ -21,6 +33,8 @@ RANGES: dict[str, Callable[[float], bool]] = {
     "more than 0": lambda value: value > 0,
     "more than 0 and at most 1": lambda value: 0 < value <= 1,
 }
+ENGINE: str = SHIPPED["engine"]
+_ABSENT = object()
 
 
 class Setting(NamedTuple):
@@ -67,7 +81,93 @@ class Setting(NamedTuple):
         return f"is {value}, and must be {self.range}" if holds and not holds(value) else None
 
 
+def _setting(known: dict[str, Any]) -> Setting:
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+    return Setting(**fields)._replace(null_or=tuple(TYPES[name] for name in known.get("null_or", ())))
+
+
 PLAIN = Setting()
+SCHEMA = {key: _setting(known) for key, known in SHIPPED["schema"].items()}
+# All settings that came with this project.
+SETTINGS = frozenset(
+    f"{section}.{name}".lstrip(".") for section, names in SHIPPED["settings"].items() for name in names.split()
+)
+
+
+def known_of(key: str) -> Setting:
+    """Return what is known of a setting."""
+    return SCHEMA.get(key, PLAIN)
+
+
+def handed_on_with(name: str) -> str | None:
+    """Name the section that a setting stands in, if that takes anything and is handed on as a whole."""
+    section = name.rpartition(".")[0]
+    opened = OPEN.search(section)
+    if opened is not None:
+        return opened[2]
+    return section.rpartition(".")[2] if section in SETTINGS else None
+
+
+def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
+    """Find the settings that are not as shipped, and that nothing reads, with their values."""
+    files = tuple(
+        path
+        for key in ("data.custom_cls.path", f"{reward_keys.FUNCTION}.path")
+        if isinstance(path := OmegaConf.select(config, key), str)
+    )
+    for name, value in leaves(OmegaConf.to_container(config, resolve=False)):
+        if name in SETTINGS:
+            unread = known_of(name).unread
+            if unread is not None and value not in unread:
+                yield name, value
+        elif not stands_in_code(handed_on_with(name) or name.rpartition(".")[2], files):
+            yield name, value
+
+
+def switched_off(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Find those of the settings that another one switches off, and say what that one would have to be."""
+    for name in names:
+        if is_still_on(config, name) or OmegaConf.select(config, name, default=_ABSENT) is None:
+            continue  # null says nothing that another setting could take away
+        for switch, wanted in _switches_of(name):
+            value = OmegaConf.select(config, switch, default=_ABSENT)
+            if value is not _ABSENT and not _is(value, wanted):
+                yield name, f"{switch}={wanted}"
+                break
+
+
+def is_still_on(config: DictConfig, name: str) -> bool:
+    """Tell whether a setting counts whatever else would switch it off."""
+    other, _, needed = known_of(name).still_with.partition("=")
+    return bool(needed) and _is(OmegaConf.select(config, other), needed)
+
+
+def _switches_of(name: str) -> Iterator[tuple[str, str]]:
+    """List the settings that switch this one on, and the value that each must have."""
+    parts = name.split(".")
+    above = [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
+    for section in above:
+        switch = f"{section}.enable"
+        if switch not in (name, "critic.enable"):
+            yield switch, "true"
+    for setting in (name, *above):
+        for switch in known_of(setting).only_with:
+            key, _, wanted = switch.partition("=")
+            yield key, wanted
+
+
+def _is(value: Any, wanted: str) -> bool:
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return text != wanted[1:] if wanted.startswith("!") else text == wanted
+
+
+def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted name and value of all settings; an empty section is a value."""
+    for key, value in config.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def stands_in_code(name: str, more: tuple[str, ...] = ()) -> bool:

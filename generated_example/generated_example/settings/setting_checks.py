@@ -9,13 +9,20 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from ..absent import SHIPPED
 from ..tracking.trackers import missing_loggers, unknown_loggers
-from .attention import attention_problems
-from .devices import logits_problems
-from .setting import PACKAGE, stands_in_code
-from .shipped_settings import FEATURES, MEANS_OF_PASSES, READS, REGISTERED, SCHEMA, SETTINGS, SUMS_RESPONSES
+from .devices import device_problems
+from .setting import (
+    PACKAGE,
+    SCHEMA,
+    SETTINGS,
+    is_still_on,
+    known_of,
+    stands_in_code,
+    switched_off,
+    without_effect,
+)
 from .suggestions import choose, nearest
-from .unread import is_still_on, switched_off, without_effect
 
 # Processes that share one sequence (Ulysses): upstream has them for models that its own workers build.
 SHARED_SEQUENCES = "ulysses_sequence_parallel_size"
@@ -47,8 +54,7 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
         yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
     yield from _features(config)
     yield from _names(config)
-    yield from attention_problems(config)
-    yield from logits_problems(config)
+    yield from device_problems(config)
     yield from unknown_loggers(config)
     if "trainer.logger" in names:
         yield from missing_loggers(config)
@@ -77,7 +83,7 @@ def _command(part: str) -> str:
 def _unread(name: str, value: Any) -> tuple[str, str]:
     if name in SETTINGS:
         hint = "leave it out"
-        if parts := SCHEMA[name].readers:
+        if parts := known_of(name).readers:
             hint = f"leave it out, or add what reads it: {' or '.join(map(_command, parts.split(', ')))}"
         return f"{name} is {value}, and nothing in this project reads it", hint
     meant = nearest(name, SETTINGS)
@@ -92,7 +98,7 @@ def _unread(name: str, value: Any) -> tuple[str, str]:
 def _features(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Find settings that ask for an optional part of verl, which the project was made without."""
     for name, setting in SCHEMA.items():
-        value = OmegaConf.select(config, name) if setting.needs and setting.needs not in FEATURES else None
+        value = OmegaConf.select(config, name) if setting.needs and setting.needs not in SHIPPED["features"] else None
         if value not in (setting.without, None):
             yield (
                 f"{name}={str(value).lower()} asks for {setting.needs}, which this project was made without",
@@ -114,7 +120,7 @@ def _names(config: DictConfig) -> Iterator[tuple[str, str]]:
         return  # it may register names
     if "torch" in sys.modules:
         return  # nothing slow is left to import: checks.py looks names up where they are registered
-    for key, known in REGISTERED.items():
+    for key, known in SHIPPED["registered"].items():
         name = OmegaConf.select(config, key)
         source = OmegaConf.select(config, f"{key.rpartition('.')[0]}.source") or "register"
         if isinstance(name, str) and source == "register" and name not in known and not stands_in_code(name):
@@ -125,7 +131,7 @@ def _unread_by_chosen(config: DictConfig, names: Iterable[str]) -> Iterator[str]
     """Find settings that verl's estimator or loss in use does not read, and others do; an owner's may read any."""
     for switch, sections in CHOSEN.items():
         said = [name for name in names if name.rpartition(".")[0] in sections and not is_still_on(config, name)]
-        functions, chosen = READS[switch], str(OmegaConf.select(config, switch))
+        functions, chosen = SHIPPED["reads"][switch], str(OmegaConf.select(config, switch))
         for name in said if chosen in functions else ():
             readers = [function for function, names in functions.items() if name.rpartition(".")[2] in names]
             if readers and chosen not in readers:
@@ -163,13 +169,13 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
             f"the loss {actor.policy_loss.loss_mode} chooses tokens among those of a pass, as verl's does: what is "
             f"learned depends on how the {responses} responses of an update are cut into passes"
         )
-    if SUMS_RESPONSES and actor.loss_agg_mode == "seq-mean-token-sum-norm":
+    if SHIPPED["sums_responses"] and actor.loss_agg_mode == "seq-mean-token-sum-norm":
         yield (
             "loss_agg_mode=seq-mean-token-sum-norm adds the responses of a pass up in this release of verl, where "
             "later ones take their mean: the gradient grows with ppo_micro_batch_size_per_gpu, and grad_clip cuts it "
             "off"
         )
-    if MEANS_OF_PASSES and actor.loss_agg_mode == "token-mean" and not one_pass:
+    if SHIPPED["means_of_passes"] and actor.loss_agg_mode == "token-mean" and not one_pass:
         yield (
             "loss_agg_mode=token-mean is a mean over the passes in this release of verl: one of few tokens weighs as "
             "much as one of many, and the gradient depends on ppo_micro_batch_size_per_gpu"

@@ -6,7 +6,12 @@ import difflib
 from collections.abc import Container, Iterable
 from pathlib import Path
 
-from .shipped_settings import ALIASES, FORMER_KEYS
+from ..absent import SHIPPED
+
+# What settings are called in TRL and in scripts; and were called in earlier releases, where a section stands for all
+# that is in it.
+ALIASES: dict[str, str] = SHIPPED["aliases"]
+FORMER_KEYS: dict[str, str] = SHIPPED["former_keys"]
 
 
 def meant_setting(key: str, known: Iterable[str], sections: Iterable[str]) -> str | None:

@@ -15,13 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from omegaconf import OmegaConf
-
-from ..rewards.alarm import RewardAlarm
-from ..run.provenance import surroundings
-from .secrets import without_secrets
-from .terminal import QuietView, View, make_view
-from .trackers import TRACKER_CLASSES, Trackers, is_installed, logger_names
+from .provenance import surroundings, without_secrets
+from .tensorboard import TensorBoard
+from .terminal import QuietView, make_view
+from .trackers import TRACKER_CLASSES, is_installed, logger_names
 
 METRICS = "metrics.jsonl"
 GENERATIONS = "generations.jsonl"
@@ -66,7 +63,7 @@ class RunTracker:
         self.run_dir.mkdir(parents=True, exist_ok=True)
         trainer = config.trainer
         self._backends = logger_names(config)
-        self._trackers: Trackers | None = None
+        self._trackers: Any = None  # it has the methods of TensorBoard
         if start_step == 0:
             _move_aside(self.run_dir)
         self._record_start(processes)
@@ -75,8 +72,7 @@ class RunTracker:
         self._title = " / ".join(
             str(trainer.get(key)) for key in ("project_name", "experiment_name") if trainer.get(key)
         )
-        self._view: View = QuietView()
-        self._alarm = RewardAlarm(**(OmegaConf.select(config, "local.reward.alarm") or {}))
+        self._view = QuietView()
 
     def __enter__(self) -> "RunTracker":
         if self.active:
@@ -104,8 +100,6 @@ class RunTracker:
         if self._trackers is not None:
             self._trackers.log(numbers, step)
         self._view.row(step, numbers)
-        for text in self._alarm.look(numbers):
-            self._view.message(f"warning: is the reward being hacked? {text}")
 
     def log_missing(self, metrics: Mapping[str, Any], step: int) -> None:
         """Record the metrics of the step that a run goes on from, if it was killed before it did so itself."""
@@ -128,7 +122,9 @@ class RunTracker:
         if rows:
             self._view.sample(rows[-1])
             if self._trackers is not None:
-                self._trackers.samples(rows, step)
+                for table, split in (("train/generations", True), ("val/generations", False)):
+                    if part := [row for row in rows if (row.get("split") == "train") is split]:
+                        self._trackers.samples(table, part, step)
 
     def message(self, text: str) -> None:
         """Show a line of text, above the table while there is one."""
@@ -180,10 +176,11 @@ class RunTracker:
         write_whole(self.run_dir / ENVIRONMENT, text + "\n")
 
     def _open_trackers(self) -> None:
-        there = [
-            name for name in self._backends if name in TRACKER_CLASSES and is_installed(TRACKER_CLASSES[name].package)
-        ]
-        self._trackers = Trackers(there, self._settings, self.run_dir, self._start_step, self.message)
+        """Open those that `trainer.logger` names and that are installed."""
+        names = [name for name in self._backends if name in TRACKER_CLASSES]
+        names = [name for name in names if is_installed(TRACKER_CLASSES[name].package)]
+        if names:
+            self._trackers = TensorBoard(self._settings, self.run_dir, self._start_step)
 
     def _say_where(self) -> None:
         """Draw the curves, and say where they and the report are."""

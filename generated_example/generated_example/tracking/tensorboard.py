@@ -26,7 +26,6 @@ class TensorBoard:
         if start_step:  # tells TensorBoard to forget what came after the checkpoint
             session = SessionLog(status=SessionLog.START)
             self._writer.add_event(Event(wall_time=time.time(), step=start_step + 1, session_log=session))
-        self._write_hparams(flat(config))
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         self._write(self._summary(value=[self._summary.Value(tag=n, simple_value=v) for n, v in metrics.items()]), step)
@@ -44,34 +43,10 @@ class TensorBoard:
         self._write(self._summary(value=[self._summary.Value(tag=name, metadata=metadata, tensor=tensor)]), step)
 
     def close(self, outcome: str) -> None:
-        from tensorboard.plugins.hparams import api_pb2
-        from tensorboard.plugins.hparams.summary import session_end_pb
-
-        failed = outcome == "failed"
-        self._write(session_end_pb(api_pb2.STATUS_FAILURE if failed else api_pb2.STATUS_SUCCESS), 0)
         self._writer.close()
-
-    def _write_hparams(self, settings: Mapping[str, Any]) -> None:
-        from tensorboard.plugins.hparams.summary_v2 import hparams_pb
-
-        plain = {
-            name: value if isinstance(value, (bool, int, float)) else str(value) for name, value in settings.items()
-        }
-        self._write(hparams_pb(plain, trial_id="run"), 0)
 
     def _write(self, summary: Any, step: int) -> None:
         self._writer.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings as one mapping from dotted keys; lists stay."""
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            found.update(flat(value, f"{prefix}{key}."))
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def cells(rows: Rows, step: int) -> list[list[Any]]:

@@ -13,7 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from ..output import say
 from .columns import (
@@ -27,12 +27,9 @@ from .columns import (
     sample_line,
     sparkline,
     telling,
-    validation_score,
     values,
 )
 from .timing import Phase, phases
-
-__all__ = ["LineView", "LiveView", "QuietView", "View", "make_view", "release_terminal", "validation_score"]
 
 ROWS = 12
 PER_SECOND = 4
@@ -40,19 +37,7 @@ LONGEST_BAR = 40
 SHORTEST_BAR = 8
 
 
-class View(Protocol):
-    """Shows a run to a person."""
-
-    def row(self, step: int, metrics: Mapping[str, float]) -> None: ...
-
-    def sample(self, generation: Mapping[str, Any]) -> None: ...
-
-    def message(self, text: str) -> None: ...
-
-    def close(self) -> None: ...
-
-
-def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool = False) -> View:
+def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool = False) -> "QuietView":
     """Return the table where it can be drawn; lines where not.
 
     Lines are for a pipe or a log file, a dumb terminal, one that cannot show the bars, a notebook's `!` command (whose
@@ -69,15 +54,8 @@ def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool 
     return LineView(total_steps)
 
 
-def release_terminal() -> None:
-    """Give the terminal back as it was, from any thread, before this process ends without another word."""
-    if _live:
-        with contextlib.suppress(OSError):
-            os.write(1, b"\n\x1b[?25h")  # shows the cursor
-
-
 class QuietView:
-    """Shows nothing but messages."""
+    """Shows a run to a person: nothing but messages."""
 
     def row(self, step: int, metrics: Mapping[str, float]) -> None:
         pass
@@ -135,7 +113,7 @@ class LiveView(QuietView):
         self._live.start(refresh=True)
         self._streams.follow()
         self._debugger, bdb.Bdb.set_trace = bdb.Bdb.set_trace, self._stopping(bdb.Bdb.set_trace)  # type: ignore[method-assign]
-        _live.append(self)
+        live_views.append(self)
 
     def row(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add a step. The thread draws it: with short steps not every one."""
@@ -162,7 +140,7 @@ class LiveView(QuietView):
         if self._lines is not None:
             return
         self._lines = LineView(self._total)
-        _live.remove(self)
+        live_views.remove(self)
         bdb.Bdb.set_trace = self._debugger  # type: ignore[method-assign]
         with contextlib.suppress(OSError):  # the terminal may be gone
             sys.stdout.flush()  # what was printed without an end of line
@@ -305,14 +283,14 @@ class _Lines:
 
 
 class _Streams:
-    """Log handlers that hold a stream from before the table was there: they follow where it goes now."""
+    """Log handlers that hold a stream from before the table was there: they write above the table while it is."""
 
     def __init__(self) -> None:
         self._before = {"stdout": sys.stdout, "stderr": sys.stderr}
         self._moved: list[tuple[Any, Any]] = []
 
     def follow(self) -> None:
-        """Have them write above the table."""
+        """Have them write where the streams go now."""
         loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
         handlers = {handler for logger in loggers for handler in getattr(logger, "handlers", [])}
         for handler in handlers:
@@ -325,14 +303,13 @@ class _Streams:
         """Have them write where they did before."""
         for handler, stream in self._moved:
             handler.stream = stream
-        self._moved = []
 
 
-_live: list[LiveView] = []
+live_views: list[LiveView] = []
 
 
 def _leave_in_child() -> None:
-    for view in _live:
+    for view in live_views:
         view.leave()
 
 

@@ -2,7 +2,7 @@
 """How long each phase of a step takes, which ones are under way, and how far they have come.
 
 Whatever works through parts (prompts, passes, decode steps) says so here, without knowing whether anybody watches:
-`terminal.py` draws the bars from it, and `watch.py` tells the other processes.
+`terminal.py` draws the bars from it.
 """
 
 import contextlib
@@ -100,9 +100,3 @@ def begin(parts: int) -> None:
 def phases() -> list[Phase]:
     """Return the phases that are under way, each within the one before it."""
     return list(_under_way)
-
-
-def current_phase() -> str:
-    """Return the phase that began last and has not ended."""
-    known = phases()
-    return known[-1].name if known else "between steps"

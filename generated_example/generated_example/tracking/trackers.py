@@ -2,46 +2,13 @@
 """Where a run's numbers can go besides its own files: a class for each tracker that `trainer.logger` may name."""
 
 import importlib.util
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 from ..absent import MODULES
 from ..output import install_command
 from ..settings.suggestions import choose
-from .tensorboard import Rows, TensorBoard
-
-
-class Tracker(Protocol):
-    """A place that a run is recorded in. Whatever it raises is reported once, and the run goes on.
-
-    Attributes:
-        package: what is imported.
-        requirement: what pip installs it by.
-    """
-
-    package: ClassVar[str]
-    requirement: ClassVar[str]
-
-    def __init__(self, config: Mapping[str, Any], directory: Path, start_step: int) -> None:
-        """Begin a record.
-
-        Args:
-            config: the whole config, as plain values, without secrets.
-            directory: of the run.
-            start_step: of the checkpoint that it resumes from; 0: it is new.
-        """
-
-    def log(self, metrics: Mapping[str, float], step: int) -> None:
-        """Record a step's metrics, under upstream's names."""
-
-    def samples(self, name: str, rows: Rows, step: int) -> None:
-        """Record samples (prompt, response, score ...) as the table `name`."""
-
-    def close(self, outcome: str) -> None:
-        """End the record of a run that is finished, stopped or failed."""
-
+from .tensorboard import TensorBoard
 
 TRACKER_CLASSES: dict[str, Any] = {"tensorboard": TensorBoard}
 # `file` is verl's name for a file of JSON lines, which metrics.jsonl always is.
@@ -82,66 +49,3 @@ def is_installed(package: str) -> bool:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
         return False
-
-
-class Trackers:
-    """The trackers of a run. One that fails is named once, rests for a while, and does not end the run.
-
-    Args:
-        names: of TRACKER_CLASSES.
-        config, directory, start_step: what they are told of the run.
-        say: shows a line of text.
-    """
-
-    REST = 30.0  # seconds, or ten times as long as the call that failed
-
-    def __init__(
-        self,
-        names: Sequence[str],
-        config: Mapping[str, Any],
-        directory: Path,
-        start_step: int,
-        say: Callable[[str], None],
-    ) -> None:
-        self._say = say
-        self._rests: dict[str, float] = {}
-        self._open: dict[str, Tracker] = {}
-        for name in names:
-            self._try(name, self._begin, name, config, directory, start_step)
-
-    def _begin(self, name: str, *run: Any) -> None:
-        self._open[name] = TRACKER_CLASSES[name](*run)
-
-    def log(self, metrics: Mapping[str, float], step: int) -> None:
-        """Record a step's metrics in each."""
-        for name, tracker in self._open.items():
-            self._try(name, tracker.log, metrics, step)
-
-    def samples(self, rows: Rows, step: int) -> None:
-        """Record samples in each: those of training and of validation in tables of their own."""
-        tables: dict[str, list[Mapping[str, Any]]] = {}
-        for row in rows:
-            tables.setdefault(f"{'train' if row.get('split') == 'train' else 'val'}/generations", []).append(row)
-        for table, part in tables.items():
-            for name, tracker in self._open.items():
-                self._try(name, tracker.samples, table, part, step)
-
-    def close(self, outcome: str) -> None:
-        """Close each."""
-        for name, tracker in self._open.items():
-            self._rests.pop(name, None)
-            self._try(name, tracker.close, outcome, said=True)
-
-    def _try(self, name: str, call: Callable[..., None], *arguments: Any, said: bool = False) -> None:
-        began = time.monotonic()
-        if began < self._rests.get(name, began):
-            return
-        try:
-            call(*arguments)
-        except Exception as error:
-            now = time.monotonic()
-            said = said or name in self._rests
-            self._rests[name] = now + max(self.REST, 10 * (now - began))
-            if not said:
-                text = " ".join(str(error).split())[:300]
-                self._say(f"{name} does not take what is logged, and the run goes on: {type(error).__name__}: {text}")

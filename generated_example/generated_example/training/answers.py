@@ -90,7 +90,7 @@ class Answers:
     def _scored(self, batch: DataProto, reward_fn: Any) -> Reward:
         """Return the reward of a batch, on every process."""
         trainer = self.trainer
-        found: Reward = trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer, trainer.words))
+        found: Reward = trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
         return found
 
     def _start_reward(self, batch: DataProto, reward_fn: Callable[..., Any]) -> "Future[Reward] | None":
@@ -101,10 +101,10 @@ class Answers:
         # What is added to the batch meanwhile must not be seen by the reward.
         batch = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info))
         if OmegaConf.select(trainer.config, reward_keys.IN_BACKGROUND):
-            return trainer.background.submit(call_reward, reward_fn, batch, trainer.tokenizer, trainer.words)
+            return trainer.background.submit(call_reward, reward_fn, batch, trainer.tokenizer)
         done: Future[Reward] = Future()
         try:
-            done.set_result(call_reward(reward_fn, batch, trainer.tokenizer, trainer.words))
+            done.set_result(call_reward(reward_fn, batch, trainer.tokenizer))
         except Exception as error:
             done.set_exception(error)
         return done

@@ -119,6 +119,26 @@ def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
     return {"critic/rewards/frac_zero_std": 1 - varying / prompts}
 
 
+def rollout_metrics(of_engine: torch.Tensor, own: torch.Tensor, mask: torch.Tensor) -> dict[str, float]:
+    """Compute metrics named training/rollout_probs_diff_*, as upstream does, and training/rollout_log_probs_diff_*.
+
+    Args:
+        of_engine, own: log-probabilities of the sampled tokens, (bs, response_length).
+        mask: of what the model wrote, (bs, response_length) bool. Without a token there are no metrics.
+    """
+    of_engine, own = of_engine[mask], own[mask]
+    if not len(own):
+        return {}
+    probs, log_probs = (of_engine.exp() - own.exp()).abs(), (of_engine - own).abs()
+    return {
+        "training/rollout_probs_diff_max": probs.max().item(),
+        "training/rollout_probs_diff_mean": probs.mean().item(),
+        "training/rollout_probs_diff_std": probs.std().item(),
+        "training/rollout_log_probs_diff_max": log_probs.max().item(),
+        "training/rollout_log_probs_diff_mean": log_probs.mean().item(),
+    }
+
+
 def components_of(infos: Mapping[str, list[Any]], row: int, count: int) -> dict[str, Any]:
     """Return the components that one of `count` samples has."""
     return {name: values[row] for name, values in infos.items() if len(values) == count and values[row] is not None}

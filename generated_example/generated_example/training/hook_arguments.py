@@ -29,4 +29,5 @@ def _arguments(made: Any) -> tuple[set[str], bool]:
             takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters)
             if not takes_any:
                 break
+            names.update(cls.__dict__.get("SETTINGS", ()))
     return names - {"self", "args"}, takes_any

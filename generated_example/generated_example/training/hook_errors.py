@@ -9,12 +9,8 @@ import asyncio
 import inspect
 import linecache
 import numbers
-import sys
 import time
-import traceback
-import zlib
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +18,11 @@ import numpy as np
 import torch
 
 from ..errors import ProjectError
-from ..rewards import calls, components, manager, scoring, time_limit
+from ..rewards.calls import own_line, source_of, staying_in_process
 from ..rewards.scoring import ScoringError
 from ..vendored.protocol import DataProto
 from . import registries
-from .model_words import ModelWords
 
-# What calls the parts of a reward.
-CALLERS = (calls, components, manager, scoring, time_limit)
 # How long to look for the sample that made a reward raise, in seconds.
 SEARCH_LIMIT = 20.0
 # Where verl's reward managers are, and what computes rewards with them.
@@ -65,39 +58,33 @@ class HookError(ProjectError, RuntimeError):
         return "\n".join(lines)
 
 
-def call_reward(
-    reward_fn: Any, batch: DataProto, tokenizer: Any, words: ModelWords | None = None
-) -> tuple[torch.Tensor, dict[str, list[Any]]]:
+def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch.Tensor, dict[str, list[Any]]]:
     """Compute the reward of a batch, and check it.
 
-    The hook is called exactly once. (verl's `compute_reward`, where a release has it, catches what it raises and calls
-    it again.) Only if it raised, and does not say for which sample, it is called again for one sample after another, to
-    find the first that makes it raise.
+    The hook is called exactly once, with a copy of the batch. (verl's `compute_reward`, where a release has it, catches
+    what it raises and calls it again.) Only if it raised, and does not say for which sample, it is called again for one
+    sample after another, to find the first that makes it raise.
 
     Args:
         reward_fn: a reward manager, called as `reward_fn(batch, return_dict=True)`; it may be `async`.
         batch: rolled-out prompts; `responses` is (bs, response_length).
         tokenizer: decodes the sample that an error shows.
-        words: what the hook reads of the batch; None: what it reads where `local.keep_special_tokens` is false.
 
     Returns:
         The reward, (bs, response_length), and its components as lists of bs values.
 
     Raises:
-        HookError: the hook raised, or its result has a wrong shape or dtype, or NaN or infinity in it; or it changed a
-            tensor of the batch.
+        HookError: the hook raised, or its result has a wrong shape or dtype, or NaN or infinity in it.
     """
-    words = words or ModelWords(tokenizer)
-    seen, back = words.seen(batch)
-    before = _checksums(seen)
+    given = DataProto(batch.batch.clone(), dict(batch.non_tensor_batch), dict(batch.meta_info))
     try:
-        with calls.staying_in_process():
-            result = _call(reward_fn, seen)
+        with staying_in_process():
+            result = call_manager(reward_fn, given)
     except ScoringError as error:
         sample = None if error.row is None else describe_sample(batch, error.row, tokenizer)
         raise HookError(error.message, error.hook_file, sample) from error
     except Exception as error:
-        row = _first_bad_row(reward_fn, seen)
+        row = _first_bad_row(reward_fn, batch)
         sample = None if row is None else describe_sample(batch, row, tokenizer)
         hook = _hook_of(reward_fn)
         message = f"the reward raised {type(error).__name__}: {error}"
@@ -109,15 +96,9 @@ def call_reward(
         raise HookError(message, where or source_of(hook), sample) from error
 
     hook_file = source_of(_hook_of(reward_fn))
-    after = _checksums(seen)
-    if changed := [name for name, value in before.items() if after.get(name, value) != value]:
-        raise HookError(
-            f"the reward changes batch[{changed[0]!r}], which is trained on: change a clone() of it",
-            hook_file,
-        )
-    if isinstance(result, dict) and "reward_tensor" not in result:
+    if "reward_tensor" not in result:
         raise HookError(f"the reward is a dict without reward_tensor; it has {sorted(map(str, result))}", hook_file)
-    reward, extra = back(result["reward_tensor"]), result.get("reward_extra_info")
+    reward, extra = result["reward_tensor"], result.get("reward_extra_info")
     extra = {} if extra is None else extra
     _check_tensor("the reward", reward, batch, hook_file, tokenizer)
     if not isinstance(extra, Mapping):
@@ -128,7 +109,6 @@ def call_reward(
             raise HookError(f"reward_extra_info[{name!r}] is a {kind}, not a list of a value per sample", hook_file)
         if len(values) not in (0, len(batch)):
             raise HookError(f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples", hook_file)
-    words.note(batch)
     plain = {name: [*map(_plain, values)] for name, values in extra.items() if len(values)}
     return reward.detach().to(batch.batch["responses"].device, torch.float32), plain
 
@@ -188,29 +168,17 @@ def hook_file_of(error: BaseException, hook: Any) -> str:
     return raised_in(error) or source_of(hook)
 
 
-def _call(reward_fn: Any, batch: DataProto) -> Any:
+def call_manager(reward_fn: Any, batch: DataProto) -> dict[str, Any]:
+    """Return what a reward manager returns for a batch, as a dictionary: its scores are `reward_tensor`."""
     takes_it = "return_dict" in inspect.signature(reward_fn).parameters
     result = reward_fn(batch, return_dict=True) if takes_it else reward_fn(batch)
     if inspect.isawaitable(result):
         result = asyncio.run(_awaited(result))
-    return _as_dict(result)
+    return result if isinstance(result, dict) else {"reward_tensor": result}
 
 
 async def _awaited(result: Any) -> Any:
     return await result
-
-
-def _checksums(batch: DataProto) -> dict[str, int]:
-    """Return a checksum of each tensor; the counter that torch keeps of changes misses those through NumPy."""
-    return {
-        name: zlib.crc32(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-        for name, value in batch.batch.items()
-        if not value.is_nested
-    }
-
-
-def _as_dict(result: Any) -> Any:
-    return {"reward_tensor": result} if not isinstance(result, dict) else result
 
 
 def _first_bad_row(reward_fn: Any, batch: DataProto) -> int | None:
@@ -219,7 +187,7 @@ def _first_bad_row(reward_fn: Any, batch: DataProto) -> int | None:
         if time.monotonic() - start > SEARCH_LIMIT:
             return None
         try:
-            _call(reward_fn, batch[row : row + 1])
+            call_manager(reward_fn, batch[row : row + 1])
         except Exception:
             return row
     return None
@@ -236,26 +204,9 @@ def _hook_of(reward_fn: Any) -> Any:
     return reward_fn
 
 
-def source_of(hook: Any) -> str:
-    target: Any = hook if inspect.isroutine(hook) or inspect.isclass(hook) else type(hook)
-    return _definition(target) or repr(hook)
-
-
-@lru_cache
-def _definition(target: Any) -> str | None:
-    """Return path and line of a function or class; None if it has none."""
-    try:
-        return f"{inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]}"
-    except (OSError, TypeError):
-        return None
-
-
 def raised_in(error: BaseException) -> str | None:
     """Return the last line of a traceback that is neither an installed library's nor of the code that calls hooks."""
-    callers = (__file__, *(str(module.__file__) for module in CALLERS))
-    installed = (str(Path(torch.__file__).parents[1]), sys.base_prefix + "/lib", *callers)
-    own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((*installed, "<"))]
-    return f"{own[-1].filename}:{own[-1].lineno}" if own else None
+    return own_line(error, __file__)
 
 
 def _check_tensor(what: str, value: Any, batch: DataProto, hook_file: str, tokenizer: Any) -> None:

@@ -6,29 +6,33 @@ score a whole batch as those of the releases before: `reward_fn(batch, return_di
 in this second way.
 """
 
-from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from dataclasses import dataclass
+import asyncio
+import inspect
+import sys
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import torch
 from omegaconf import OmegaConf
 
-from ..rewards.calls import importable, own_line, source_of
-from ..rewards.loop_thread import LoopThread
-from ..rewards.main_thread import CallsHere, needs_main_thread
-from ..rewards.scoring import ScoringError
+from ..rewards.calls import importable, own_line, raw_function, source_of
+from ..rewards.scoring import ScoringError, run_in
 from ..settings import reward_keys
 from ..vendored.algorithms.reward import extract_reward, get_custom_reward_fn, load_reward_manager
 from ..vendored.protocol import DataProto
 from ..vendored.utils.import_utils import load_extern_object
-from ..vendored.workers.reward_loop import registry
 from ..vendored.workers.reward_loop.registry import REWARD_MANAGER
 from ..vendored.workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
 from .batches import objects
 
-# Where verl's own managers are.
-VERLS = str(registry.__package__)
+# Words of a function that limits its time by signals, which only a main thread gets, or that forks. math-verify limits
+# its parser by an alarm, and timeout_decorator what it decorates.
+FOR_MAIN_THREAD = (
+    *("SIGALRM", "setitimer", "signal.alarm", "math_verify", "timeout_decorator"),
+    *("multiprocessing.Process(", "mp.Process(", "os.fork("),
+)
 
 
 def registered_managers() -> dict[str, Any]:
@@ -64,21 +68,8 @@ def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[
     )
 
 
-@dataclass(frozen=True)
-class Begun:
-    """A response whose score is under way.
-
-    Attributes:
-        tokens: of the response, which the score is of.
-        pending: what the manager will return.
-    """
-
-    tokens: list[int]
-    pending: "Future[dict[str, Any]]"
-
-
 class RewardLoop:
-    """One of verl's own managers, and an event loop in a thread of its own that all responses of a batch are scored in.
+    """One of verl's own managers, and the event loop that all responses of a batch are scored in.
 
     Args:
         config: the whole config.
@@ -87,32 +78,27 @@ class RewardLoop:
     """
 
     def __init__(self, config: Any, tokenizer: Any, arguments: dict[str, Any]) -> None:
-        self._loop = LoopThread("reward loop")
         self._source = str(config.data.reward_fn_key)
+        self._begin_loop()
 
         async def make() -> Any:
             return load_reward_manager(config, tokenizer, **arguments)
 
-        # What runs the function where it needs the main thread; None: threads, several at once.
-        self._here: CallsHere | None = None
         try:
-            # There: a manager keeps the event loop that it is created in.
-            self.manager = self._loop.submit(make()).result()
+            self.manager = self._run(make())  # there: a manager keeps the event loop that it is created in
             if needs_main_thread(importable(getattr(self.manager, "compute_score", None))):
-                self._here = CallsHere()
-                self._loop.call_by(self._here)
+                self._call_here()
         except BaseException:
             self.close()
             raise
 
-    def __call__(self, data: DataProto, return_dict: bool = False, begun: Sequence[Begun | None] = ()) -> Any:
+    def __call__(self, data: DataProto, return_dict: bool = False) -> Any:
         """Score a batch.
 
         Args:
             data: prompts (bs, prompt_length), responses (bs, response_length), attention_mask, and the columns that
                 the manager reads. rm_scores (bs, response_length), where a reward model or environments have given
                 them, are the reward.
-            begun: for each response, what `begin` has returned for it, or None; empty: none was begun.
 
         Returns:
             The scores, float32 of shape (bs, response_length), zero but for the last token of each response; with
@@ -124,59 +110,45 @@ class RewardLoop:
         if "rm_scores" in data.batch.keys():
             scores, extra = extract_reward(data)
         else:
-            scores, extra = self._score(data, begun or [None] * len(data))
+            lengths, results = lengths_of(data), self._score(data)
+            scores = torch.zeros_like(data.batch["responses"], dtype=torch.float32)
+            scores[torch.arange(len(data)), lengths - 1] = torch.tensor(
+                [float(result["reward_score"]) for result in results], dtype=torch.float32
+            )
+            infos = [result.get("reward_extra_info", {}) for result in results]
+            extra = {name: [info.get(name) for info in infos] for name in dict.fromkeys(n for i in infos for n in i)}
         return {"reward_tensor": scores, "reward_extra_info": extra} if return_dict else scores
 
     def close(self) -> None:
-        """End the thread."""
-        self._loop.close()
+        """End the event loop."""
+        if not self._loop.is_running():
+            self._loop.close()
 
-    def begins(self, in_thread: bool) -> bool:
-        """Tell whether a response can be scored while others are still written.
+    def _begin_loop(self) -> None:
+        self._loop = asyncio.new_event_loop()
 
-        It can by verl's own managers, which call functions in threads in any case: what they read of a response is
-        known.
-        """
-        return type(self.manager).__module__.startswith(VERLS)
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return run_in(self._loop, work)
 
-    def begin(self, sample: DataProto) -> Begun:
-        """Begin to score one response beside this thread; `sample` has one row, as for `__call__`."""
-        length = _lengths(sample)[0]
-        tokens = sample.batch["responses"][0, :length].tolist()
-        return Begun(tokens, self._loop.submit(self._one(sample, 0)))
+    def _call_here(self) -> None:
+        """Have what the manager hands to other threads called in the one that asks for scores."""
+        self._loop.set_default_executor(_CallingHere())
 
-    def give_up(self, begun: Sequence[Begun | None]) -> None:
-        """Drop what was begun."""
-        for one in begun:
-            if one is not None:
-                one.pending.cancel()
+    def _score(self, data: DataProto) -> list[dict[str, Any]]:
+        """Return what the manager returns for each response."""
 
-    def _score(self, data: DataProto, begun: Sequence[Begun | None]) -> tuple[torch.Tensor, dict[str, list[Any]]]:
-        lengths = _lengths(data)
-        responses = [ids[:n] for ids, n in zip(data.batch["responses"].tolist(), lengths.tolist(), strict=True)]
-        pending = [
-            one.pending
-            if one is not None and one.tokens == tokens
-            else self._loop.submit(self._one(data[row : row + 1], row))
-            for row, (one, tokens) in enumerate(zip(begun, responses, strict=True))
-        ]
-        try:
-            if self._here is not None:
-                self._here.run_until(pending)
-            else:
-                wait(pending, return_when=FIRST_EXCEPTION)
-            failed = [row for row, one in enumerate(pending) if one.done() and one.exception() is not None]
-            results = [_result(pending[row], row) for row in failed or range(len(pending))]
-        finally:
-            for one in pending:
-                one.cancel()
-        scores = torch.zeros_like(data.batch["responses"], dtype=torch.float32)
-        scores[torch.arange(len(data)), lengths - 1] = torch.tensor(
-            [float(result["reward_score"]) for result in results], dtype=torch.float32
-        )
-        infos = [result.get("reward_extra_info", {}) for result in results]
-        names = dict.fromkeys(name for info in infos for name in info)
-        return scores, {name: [info.get(name) for info in infos] for name in names}
+        async def score() -> list[dict[str, Any]]:
+            tasks = [asyncio.ensure_future(self._one(data[row : row + 1], row)) for row in range(len(data))]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+                failed = [task for task in tasks if task in done and task.exception() is not None]
+                return [task.result() for task in failed or tasks]
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+        found: list[dict[str, Any]] = self._run(score())
+        return found
 
     async def _one(self, sample: DataProto, row: int) -> dict[str, Any]:
         columns = dict(sample.non_tensor_batch)
@@ -188,19 +160,41 @@ class RewardLoop:
             sample = DataProto(sample.batch, columns, sample.meta_info)
             result: dict[str, Any] = await self.manager.run_single(sample)
             return result
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             where = own_line(error) or source_of(self.manager.compute_score)
             raise ScoringError(f"the reward raised {type(error).__name__}: {error}", where, row) from error
 
 
-def _result(pending: "Future[dict[str, Any]]", row: int) -> dict[str, Any]:
-    try:
-        return pending.result()
-    except ScoringError as error:  # one that was begun by itself knows no row
-        raise ScoringError(error.message, error.hook_file, row) from error.__cause__
+class _CallingHere(ThreadPoolExecutor):
+    """Calls at once, and in this thread, what an event loop has for another one."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
-def _lengths(data: DataProto) -> torch.Tensor:
+def needs_main_thread(function: Any) -> bool:
+    """Tell whether a scoring function, or what was copied beside it among the hooks, uses signals or forks.
+
+    Beside other threads that do the same, forks may wait for ever for what a thread held that is not there any more.
+    """
+    own, package = raw_function(function), Path(__file__).resolve().parents[1]
+    file = inspect.getsourcefile(own) if inspect.isroutine(own) else None
+    if file is None or sys.platform == "win32" or inspect.iscoroutinefunction(own):
+        return False
+    path, hooks = Path(file).resolve(), package / "custom"
+    if path.is_relative_to(package / "vendored"):
+        return False
+    files = [path, *(sorted(hooks.rglob("*.py")) if path.is_relative_to(hooks) else ())]
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+    return any(word in text for text in texts for word in FOR_MAIN_THREAD)
+
+
+def lengths_of(data: DataProto) -> torch.Tensor:
     """Return how many tokens each response has, (bs,)."""
     mask: torch.Tensor = data.batch["attention_mask"]
     return mask[:, data.batch["prompts"].size(1) :].sum(dim=1)

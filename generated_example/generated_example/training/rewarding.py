@@ -5,7 +5,6 @@ Rewards are computed by one process, rank 0, over the global batch.
 """
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,6 +43,7 @@ class Rewards:
     """
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
+        self.tokenizer = tokenizer
         manager = manager_class(config)
         given = {name: value for name, value in _select(config, "MANAGER_ARGUMENTS").items() if name not in CONFIGURED}
         try:
@@ -60,8 +60,6 @@ class Rewards:
                 f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}",
             ) from error
         _check_function(config, managers[0])
-        if ranks.rank == 0:
-            _note_untaken(config, manager)
         self.managers = managers
         self.train, self.validation = managers
 
@@ -69,18 +67,6 @@ class Rewards:
         """End the processes that score samples."""
         for manager in self.managers:
             getattr(manager, "close", lambda: None)()
-
-
-def _note_untaken(config: Any, manager: Any) -> None:
-    """Say which settings of `local.reward` are made, and are no arguments of the manager that the config names."""
-    taken, made = arguments_of(manager), config.local.reward
-    names = [name for name in ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout") if made.get(name)]
-    for name in names:
-        if name not in taken:
-            kind = _select(config, "MANAGER")
-            print(
-                f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it", file=sys.stderr
-            )
 
 
 def _check_overlong(config: Any, overlong: Any) -> None:

@@ -23,7 +23,6 @@ class Rollouts:
         self.config = config
         self.ranks = ranks
         self.engine = engine
-        self._is_stale = False  # its weights
 
     def generate(self, prompts: DataProto) -> DataProto:
         """Write the responses to a global batch of prompts, in its order.
@@ -37,7 +36,6 @@ class Rollouts:
             attention_mask, position_ids, (bs, prompt_length + response_length); int64, on the CPU, on every process.
             The columns of the prompts come with it, but for those that only the reward reads.
         """
-        self._settle()
         return self._generate(prompts, self.ranks)
 
     def close(self) -> None:
@@ -48,13 +46,6 @@ class Rollouts:
         columns = {k: v for k, v in prompts.non_tensor_batch.items() if k not in REWARD_COLUMNS}
         given = DataProto(prompts.batch, columns, prompts.meta_info)
         return self._spread(self.engine.generate_sequences, given, ranks)
-
-    def _settle(self) -> None:
-        """Hand the engine the weights that it has not got yet."""
-        if self._is_stale:
-            empty_cache()
-            self.engine.sync_weights()
-            self._is_stale = False
 
     def _spread(self, function: Any, prompts: DataProto, ranks: Ranks) -> DataProto:
         """Return what the processes make of their shares, put together; `function` may not wait for other processes."""
@@ -71,5 +62,5 @@ class Rollouts:
 
     def sync_weights(self) -> None:
         """Have the engine take over the policy's weights, which have changed. Every process must call this."""
-        self._is_stale = True
-        self._settle()
+        empty_cache()
+        self.engine.sync_weights()

@@ -4,143 +4,235 @@
 import contextlib
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from ..api.assembly import load_parts
 from ..errors import ConfigError
-from ..run.checkpoint_state import CheckpointError, check_storable, restoring
+from ..run.checkpoint import Checkpoints, restoring
+from ..run.checkpoint_files import CheckpointError, check_storable
 from ..run.distributed import random_state, set_random_state
-from ..run.event_loops import without_running_loop
-from ..run.failures import add_note, notes_on
-from ..run.heap import freed_memory
+from ..run.failures import add_note, notes_on, noting_checkpoint
 from ..run.interrupts import StopRequested, StopSignal
-from ..run.next_steps import noting_checkpoint
+from ..run.peers import is_connection_error
+from ..run.process import Closing, without_running_loop
 from ..run.run_lock import lock_run_directory
-from ..run.stray_errors import stray_errors_in
-from ..run.watch import is_connection_error
-from ..tracking.run_tracker import RunTracker, as_numbers
+from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
 from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
 from ..vendored.protocol import DataProto
+from .callbacks import Callbacks
 from .divergence import DivergenceError
-from .results import Step
-from .run_state import RunState
-
-if TYPE_CHECKING:
-    from .trainer import LocalPPOTrainer
+from .run_state import Prompts, RunState
 
 Metrics = dict[str, Any]
 
 
-class RunLoop:
-    """Takes a trainer through its steps: validates and saves when it is time, records, and saves what a failure leaves.
-
-    Args:
-        trainer: does the steps.
-        state: what is remembered after each of them, saved and gone back to.
-        lock: keeps other runs out of the run's directory; None: it is to be locked when the run begins.
-        resumed_from: the checkpoint that it goes on from; None: it starts anew.
-        is_program: the process ends with the run.
+class Step(NamedTuple):
+    """A step that has been done.
 
     Attributes:
-        finished: whether the last step has been reached.
+        number: counted from 1.
+        metrics: by upstream's names.
+        batch: the global batch, with everything that was computed for it: see `LocalPPOTrainer.train_step`.
     """
 
-    def __init__(
-        self, trainer: "LocalPPOTrainer", state: RunState, lock: Any, resumed_from: Path | None, *, is_program: bool
-    ) -> None:
-        self.trainer = trainer
-        self.state = state
-        self.lock = lock
-        self.resumed_from = resumed_from
-        self.is_program = is_program
-        self.finished = False
+    number: int
+    metrics: dict[str, float]
+    batch: DataProto
+
+
+class RunLoop(Closing):
+    """Goes through a trainer's steps: validates and saves when it is time, records, and saves what a failure leaves.
+
+    A trainer derives from it; it has the run's parts, and `train_step` and `validate`.
+
+    Attributes:
+        steps_done: how many steps the weights have behind them.
+        finished: whether the last step has been reached.
+        resumed_from: the checkpoint that the run goes on from; None: it starts anew.
+        prompts: batches of prompts, one for each step.
+        failure: of something after a step's last update, so that the step counts.
+        score: of validation after the last step; None: there was none.
+    """
+
+    config: Any
+    ranks: Any
+    models: dict[str, Any]
+    rollouts: Any
+    train_loader: Any
+    kl_ctrl: Any
+    ids: Any
+    divergence: Any
+
+    def begin(self, parts: Any, callbacks: list[Any]) -> None:
+        """Begin a run of these parts, or go on with one."""
+        self.checkpoints: Checkpoints = parts.checkpoints
+        self.total_steps: int = parts.total_steps
+        self.tracker = RunTracker(self.config, self.checkpoints.directory, self.total_steps, active=False)
+        self.resumed_from: Path | None = parts.resumed_from
+        self.finished, self.steps_done = False, 0
+        self.failure: Exception | None = None
+        self.score: float | None = None
+        self._lock = parts.lock
         self._has_begun = self._is_going_on = False
         self._thread = 0  # in which it is going on
+        self.callbacks = Callbacks(callbacks, self)
+        self.begin_prompts()
+        self._state = RunState(self)
+        if self.resumed_from is not None:
+            with restoring(self.resumed_from):
+                self.restore(*parts.state)
+
+    def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
+        """Do one step."""
+        raise NotImplementedError
+
+    def validate(self, loader: Any = None) -> Metrics:
+        """Answer the validation prompts, and score the answers."""
+        raise NotImplementedError
+
+    def fit(self) -> "TrainResult":
+        """Train until the last step, or until asked to stop, in which case a checkpoint is saved.
+
+        Raises:
+            HookError: a hook raised, or returned what cannot be used.
+            DivergenceError: the weights or a gradient are no longer finite.
+            CheckpointError: a checkpoint cannot be written.
+        """
+        for _ in self.steps():
+            pass
+        return TrainResult(self.checkpoints, finished=self.finished, steps=self.steps_done)
 
     def steps(self) -> Iterator[Step]:
-        """Train step by step; see `LocalPPOTrainer.steps`."""
-        trainer, settings = self.trainer, self.trainer.config.trainer
-        is_over = self._is_last
+        """Train step by step, as `fit` does: the run ends with the loop over this.
+
+        Yields:
+            After each step, its number, its metrics and its batch. What is done there does not change the next step,
+            unless it changes the trainer.
+        """
+        self.require_open()
+        settings, is_over = self.config.trainer, self._is_last
         if is_over and not settings.val_only:
             self._say_nothing_to_do()
             self.finished = True
             return
-        stop = StopSignal(ends_process=self.is_program)
+        stop = StopSignal()
         with self._surrounded(), stop:
-            self.state.set_random_numbers()
-            trainer.callbacks("on_train_begin")
-            if settings.val_only or (settings.val_before_train and trainer.steps_done == 0):
-                metrics = trainer.validate()
-                trainer.tracker.log(metrics, step=trainer.steps_done)
-            self.state.remember()
+            self._state.set_random_numbers()
+            self.callbacks("on_train_begin")
+            if settings.val_only or (settings.val_before_train and self.steps_done == 0):
+                metrics = self.validate()
+                self.tracker.log(metrics, step=self.steps_done)
+            self._state.remember()
             self.finished = bool(settings.val_only)
-            trains = not (settings.val_only or trainer.ranks.any(stop.requested))  # validating may have taken long
-            first = trainer.steps_done + 1
-            trainer.begin_prompts()
-            for prompts in trainer.prompts if trains else ():
-                trainer.callbacks("on_step_begin")
+            trains = not (settings.val_only or self.ranks.any(stop.requested))  # validating may have taken long
+            first = self.steps_done + 1
+            self.begin_prompts()
+            for prompts in self.prompts if trains else ():
+                self.callbacks("on_step_begin")
                 timing: dict[str, float] = {}
                 try:
                     with self._saving_if_unchanged():
-                        batch, metrics = trainer.train_step(prompts, timing)
+                        batch, metrics = self.train_step(prompts, timing)
                 except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
-                    trainer.tracker.message("\n".join(notes_on(stopped)))
+                    self.tracker.message("\n".join(notes_on(stopped)))
                     break
-                freed_memory.after_step()
                 self._after_step(batch, metrics, timing)
-                if trainer.steps_done == first:
-                    trainer.ranks.on_driver(lambda: check_storable(self.state.data))
+                if self.steps_done == first:
+                    self.ranks.on_driver(lambda: check_storable(self._state.data))
                 ends = self._save_and_log(stop, batch, metrics, timing)
-                yield Step(trainer.steps_done, as_numbers(metrics), batch)
-                self.state.set_random_numbers()
+                yield Step(self.steps_done, as_numbers(metrics), batch)
+                self._state.set_random_numbers()
                 if ends:
                     break
-            trainer.callbacks("on_train_end")
+            self.callbacks("on_train_end")
+
+    def save(self, path: str | Path | None = None) -> Path:
+        """Save a checkpoint of the state after the last step.
+
+        Args:
+            path: a directory of its own for it; None: the run's.
+
+        Returns:
+            The checkpoint: `path`/global_step_N.
+
+        Raises:
+            DivergenceError: the policy is not worth saving.
+            CheckpointError: it cannot be written.
+        """
+        self.require_open()
+        return self._state.save(path)
 
     def load(self, path: str | Path) -> Path:
-        """Go back to a checkpoint, in place; see `LocalPPOTrainer.load`."""
-        trainer = self.trainer
+        """Go back to a checkpoint, in place: weights, optimizers, data, random numbers and step are those it has.
+
+        The run goes on from there, and sets aside what it does not continue, as one with `trainer.resume_mode` does.
+
+        Args:
+            path: a global_step_N directory; or a run's, of which the last complete checkpoint is taken.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            ConfigError: there is none, it is damaged, or it does not fit this run; or a run is going on.
+        """
+        self.require_open()
         if self._is_going_on:
             raise ConfigError("a run is going on", "load between runs: after fit(), or outside the loop over steps()")
         with without_running_loop():
-            start = trainer.checkpoints.chosen(path)
+            start = self.checkpoints.chosen(path)
             with restoring(start):
-                parts = load_parts(trainer.checkpoints, start, trainer.models, trainer.ranks)
-                self.state.restore(*parts)
-            trainer.rollouts.sync_weights()
-        self.resumed_from, self.finished, trainer.failure = start, False, None
+                self.restore(*load_parts(self.checkpoints, start, self.models, self.ranks))
+            self.rollouts.sync_weights()
+        self.resumed_from, self.finished, self.failure = start, False, None
         self._has_begun = False
-        trainer.begin_prompts()
-        self.state.forget()
+        self.begin_prompts()
+        self._state.forget()
         return start
 
+    def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
+        """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
+        self._state.restore(step, trainer, data, random_numbers)
+
+    def begin_prompts(self) -> None:
+        """Draw the next batch from where the data loader is now."""
+        self.prompts = Prompts(self)
+
+    def require_open(self) -> None:
+        """Raise a ConfigError if it has been closed, or if a run is going on in another thread."""
+        super().require_open()
+        if self._is_going_on and threading.get_ident() != self._thread:  # both would use the same model and numbers
+            raise ConfigError(
+                "a run is going on in another thread", "call it there, in the loop over steps(), or in a callback"
+            )
+
     def _say_nothing_to_do(self) -> None:
-        trainer = self.trainer
-        if trainer.ranks.rank == 0:
+        if self.ranks.rank == 0:
             place = self.resumed_from or "the model"
-            print(f"nothing to do: {place} is at step {trainer.steps_done} of {trainer.total_steps}")
+            print(f"nothing to do: {place} is at step {self.steps_done} of {self.total_steps}")
             print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
 
     @contextlib.contextmanager
     def _surrounded(self) -> Iterator[None]:
         """Enter what a run has around it: its records, its lock, a note on its last checkpoint if it fails."""
-        trainer, config = self.trainer, self.trainer.config
-        checkpoints, total, start = trainer.checkpoints, trainer.total_steps, trainer.steps_done
-        directory, processes = checkpoints.directory, trainer.ranks.world_size
-        lock, self.lock = self.lock or lock_run_directory(directory, trainer.ranks), None
+        config, checkpoints, total, start = self.config, self.checkpoints, self.total_steps, self.steps_done
+        directory, processes = checkpoints.directory, self.ranks.world_size
+        lock, self._lock = self._lock or lock_run_directory(directory, self.ranks), None
         with lock:
             if not (config.trainer.val_only or self._has_begun):
                 checkpoints.begin(self.resumed_from)
             self._has_begun = True
-            trainer.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
+            self.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
             noting, going_on = noting_checkpoint(checkpoints, config, total), self._marked_going_on()
-            with noting, stray_errors_in(directory), trainer.tracker, going_on:
+            with noting, self.tracker, going_on:
                 if start and self.resumed_from is not None:
-                    trainer.tracker.message(f"resuming from {self.resumed_from}")
-                if self.state.missing_row:
-                    trainer.tracker.log_missing(self.state.missing_row, start)
+                    self.tracker.message(f"resuming from {self.resumed_from}")
+                if self._state.missing_row:
+                    self.tracker.log_missing(self._state.missing_row, start)
                 yield
 
     @contextlib.contextmanager
@@ -151,75 +243,66 @@ class RunLoop:
         finally:
             self._is_going_on = False
 
-    def require_own_thread(self) -> None:
-        """Raise a ConfigError if a run is going on in another thread: both would use the same model and numbers."""
-        if self._is_going_on and threading.get_ident() != self._thread:
-            raise ConfigError(
-                "a run is going on in another thread", "call it there, in the loop over steps(), or in a callback"
-            )
-
     def _after_step(self, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> None:
         """Validate if it is time, and remember the state."""
-        trainer, step = self.trainer, self.trainer.steps_done
-        trainer.divergence.remember(batch)
-        trainer.callbacks("on_step_end")
-        due = self._is_due(trainer.config.trainer.test_freq, step)
-        if trainer.failure is None and (due or trainer.callbacks.asked("evaluate")):
+        step = self.steps_done
+        self.divergence.remember(batch)
+        self.callbacks("on_step_end")
+        due = self._is_due(self.config.trainer.test_freq, step)
+        if self.failure is None and (due or self.callbacks.asked("evaluate")):
             with timed("testing", timing):
                 metrics.update(self._try_validation())
-        metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(trainer.train_loader)})
-        dataset = trainer.train_loader.dataset
+        metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
+        dataset = self.train_loader.dataset
         if not self._is_last and hasattr(dataset, "on_batch_end"):  # rank 0 alone has a dataset
             dataset.on_batch_end(batch=batch)
-        self.state.remember()
+        self._state.remember()
 
     def _save_and_log(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
         """Save if it is time, and log the step; tell whether the run ends with it."""
-        trainer, step = self.trainer, self.trainer.steps_done
-        stopping = trainer.ranks.any(stop.requested) or trainer.callbacks.asked("training_stop")
-        stopping = (stopping and not self._is_last) or trainer.failure is not None
+        step = self.steps_done
+        stopping = self.ranks.any(stop.requested) or self.callbacks.asked("training_stop")
+        stopping = (stopping and not self._is_last) or self.failure is not None
         saves = self.saves_after(step)
         ends = stopping or self._is_last
-        if stopping or saves or trainer.callbacks.asked("save"):
+        if stopping or saves or self.callbacks.asked("save"):
             # A run that is killed before the step is logged logs it when it goes on.
-            self.state.row = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
+            self._state.row = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):
-                self.state.save()
+                self._state.save()
         metrics.update(compute_timing_metrics(batch, timing))
-        trainer.tracker.log(metrics, step)
-        trainer.callbacks("on_log", logs=metrics)
-        if trainer.failure is not None and not isinstance(trainer.failure, StopRequested):
-            add_note(trainer.failure, f"The state after step {step} is saved: {trainer.checkpoints.directory}")
-            raise trainer.failure
+        self.tracker.log(metrics, step)
+        self.callbacks("on_log", logs=metrics)
+        if self.failure is not None and not isinstance(self.failure, StopRequested):
+            add_note(self.failure, f"The state after step {step} is saved: {self.checkpoints.directory}")
+            raise self.failure
         self.finished = self._is_last
         return ends
 
     @property
     def _is_last(self) -> bool:
-        return self.trainer.steps_done >= self.trainer.total_steps
+        return self.steps_done >= self.total_steps
 
     def _is_due(self, every: int, step: int) -> bool:
         """Tell whether what is done every so many steps, and after the last one, is due after this one."""
-        return every > 0 and (step >= self.trainer.total_steps or step % every == 0)
+        return every > 0 and (step >= self.total_steps or step % every == 0)
 
     def saves_after(self, step: int) -> bool:
         """Tell whether the config asks for a checkpoint after this step."""
-        config = self.trainer.config
-        is_last = step >= self.trainer.total_steps
-        return self._is_due(config.trainer.save_freq, step) or bool(is_last and config.local.save_last)
+        is_last = step >= self.total_steps
+        return self._is_due(self.config.trainer.save_freq, step) or bool(is_last and self.config.local.save_last)
 
     def _try_validation(self) -> Metrics:
         """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
-        trainer, before = self.trainer, random_state()
+        before = random_state()
         try:
-            metrics = trainer.validate()
-            trainer.callbacks("on_evaluate", metrics=metrics)
+            metrics = self.validate()
+            self.callbacks("on_evaluate", metrics=metrics)
             return metrics
         except Exception as error:
-            place = f"failed validation {trainer.steps_done}"
-            if is_connection_error(error) or not trainer.ranks.all_arrive(place):
+            if is_connection_error(error) or not self.ranks.all_arrive(f"failed validation {self.steps_done}"):
                 raise
-            trainer.failure = error
+            self.failure = error
             set_random_state(before)
             return {}
 
@@ -227,7 +310,7 @@ class RunLoop:
     def _saving_if_unchanged(self) -> Iterator[None]:
         """If a step fails within it before any weight has changed, save the state from before the step."""
         stepped: list[bool] = []
-        optimizers = [model.optimizer for model in self.trainer.models.values()]
+        optimizers = [model.optimizer for model in self.models.values()]
         hooks = [optimizer.register_step_post_hook(lambda *_: stepped.append(True)) for optimizer in optimizers]
         try:
             yield
@@ -245,13 +328,56 @@ class RunLoop:
 
     def _save_if_unchanged(self, stepped: bool) -> str:
         """Save the state from before a step that failed, if no process has changed a weight; says what it did."""
-        ranks, directory = self.trainer.ranks, self.trainer.checkpoints.directory
-        if not ranks.all_arrive(f"failure in step {self.trainer.steps_done + 1}"):
+        if not self.ranks.all_arrive(f"failure in step {self.steps_done + 1}"):
             return "The state was not saved: the error is one process's own, and the others cannot help to save it."
-        if ranks.any(stepped):
+        if self.ranks.any(stepped):
             return "The state was not saved: part of this step's update had been made."
         try:
-            self.state.save()
+            self._state.save()
         except CheckpointError as failure:
             return f"The state from before this step was not saved: {failure}"
-        return f"The state from before this step is saved: {directory}"
+        return f"The state from before this step is saved: {self.checkpoints.directory}"
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """A run that has ended.
+
+    Attributes:
+        checkpoints: those of the run.
+        finished: whether it has reached its last step.
+        steps: how many were done in all.
+    """
+
+    checkpoints: Checkpoints
+    finished: bool
+    steps: int
+
+    @property
+    def directory(self) -> Path:
+        """Return the run's directory, with its checkpoints and its records."""
+        return self.checkpoints.directory
+
+    @cached_property
+    def metrics(self) -> dict[int, dict[str, Any]]:
+        """Return the metrics of each step; 0 is the validation before the first."""
+        return {row["step"]: row for row in read_rows(self.directory / METRICS)}
+
+    @cached_property
+    def samples(self) -> list[dict[str, Any]]:
+        """Return what the model wrote in some steps: step, prompt, response, ground_truth, score, components, split."""
+        return read_rows(self.directory / GENERATIONS)
+
+    @property
+    def last_checkpoint(self) -> Path | None:
+        """Return the last checkpoint; None: there is none."""
+        return self.checkpoints.last_complete()
+
+    @property
+    def best_checkpoint(self) -> Path | None:
+        """Return the one with the best validation score; None: none was saved after a validation."""
+        return self.checkpoints.best()
+
+    def __repr__(self) -> str:
+        state = "finished" if self.finished else "stopped"
+        return f"TrainResult({state} after {self.steps} steps, last_checkpoint={self.last_checkpoint})"

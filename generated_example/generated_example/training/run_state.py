@@ -1,15 +1,51 @@
 # vextract:template base/__package__/training/run_state.py - edit freely
 """What a run needs, besides the weights, to do its next step exactly as it would have been done without a stop."""
 
+import contextlib
+import copy
+import hashlib
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..run.distributed import random_state, set_random_state
-from .run_identity import differences, identity
 
-if TYPE_CHECKING:
-    from .trainer import LocalPPOTrainer
+PLACES = 64  # rows, evenly spread, that tell one set of data from another
+TOKENS = 4096
+SETTINGS = {
+    "data.shuffle": "prompts of this epoch may come twice, or not at all",
+    "data.seed": "the order of this epoch is that of the checkpoint",
+    "local.seed": "random numbers go on from where they were",
+}
+
+
+class Prompts:
+    """Batches of a trainer's prompts, epoch after epoch, until its last step.
+
+    Args:
+        trainer: whose data loader, sample ids and random numbers are drawn from.
+    """
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+        self._batches = self._drawn()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self
+
+    def __next__(self) -> dict[str, Any]:
+        return next(self._batches)
+
+    def place(self) -> dict[str, Any]:
+        """Return where the next batch is drawn: the states of data loader, sample ids and random generators."""
+        trainer = self.trainer
+        data = copy.deepcopy(trainer.train_loader.state_dict())
+        return {"random": random_state(), "data": data, "ids": trainer.ids.getstate()}
+
+    def _drawn(self) -> Iterator[dict[str, Any]]:
+        while self.trainer.steps_done < self.trainer.total_steps:
+            yield from self.trainer.train_loader
 
 
 class RunState:
@@ -17,16 +53,14 @@ class RunState:
 
     Args:
         trainer: whose state it is.
-        base_models: digests of the models that are read besides checkpoints, see `run/base_models.py`.
 
     Attributes:
         row: the metrics of the step, which a checkpoint keeps in case the run is killed before they are logged.
         missing_row: those in the checkpoint that the run goes on from, if they are still to be logged.
     """
 
-    def __init__(self, trainer: "LocalPPOTrainer", base_models: dict[str, str]) -> None:
+    def __init__(self, trainer: Any) -> None:
         self.trainer = trainer
-        self.base_models = base_models
         self.row: dict[str, Any] | None = None
         self.missing_row: dict[str, Any] | None = None
         self.identity = trainer.ranks.on_driver(lambda: identity(trainer))
@@ -67,7 +101,7 @@ class RunState:
         trainer.divergence.before_saving()
         is_last = trainer.steps_done >= trainer.total_steps
         finished = is_last and trainer.config.trainer.save_freq <= 0
-        state = {**self._remembered, "base_models": self.base_models, "identity": self.identity}
+        state = {**self._remembered, "identity": self.identity}
         data = state.pop("data")
         if self.row is not None:
             state["row"] = self.row
@@ -92,3 +126,35 @@ class RunState:
             for difference in differences(trainer.get("identity", {}), self.identity):
                 print(f"note: {difference}", file=sys.stderr)
         self.forget()
+
+
+def identity(trainer: Any) -> dict[str, Any]:
+    """Return what tells this run's data, their order and its tokenizer from others. Rank 0 alone has the data.
+
+    A run that goes on with others trains all the same, and so it may be meant; but it says so.
+    """
+    dataset = trainer.train_loader.dataset
+    rows = len(dataset)
+    table: Any = getattr(dataset, "dataframe", None)
+    step, held = max(rows // PLACES, 1), hashlib.sha256()
+    for index in range(0, rows, step) if table is not None and len(table) == rows else ():
+        held.update(repr(table[index]).encode(errors="replace"))
+    config, tokens = trainer.config, hashlib.sha256()
+    size = len(trainer.tokenizer)
+    with contextlib.suppress(KeyError, IndexError, TypeError, ValueError):  # one of the owner's own may have gaps
+        words = trainer.tokenizer.convert_ids_to_tokens(list(range(0, size, max(size // TOKENS, 1))))
+        tokens.update(repr(words).encode(errors="replace"))
+    settings = {"data.shuffle": config.data.shuffle, "data.seed": config.data.seed, "local.seed": config.local.seed}
+    return {**settings, "rows": rows, "data": held.hexdigest(), "tokens": tokens.hexdigest()}
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a run that goes on is to be told, from what its checkpoint noted and what is so now."""
+    for key, what in SETTINGS.items():
+        if key in then and then[key] != now[key]:
+            yield f"{key} was {then[key]} when the checkpoint was written, and is {now[key]}: {what}"
+    if (then.get("rows"), then.get("data")) != (now["rows"], now["data"]) and "rows" in then:
+        other = "other rows" if then["rows"] == now["rows"] else f"{now['rows']} rows in place of {then['rows']}"
+        yield f"the training data are {other}: prompts of this epoch may come twice, or not at all"
+    if then.get("tokens", now["tokens"]) != now["tokens"]:
+        yield "the tokenizer is another one: the checkpoint's weights know other tokens (actor_rollout_ref.model.path)"

@@ -9,24 +9,22 @@ import contextlib
 import copy
 import random
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig
 
 from ..api.assembly import assemble
 from ..api.generation import generate_texts
+from ..api.inputs import Given
 from ..api.inputs.datasets import batch_of, loader_of
-from ..api.inputs.given import Given
 from ..errors import ConfigError
-from ..run.checkpoint_state import restoring
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
-from ..run.event_loops import Closing, without_running_loop
 from ..run.interrupts import StopRequested
-from ..tracking.run_tracker import RunTracker, as_numbers
-from ..tracking.terminal import validation_score
+from ..run.process import without_running_loop
+from ..tracking.columns import validation_score
+from ..tracking.run_tracker import as_numbers
 from ..tracking.timing import timed, under_way
 from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
 from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics
@@ -39,28 +37,24 @@ from .batches import (
     add_columns,
     check_reported,
     group_metrics,
+    rollout_metrics,
     sample_rows,
     shown_rows,
     shown_training_rows,
     write_rows,
 )
-from .callbacks import Callbacks, listed
+from .callbacks import listed
 from .divergence import DivergenceCheck
 from .hook_calls import calling_estimator
-from .hook_effects import undone
 from .hook_errors import check_advantages, reward_metrics
-from .prompts import Prompts
 from .registries import compute_advantage
-from .results import Step, TrainResult
-from .rollout_check import rollout_metrics
 from .run_loop import RunLoop
-from .run_state import RunState
 from .validation import answer_and_score, validation_metrics
 
 TRAINING_SAMPLES_AT = 100  # steps of a run
 
 
-class LocalPPOTrainer(Closing):
+class LocalPPOTrainer(RunLoop):
     """Trains a policy by PPO and its relatives, in one process or in several that all run this same loop.
 
     Whatever of data, rewards and models is not given is what the config says. A trainer holds a model and an engine:
@@ -77,9 +71,7 @@ class LocalPPOTrainer(Closing):
 
     Attributes:
         policy, reference, models, rollouts, reward_fn, val_reward_fn, train_loader, val_loader, checkpoints,
-            total_steps, and others: see `api/assembly.py`.
-        steps_done: how many steps the weights have behind them.
-        finished: whether the last step has been reached.
+            total_steps, and others: see `api/assembly.py`. Those of the run: see `RunLoop`.
 
     Raises:
         ConfigError: settings contradict each other, or what they name cannot be used.
@@ -110,13 +102,12 @@ class LocalPPOTrainer(Closing):
         callbacks = listed(callbacks)
         given = Given(train_dataset, val_dataset, *rewards, weights, environment, model, tokenizer)
         self.config = config = copy.deepcopy(config)
-        self.ranks = ranks or Ranks.of_process(config.actor_rollout_ref.nccl_timeout, config.local.peer_timeout)
+        self.ranks = ranks or Ranks.of_process(config)
         with contextlib.ExitStack() as around, without_running_loop():
             if ranks is None:
                 around.callback(self.ranks.close)
             parts = self.assemble(given, around)
             self.tokenizer = parts.tokenizer
-            self.words = parts.words
             self.policy = parts.policy
             self.reference = parts.reference
             self.models = parts.models
@@ -125,62 +116,18 @@ class LocalPPOTrainer(Closing):
             self.val_reward_fn = parts.val_reward_fn
             self.train_loader = parts.train_loader
             self.val_loader = parts.val_loader
-            self.checkpoints = parts.checkpoints
-            self.total_steps = parts.total_steps
-            self.tracker = RunTracker(config, self.checkpoints.directory, self.total_steps, active=False)
-            self.steps_done = 0
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
             self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
             self.divergence = DivergenceCheck(self.ranks, self.models)
-            self.callbacks = Callbacks(callbacks, self)
-            self.failure: Exception | None = None  # after a step's last update, so that the step counts
-            self.score: float | None = None  # of validation after the last step; None: there was none
-            self.begin_prompts()
             self.answers = Answers(self)
-            self._state = RunState(self, parts.base_models)
-            self._run = RunLoop(self, self._state, parts.lock, parts.resumed_from, is_program=ranks is not None)
-            if parts.resumed_from is not None:
-                with restoring(parts.resumed_from):
-                    self.restore(*parts.state)
+            self.begin(parts, callbacks)
             self._end = weakref.finalize(self, around.pop_all().close)
 
     def assemble(self, given: Given, around: contextlib.ExitStack) -> Any:
         """Put the parts of the run together: see `api/assembly.py`."""
         return assemble(self.config, self.ranks, given, around)
-
-    @property
-    def finished(self) -> bool:
-        """Tell whether the last step has been reached."""
-        return self._run.finished
-
-    @property
-    def resumed_from(self) -> Path | None:
-        """Return the checkpoint that the run goes on from; None: it starts anew."""
-        return self._run.resumed_from
-
-    def fit(self) -> TrainResult:
-        """Train until the last step, or until asked to stop, in which case a checkpoint is saved.
-
-        Raises:
-            HookError: a hook raised, or returned what cannot be used.
-            DivergenceError: the weights or a gradient are no longer finite.
-            CheckpointError: a checkpoint cannot be written.
-        """
-        for _ in self.steps():
-            pass
-        return TrainResult(self.checkpoints, finished=self.finished, steps=self.steps_done)
-
-    def steps(self) -> Iterator[Step]:
-        """Train step by step, as `fit` does: the run ends with the loop over this.
-
-        Yields:
-            After each step, its number, its metrics and its batch. What is done there does not change the next step,
-            unless it changes the trainer.
-        """
-        self.require_open()
-        return self._run.steps()
 
     def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
         """Do one step, from prompts to updated weights.
@@ -203,7 +150,7 @@ class LocalPPOTrainer(Closing):
         step, timing = self.steps_done + 1, {} if timing is None else timing
         if not isinstance(prompts, dict):
             prompts = batch_of(prompts, config, self.tokenizer)
-        with timed("step", timing), without_running_loop(), undone(config, self.steps_done):
+        with timed("step", timing), without_running_loop():
             # gen: `prompts` (bs, P), `responses` and `response_mask` (bs, R), and of both together `input_ids`,
             # `attention_mask` and `position_ids` (bs, P + R), int64; `rollout_log_probs` (bs, R) float32, if the engine
             # gives them.
@@ -276,8 +223,7 @@ class LocalPPOTrainer(Closing):
         """Answer the validation prompts and score the answers. Leaves the global random state as it was."""
         self.require_open()
         before = random_state()
-        with undone(self.config, self.steps_done):
-            rows, infos = answer_and_score(self, self.val_loader if loader is None else loader)
+        rows, infos = answer_and_score(self, self.val_loader if loader is None else loader)
         metrics = validation_metrics(rows, infos)
         set_random_state(before)
         self.score = validation_score(metrics)
@@ -286,52 +232,6 @@ class LocalPPOTrainer(Closing):
         if self.config.trainer.validation_data_dir and self.ranks.rank == 0:
             write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
         return metrics
-
-    def load(self, path: str | Path) -> Path:
-        """Go back to a checkpoint, in place: weights, optimizers, data, random numbers and step are those it has.
-
-        The run goes on from there, and sets aside what it does not continue, as one with `trainer.resume_mode` does.
-
-        Args:
-            path: a global_step_N directory; or a run's, of which the last complete checkpoint is taken.
-
-        Returns:
-            The checkpoint.
-
-        Raises:
-            ConfigError: there is none, it is damaged, or it does not fit this run; or a run is going on.
-        """
-        self.require_open()
-        return self._run.load(path)
-
-    def require_open(self) -> None:
-        """Raise a ConfigError if it has been closed, or if a run is going on in another thread."""
-        super().require_open()
-        self._run.require_own_thread()
-
-    def save(self, path: str | Path | None = None) -> Path:
-        """Save a checkpoint of the state after the last step.
-
-        Args:
-            path: a directory of its own for it; None: the run's.
-
-        Returns:
-            The checkpoint: `path`/global_step_N.
-
-        Raises:
-            DivergenceError: the policy is not worth saving.
-            CheckpointError: it cannot be written.
-        """
-        self.require_open()
-        return self._state.save(path)
-
-    def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
-        """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
-        self._state.restore(step, trainer, data, random_numbers)
-
-    def begin_prompts(self) -> None:
-        """Draw the next batch from where the data loader is now."""
-        self.prompts = Prompts(self)
 
     def _sync_weights(self) -> None:
         """Hand the weights to the rollout engine; if it fails, the run ends when this step is saved."""

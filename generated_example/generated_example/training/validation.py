@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +18,11 @@ from ..vendored.protocol import DataProto
 from .batches import generation_batch, joined_components, sample_rows
 from .hook_errors import call_reward
 
-if TYPE_CHECKING:
-    from .trainer import LocalPPOTrainer
-
 # How many samples verl's measures are of: `mean@4`, `best@4/std`.
 _SIZE = re.compile(r"@(\d+)")
 
 
-def answer_and_score(trainer: "LocalPPOTrainer", loader: Any) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:
+def answer_and_score(trainer: Any, loader: Any) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:
     """Answer prompts as validation does, and score the answers. Seeds the global random generators.
 
     Args:
@@ -55,7 +52,7 @@ def answer_and_score(trainer: "LocalPPOTrainer", loader: Any) -> tuple[list[dict
         batch = batch.union(responses)
         batch.meta_info.update(validate=True, global_steps=trainer.steps_done)
         with under_way("reward"):
-            reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer, trainer.words))
+            reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer))
         scores = reward.sum(dim=-1).tolist()
         infos.append((len(batch), {"reward": scores} | extra | {"reward": scores}))
         rows.extend(sample_rows(batch, scores, trainer.tokenizer))

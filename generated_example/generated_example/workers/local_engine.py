@@ -1,23 +1,28 @@
 # vextract:template base/__package__/workers/local_engine.py - edit freely
-"""The vendored training engine around a model that this project has loaded, placed and will save itself."""
+"""The vendored training engine around a model that this project has loaded, placed and will save itself.
 
-from collections.abc import Callable, Iterator
+Several processes compute the passes of an update together: see passes.py.
+"""
+
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.nn.utils.rnn import pad_sequence
 
 from ..shims.precision import to_dtype
+from ..tracking.timing import begin
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu
 from ..vendored.utils.metric.utils import Metric
 from ..vendored.utils.py_functional import append_to_dict
-from ..vendored.workers.engine import utils as engine_utils
+from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from ..vendored.workers.utils.padding import left_right_2_no_padding, no_padding_2_padding
+from .passes import SharedPasses
 from .role_configs import engine_config, optimizer_config
-from .shared_forward import SharedForward
 
 # What the engine and its losses read of a batch, where it is there.
 COLUMNS = (
@@ -43,36 +48,72 @@ COLUMNS = (
 )
 
 
-class LocalEngine:
-    """A vendored engine: batches come padded, and the model comes from outside.
+class LocalEngine(FSDPEngineWithLMHead):
+    """A vendored engine: batches come padded, the model from outside, and processes share its passes.
 
     Attributes:
-        engine: the vendored one.
         passes: how its passes are shared between the processes.
 
     Args:
-        kind: the engine's class.
         config: the section of the model (actor, ref or critic), with `use_remove_padding`.
         module: the model, on its device.
         optimizer: of what is trained; None: it is not trained.
-        wrap: is given the engine before the processes share its passes.
     """
 
-    def __init__(
-        self,
-        kind: Callable[..., Any],
-        config: Any,
-        module: Any,
-        optimizer: torch.optim.Optimizer | None,
-        wrap: Callable[[Any], object] = lambda engine: None,
-    ) -> None:
-        self.config = config
-        model = SimpleNamespace(use_remove_padding=config.use_remove_padding, lora_rank=0)
-        self.engine = kind(model, engine_config(config), optimizer_config(config), None)
-        self.engine.module, self.engine.optimizer = module, optimizer
-        self.engine._autocast_dtype = to_dtype(config.fsdp_config.dtype)
-        wrap(self.engine)
-        self.passes = SharedForward(self.engine, config)
+    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
+        model: Any = SimpleNamespace(use_remove_padding=config.use_remove_padding, lora_rank=0)
+        self.passes = SharedPasses(config, uneven=False)
+        super().__init__(model, engine_config(config), optimizer_config(config), None)
+        self.config, self.module, self.optimizer = config, module, optimizer
+        self._autocast_dtype = to_dtype(config.fsdp_config.dtype)
+
+    @property
+    def _sharing(self) -> bool:
+        """Tell whether this is an update in which several processes share each pass."""
+        return self.passes.sharers > 1 and torch.is_grad_enabled()
+
+    def get_data_parallel_size(self) -> int:
+        """Return how many passes are computed at once."""
+        size: int = super().get_data_parallel_size()
+        return size // self.passes.sharers if self._sharing else size
+
+    def get_data_parallel_group(self) -> Any:
+        """Return the processes of which each computes other passes."""
+        return self.passes.group if self._sharing else super().get_data_parallel_group()
+
+    def prepare_model_inputs(self, micro_batch: Any) -> Any:
+        """Return what the model takes: in an update, of the rows that this process forwards."""
+        begin(len(micro_batch))
+        if torch.is_grad_enabled():
+            self.passes.begin_pass()
+        if self._sharing:
+            self._partition = self.passes.partition(_lengths_of(micro_batch))
+            self._part = tu.index_select_tensor_dict(micro_batch, self.passes.own(self._partition))
+            micro_batch = self._part
+        return self.own_inputs(micro_batch)
+
+    def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
+        """Return what the model gave, by token: in an update of all rows of the pass."""
+        if not self._sharing:
+            return self.own_outputs(output, output_args, micro_batch, **settings)
+        outputs = self.own_outputs(output, output_args, self._part, **settings)
+        return {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
+
+    def own_inputs(self, micro_batch: Any) -> Any:
+        """Return what the model takes of the rows that this process forwards."""
+        return super().prepare_model_inputs(micro_batch)
+
+    def own_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
+        """Return what the model gave, by token, of the rows that this process has forwarded."""
+        return super().prepare_model_outputs(output, output_args, micro_batch, **settings)
+
+    def _whole_nested(self, part: torch.Tensor, micro_batch: Any) -> torch.Tensor:
+        """Gather the values at all rows from those at this process's; both nested, a value for each token."""
+        length = tu.get_non_tensor_data(micro_batch, "max_seq_len", 0)
+        padded = pad_sequence([*part.unbind(), part.values().new_zeros(length)], batch_first=True)[:-1]
+        whole = self.passes.whole(padded, self._partition)
+        offsets = micro_batch["input_ids"].offsets()
+        return torch.nested.nested_tensor_from_jagged(used_tokens(whole, offsets), offsets)
 
     def infer(self, data: DataProto, **settings: Any) -> dict[str, torch.Tensor]:
         """Return what the model says of the responses' tokens: each (bs, response_length) float32.
@@ -84,15 +125,14 @@ class LocalEngine:
         meta = data.meta_info
         batch = self._unpadded(data, meta["use_dynamic_bsz"], meta["micro_batch_size"], meta["max_token_len"])
         tu.assign_non_tensor(batch, **settings)
-        with self.engine.eval_mode(disable_auto_offload=True):
-            outputs = self.engine.infer_batch(batch)["model_output"]
+        with self.eval_mode(disable_auto_offload=True):
+            outputs = self.infer_batch(batch)["model_output"]
         return {name: no_padding_2_padding(value, batch).float() for name, value in outputs.items()}
 
     @contextmanager
     def training(self) -> Iterator[None]:
         """Have updates take place within it."""
-        forming = self.passes.forming(engine_utils, _lengths_of, tu.index_select_tensor_dict)
-        with self.engine.train_mode(disable_auto_offload=True), forming:
+        with self.train_mode(disable_auto_offload=True):
             yield
 
     def mini_batches(self, data: DataProto, **settings: Any) -> Iterator[Any]:
@@ -134,7 +174,7 @@ class LocalEngine:
         if self.passes.ranks.world_size == 1:
             return rows
         count = torch.tensor(rows)
-        dist.all_reduce(count, group=self.passes.group())
+        dist.all_reduce(count, group=self.passes.group)
         return int(count)
 
     def note(self, metrics: dict[str, Any], output: dict[str, Any]) -> None:
@@ -147,6 +187,13 @@ class LocalEngine:
 def _lengths_of(batch: Any) -> torch.Tensor:
     lengths: torch.Tensor = batch["input_ids"].offsets().diff().cpu()
     return lengths
+
+
+def used_tokens(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """Return the values of tokens, (tokens, ...), of rows that may be padded on the right, (bs, length, ...)."""
+    if values.shape[0] * values.shape[1] == offsets[-1]:
+        return values.flatten(0, 1)
+    return values[torch.arange(values.shape[1], device=values.device) < offsets.diff().unsqueeze(1)]
 
 
 def named(prefix: str, metrics: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import ConfigError
 
 KEY = "actor_rollout_ref.model.path"
+ADAPTER_CONFIG = "adapter_config.json"  # of a directory in peft's format
 WEIGHTS = ("*.safetensors", "*.bin")
 # One of these is in every directory that has a tokenizer.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenization*.py", "vocab.*", "spiece.model", "*.tiktoken", "*.spm")
@@ -73,8 +74,8 @@ def _refuse_shares(folder: Path) -> None:
 
 def _not_a_model(path: str, folder: Path) -> ConfigError:
     """Say what a directory without a config.json is instead."""
-    if (folder / "adapter_config.json").is_file():
-        base = _read(folder / "adapter_config.json").get("base_model_name_or_path")
+    if (folder / ADAPTER_CONFIG).is_file():
+        base = _read(folder / ADAPTER_CONFIG).get("base_model_name_or_path")
         return ConfigError(
             f"no model at {path}: it holds a LoRA adapter",
             f"{KEY}={base} actor_rollout_ref.model.lora_adapter_path={path}, or merge it into its model first",

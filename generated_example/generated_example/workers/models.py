@@ -3,7 +3,7 @@
 
 import importlib
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..output import install_command
 from ..run.checkpoint_files import check_saved_model
 from ..run.distributed import Ranks
-from ..settings.attention import attention_for
+from ..settings.devices import attention_for
 from ..shims.precision import to_dtype
 from .end_tokens import listed
 from .model_files import check_model_directory, load_pretrained
@@ -61,7 +61,6 @@ def load_model(
     tokenizer: Any,
     auto_class: Any,
     ranks: Ranks,
-    reader: Callable[..., Any] | None = None,
     **settings: Any,
 ) -> nn.Module:
     """Load a model in Hugging Face format: with weights, on the CPU, on rank 0; without ("meta") on other processes.
@@ -69,13 +68,12 @@ def load_model(
     Weights that the directory lacks are an error, but for those of `settings["num_labels"]`, a new head.
 
     Args:
-        path: a directory, or a name on the hub; only rank 0 reads it, or every process by `reader`.
+        path: a directory, or a name on the hub; only rank 0 reads it.
         model: the `model` section it belongs to.
         fsdp_config: its `model_dtype` is the dtype of the weights.
         tokenizer: its special tokens become the model's.
         auto_class: the class of transformers that chooses the architecture.
         ranks: this process among its peers; every one must call this.
-        reader: reads the weights on each process, as they are to be and where, in the place of `from_pretrained`.
         settings: further settings of the model's config.
 
     Raises:
@@ -102,8 +100,8 @@ def load_model(
 
     def read_model() -> nn.Module:
         try:
-            if reader is not None or ranks.rank == 0:
-                read = reader or load_pretrained
+            read: Any = load_pretrained if ranks.rank == 0 else None
+            if read is not None:
                 loaded, report = read(auto_class, path, config=model_config, output_loading_info=True, **arguments)
                 _check_weights(path, report["missing_keys"] if "num_labels" not in settings else ())
                 return loaded
@@ -123,8 +121,7 @@ def load_model(
     _check_vocabulary(path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
     if generation_config := ranks.on_driver(lambda: getattr(module, "generation_config", None)):
         module.generation_config = _savable(generation_config)
-    if reader is None:
-        module.to(to_dtype(fsdp_config.model_dtype))
+    module.to(to_dtype(fsdp_config.model_dtype))
     return _prepared(module, model)
 
 

@@ -4,7 +4,7 @@
 Both are a vendored actor around a model (see actor.py); what is here is what upstream's workers do around it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,13 +13,11 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..errors import ConfigError
-from ..features import add_adapter, quantized_reader, without_adapter
 from ..run.distributed import Ranks
 from ..tracking.timing import expect
 from ..training.hook_calls import calling_policy_loss
 from ..vendored.protocol import DataProto
 from .actor import Actor
-from .adapters import starting_point
 from .devices import computing_on, here
 from .model_notes import note_dropout
 from .models import check_positions, load_model
@@ -57,17 +55,14 @@ class Policy(TrainedModel):
 
     def module_at(self, path: str, ranks: Ranks) -> Any:
         """Return a model with the weights at `path`."""
-        model = self.config.actor_rollout_ref.model
-        start = starting_point(path, model, ranks)
-        module = self.load(start.model, ranks)
-        check_positions(module, start.model, self.config.data)
-        return add_adapter(module, model, start, ranks)
+        module = self.load(path, ranks)
+        check_positions(module, path, self.config.data)
+        return module
 
     def load(self, path: str, ranks: Ranks) -> Any:
         """Load the model at `path`, as it is without an adapter."""
-        section = self.config.actor_rollout_ref
-        reader, fsdp_config = quantized_reader(self.config), section.actor.fsdp_config
-        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader)
+        fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
+        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None
@@ -155,13 +150,9 @@ class Reference:
         with open_dict(node):
             node.use_remove_padding = config.actor_rollout_ref.model.use_remove_padding
         own_path = (ref.model or {}).get("path")
-        self.policy = policy if policy is not None and policy.lora is not None and own_path is None else None
-        if self.policy is not None:
-            self.actor = Actor(node, self.policy.module, max_logits_mb=config.local.max_logits_mb)
-            return
         path = own_path or config.actor_rollout_ref.model.path
-        module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks).requires_grad_(False)
-        check_positions(module, path, config.data)
+        module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks)
+        check_positions(module.requires_grad_(False), path, config.data)
         self.device = here()
         with computing_on(self.device):
             module = place(module, ref.fsdp_config, ranks)
@@ -182,12 +173,8 @@ class Reference:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Have the weights on the device that they compute on."""
-        if self.policy is None:
-            with computing_on(self.device):
-                yield
-        else:
-            with self.policy.at_work(), without_adapter(self.policy.module):
-                yield
+        with computing_on(self.device):
+            yield
 
 
 def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str, Any]:
@@ -218,14 +205,13 @@ def load_causal_lm(
     fsdp_config: Any,
     tokenizer: Any,
     ranks: Ranks,
-    reader: Callable[..., Any] | None = None,
     **settings: Any,
 ) -> Any:
     """Load a causal language model with the settings of the policy; `settings`: see `load_model`."""
     from transformers import AutoModelForCausalLM
 
     model = config.actor_rollout_ref.model
-    return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, reader, **settings)
+    return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, **settings)
 
 
 def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataProto:

@@ -19,11 +19,11 @@ from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_datap
 from ..vendored.workers.hf_rollout import HFRollout
 from .devices import computing_on, here
 from .end_tokens import end_tokens
-from .padding import WHOLE_SEQUENCE, common_left_padding
 from .rollout_interface import Ended, gives_log_probs
 from .sampling import sampling_of
 from .trained_model import TrainedModel
 
+WHOLE_SEQUENCE = ("input_ids", "attention_mask", "position_ids")
 # From here on `generate` takes a decoding loop.
 TAKES_LOOP = Version(transformers.__version__) >= Version("4.57")
 
@@ -77,7 +77,7 @@ class RolloutEngine(HFRollout):
             "pad_token_id": self.tokenizer.pad_token_id,
         }
         columns = {name: prompts.batch[name] for name in WHOLE_SEQUENCE}
-        first = common_left_padding(columns["attention_mask"], columns["attention_mask"].shape[-1])
+        first = common_left_padding(columns["attention_mask"])
         inputs = {name: value[..., first:].to(self.device) for name, value in columns.items()}
         if meta_info.get("do_sample", self.config.do_sample):
             # For all rows at once, so that it does not matter which of them are written together.
@@ -171,6 +171,12 @@ class RolloutEngine(HFRollout):
             module = AutoModelForCausalLM.from_config(policy.config)
         set_random_state(before)
         return module.requires_grad_(False).to(next(policy.parameters()).dtype)
+
+
+def common_left_padding(attention_mask: torch.Tensor) -> int:
+    """Count the columns of prompts that are padding in every row, (bs, prompt_length); the last one never is."""
+    used = attention_mask[:, :-1].any(dim=0)
+    return int(used.int().argmax()) if used.any() else attention_mask.shape[-1] - 1
 
 
 class _Generator:

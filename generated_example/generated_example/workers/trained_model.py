@@ -4,6 +4,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,20 @@ import torch
 from torch import nn
 
 from ..errors import ConfigError
-from ..features import adapter_settings, adapter_weights, plain_weights
+from ..run.checkpoint_files import save_state
 from ..run.distributed import Ranks
 from ..shims.precision import keeping_casts
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .devices import computing_on, here
 from .model_notes import note_rounding
-from .optimizer_state import gathered, read
+from .optimizer_state import FILE, gathered, read
 from .optimizers import build_optimizer
 from .sharding import like, local, whole
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
 CONFIGURED = ("initial_lr", "betas", "weight_decay")
+# Writes a part into a model's directory, on rank 0.
+Write = Callable[[Path], None]
 
 
 class TrainedModel:
@@ -31,7 +34,6 @@ class TrainedModel:
     Attributes:
         module: the model, on its device or at rest; shared between the processes if there are several.
         device: the one that it computes on.
-        lora: the settings of the adapter that is trained in place of the model's own weights; None: there is none.
         optimizer: of what is trained.
         scheduler: of the learning rate; steps once per training step.
         tokenizer: is saved beside the model.
@@ -47,7 +49,6 @@ class TrainedModel:
     ) -> None:
         self.module = module
         self.device = here()
-        self.lora = adapter_settings(module)
         self.tokenizer = tokenizer
         self.is_usable = True
         self.given_back: Callable[[], int] = lambda: 0
@@ -60,7 +61,7 @@ class TrainedModel:
             warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if _lr_schedule(optim) == "constant":
+            if lr_schedule(optim) == "constant":
                 self.scheduler = get_constant_schedule_with_warmup(self.optimizer, num_warmup_steps=warmup_steps)
             else:
                 self.scheduler = get_cosine_schedule_with_warmup(
@@ -100,23 +101,16 @@ class TrainedModel:
         return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
     def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
-        """Return all weights by their names in Hugging Face format, whole, with an adapter merged into them.
+        """Return all weights by their names in Hugging Face format, whole; an adapter is merged into them.
 
         Every process must take them all; what it does not keep costs it the memory of one tensor.
 
         Args:
             device: where they are to be; None: where the model computes.
         """
-        for name, value in plain_weights(self.module):
+        weights = iter(self.module.state_dict().items())
+        for name, value in weights:
             yield name, whole(value, device)
-
-    def adapter_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Return the adapter's weights by their names in peft's format, whole, on the CPU; none without an adapter.
-
-        Every process must take them all.
-        """
-        for name, value in adapter_weights(self.module):
-            yield name, whole(value)
 
     def module_at(self, path: str, ranks: Ranks) -> nn.Module:
         """Return a new model with the weights at `path`: on rank 0, on the CPU."""
@@ -179,13 +173,36 @@ class TrainedModel:
         rates._last_lr = now
 
 
-def is_constant(optim: Any) -> bool:
-    """Tell whether the learning rate of an `optim` section does not depend on how many steps there are."""
-    warms_up = optim.lr_warmup_steps < 0 and optim.lr_warmup_steps_ratio > 0
-    return _lr_schedule(optim) == "constant" and not warms_up
+def parts_of(model: TrainedModel, ranks: Ranks) -> Iterator[Write]:
+    """Return what writes a model: its weights, then its optimizer's state, each as it is when it is asked for.
+
+    Args:
+        model: what to write.
+        ranks: this process among its peers; every one must take all parts. Rank 0 holds one whole part at a time.
+    """
+    yield _weights(model, ranks)
+    state = model.optimizer_state(ranks)
+    yield lambda directory: save_state(state, directory / FILE)
 
 
-def _lr_schedule(optim: Any) -> str:
+def _weights(model: TrainedModel, ranks: Ranks) -> Write:
+    weights = {name: weight for name, weight in model.full_weights() if ranks.rank == 0}
+    save = partial(save_pretrained, model, weights)
+
+    def write(directory: Path) -> None:
+        save(directory)
+        model.tokenizer.save_pretrained(directory)
+
+    return write
+
+
+def save_pretrained(model: TrainedModel, weights: dict[str, torch.Tensor], directory: Path) -> None:
+    """Write weights as a model in Hugging Face format."""
+    save: Any = model.module.save_pretrained
+    save(directory, state_dict=weights)
+
+
+def lr_schedule(optim: Any) -> str:
     """Return the course of the learning rate that an `optim` section names: constant or cosine."""
     return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
 

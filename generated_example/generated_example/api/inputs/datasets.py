@@ -11,35 +11,32 @@ whose items are rows; or names of files, as `data.train_files` has them. Their c
     extra_info      a dictionary, which verl's reward functions and the environments' `reset` get
     others          are kept: a reward_fn that names them gets them
 
-Tokens, in verl's schema: a dataset of torch whose items have input_ids, attention_mask and position_ids, int64
-tensors of (data.max_prompt_length,) with the padding on the left, raw_prompt_ids (a list without padding),
-reward_model and data_source.
-
-States of an environment, with the feature given_objects: `EnvDataset(environment, tokenizer)`. Its rewards are the
-environment's then, unless a reward_fn is given.
-
-A data loader of torch around any of these: its batch size, its workers and whether it shuffles stand for
-`data.train_batch_size`, `data.dataloader_num_workers` and `data.shuffle`, for validation `data.val_batch_size` and
-`data.validation_shuffle`. Batches are put together by verl's collate function.
+With the feature given_objects also tokens in verl's schema, states of an environment, and data loaders of torch:
+`loaders.py`, `environments.py`.
 
 A stream (an IterableDataset, a generator) is refused: prompts are counted and shuffled, in an order that a run which
 was stopped goes on with.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset, IterableDataset
 
 from ...data.dataloading import SharedLoader, build_loaders
-from ...data.datasets import GIVEN, build_datasets, check_item, data_section, dataset_of_files, dataset_of_rows
-from ...data.encoding import encoded
-from ...errors import DataError, DataProblems, Problem
+from ...data.datasets import GIVEN, build_datasets, data_section, dataset_of_files, dataset_of_rows
+from ...data.messages import plain
+from ...data.rows import RowsDataset
+from ...errors import DataError, DataProblems, Problem, ProjectError
 from ...run.distributed import Ranks
+from ...training.hook_errors import HookError, hook_file_of
 from ...vendored.data.rl_dataset import collate_fn
-from .given import Given
-from .rows import files_of, rows_of
+from . import Given
+
+KINDS = "a list of dictionaries, a datasets.Dataset, a pandas frame, names of files, or torch's Dataset or DataLoader"
+FILES = (".parquet", ".jsonl", ".json")
 
 
 def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dataset, Dataset]:
@@ -79,7 +76,7 @@ def dataset_of(
     """Return a dataset of prompts as tokens from what a caller brings.
 
     Args:
-        value: see the top of this module; of a data loader, its dataset.
+        value: see the top of this module.
         split: train or val, for messages; or GIVEN.
         config: the whole config.
         tokenizer: its chat template turns messages into tokens.
@@ -93,31 +90,13 @@ def dataset_of(
     data = data_section(config)
     if split == GIVEN:
         data.filter_overlong_prompts = False
-    value = value.dataset if isinstance(value, DataLoader) else value
     files = files_of(value, split)
     if files is not None:
         return dataset_of_files(files, split, data, tokenizer, problems)
     rows = rows_of(value, split, data.get("env") or {}, data.get("prompt_key", "prompt"))
     if rows is not None:
         return dataset_of_rows(rows, split, data, tokenizer, needs_truth=needs_truth, problems=problems)
-    return _of_tokens(value, split, data, tokenizer)
-
-
-def _of_tokens(value: Any, split: str, data: Any, tokenizer: Any) -> Dataset:
-    """Return a dataset whose items are tokens already, once the first of them is checked."""
-    dataset = encoded(value, tokenizer, data)
-    item = dataset[0]
-    check_item(split, item, type(value))
-    for name in ("input_ids", "attention_mask", "position_ids"):
-        tensor = item[name]
-        if not isinstance(tensor, torch.Tensor) or tensor.shape[-1] != data.max_prompt_length:
-            shape = tuple(tensor.shape) if isinstance(tensor, torch.Tensor) else f"(a {type(tensor).__name__})"
-            raise DataError(
-                f"{name} of the {split} dataset has shape {shape}, and data.max_prompt_length is "
-                f"{data.max_prompt_length}: tensors of ({data.max_prompt_length},) are needed, padded on the left",
-                "give rows with a `prompt` instead, or set data.max_prompt_length to that length",
-            )
-    return dataset
+    raise DataError(f"the {split} dataset gives tokens", "give rows with a prompt; or: vextract add given_objects")
 
 
 def loader_of(value: Any, config: Any, tokenizer: Any, ranks: Ranks) -> SharedLoader:
@@ -147,3 +126,113 @@ def batch_of(rows: Sequence[Mapping[str, Any]], config: Any, tokenizer: Any) -> 
     dataset: Any = dataset_of(rows, GIVEN, config, tokenizer, needs_truth=False)
     batch: dict[str, Any] = collate_fn([dataset[index] for index in range(len(dataset))])
     return batch
+
+
+def files_of(value: Any, split: str) -> list[str] | None:
+    """Return the names of files; None: the value is something else.
+
+    Raises:
+        DataError: they are texts, and no names of files that can be read.
+    """
+    names = [value] if isinstance(value, str | Path) else value
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str | Path) for name in names):
+        return None
+    for name in map(str, names):
+        if not name.lower().endswith(FILES) and not Path(name).exists():
+            raise DataError(
+                f"the {split} dataset is {name!r:.80}, which is no file",
+                f"names of files end in {', '.join(FILES)}; a prompt is a row, [{{'prompt': '...'}}]; "
+                "and a data set of the hub is read by datasets.load_dataset(...)['train']",
+            )
+    return [str(name) for name in names]
+
+
+def rows_of(value: Any, split: str, settings: Any, prompt_key: str) -> list[dict[str, Any]] | None:
+    """Return rows; None: the value is a torch dataset of tokens.
+
+    Args:
+        value: anything but names of files.
+        split: train or val.
+        settings: the config's `data.env`.
+        prompt_key: the column of the prompts.
+
+    Raises:
+        DataError: it is none of the kinds, or holds nothing.
+        HookError: a dataset of the caller's raised.
+    """
+    check_kind(value, split)
+    if isinstance(value, RowsDataset):
+        return value.rows(settings=settings)
+    try:
+        if (listed := _of_table(value)) is not None:
+            return listed
+        return _of_items(value, split, prompt_key)
+    except ProjectError:
+        raise
+    except Exception as error:
+        where = hook_file_of(error, type(value))
+        raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
+
+
+def _of_table(value: Any) -> list[dict[str, Any]] | None:
+    """Return the rows of a table: a datasets.Dataset, a frame of pandas or polars, a table of pyarrow."""
+    if hasattr(value, "iterrows"):
+        cells = value.astype(object).where(value.notna(), None)
+        rows = zip(*(cells.iloc[:, place].tolist() for place in range(cells.shape[1])), strict=True)
+        return [dict(zip(map(str, value.columns), plain(row), strict=True)) for row in rows]
+    if hasattr(value, "column_names") and hasattr(value, "with_format"):
+        return list(value.with_format(None).to_list())
+    for name in ("to_dicts", "to_pylist"):
+        if hasattr(value, name):
+            return list(getattr(value, name)())
+    return None
+
+
+def _of_items(value: Any, split: str, prompt_key: str) -> list[dict[str, Any]] | None:
+    if len(value) == 0:
+        raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
+    items = [value[index] for index in range(len(value))] if isinstance(value, list | tuple) else [value[0]]
+    for number, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            raise DataError(
+                f"item {number} of the {split} dataset is of type {type(item).__name__}, not a dictionary",
+                "an item is a row, {'prompt': ..., 'ground_truth': ...}; or tokens, as verl's datasets give them",
+            )
+    if "input_ids" in items[0]:
+        return None
+    if not isinstance(value, list | tuple):
+        items = [value[index] for index in range(len(value))]
+    return [_row(item, prompt_key) for item in items]
+
+
+def _row(item: Mapping[str, Any], prompt_key: str) -> dict[str, Any]:
+    """Return a row of an item; verl's newer datasets give the messages as raw_prompt, and a tensor beside them."""
+    row = {name: value for name, value in item.items() if not isinstance(value, torch.Tensor)}
+    if "raw_prompt" in row:
+        row[prompt_key] = row.pop("raw_prompt")
+    return plain(row)  # type: ignore[no-any-return]
+
+
+def check_kind(value: Any, split: str) -> None:
+    """Check that this is a dataset of some kind.
+
+    Raises:
+        DataError: it is not; says what to do with what is close to one.
+    """
+    name = f"the {split} dataset is"
+    if isinstance(value, Mapping):
+        tables = [key for key, part in value.items() if hasattr(part, "column_names")]
+        if tables:
+            raise DataError(f"{name} a dictionary of datasets: {', '.join(map(str, tables))}", "give one of them")
+        raise DataError(f"{name} a dictionary of columns", "give datasets.Dataset.from_dict(...), or a list of rows")
+    if hasattr(value, "collate_fn"):
+        raise DataError(f"{name} a {type(value).__name__}", "give its dataset; or: vextract add given_objects")
+    if isinstance(value, IterableDataset) or (hasattr(value, "take") and not hasattr(value, "__len__")):
+        raise DataError(
+            f"{name} a stream ({type(value).__name__}), and prompts are shuffled and counted",
+            "give a part of it: list(stream.take(1000)), or list(itertools.islice(stream, 1000))",
+        )
+    if hasattr(value, "__iter__") and not hasattr(value, "__getitem__"):
+        raise DataError(f"{name} of type {type(value).__name__}, which can be read only once", "give list(...) of it")
+    if isinstance(value, str | bytes) or not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
+        raise DataError(f"{name} of type {type(value).__name__}", f"give {KINDS}")

@@ -1,16 +1,16 @@
-# vextract:template base/__package__/run/provenance.py.jinja - edit freely
-"""Where a run comes from: command, commit, versions and device. environment.json holds it."""
+# vextract:template base/__package__/tracking/provenance.py.jinja - edit freely
+"""Where a run comes from: command, commit, versions and device; without the passwords and keys of its settings."""
 
 import importlib.metadata
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-from ..tracking.secrets import argument_without_secret
 
 PROJECT = {
     "verl": "0.9.1",
@@ -18,6 +18,13 @@ PROJECT = {
     "engine": "hf",
     "recipe": "toy",
 }
+SECRET = re.compile(
+    r"^token$|(^|[_-])(secret|password|passwd|credentials?|(api|access|private|secret)_?key"
+    r"|(auth|access|api|bearer|hf|hub|refresh|session)_?token)$",
+    re.IGNORECASE,
+)
+USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+HIDDEN = "***"
 PACKAGES = ("torch", "transformers", "tensordict", "numpy", "peft", "bitsandbytes", "flash-attn", "vllm", "sglang")
 
 
@@ -62,13 +69,23 @@ def device() -> str:
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         return f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"
-    return f"{_cpu_name()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+    return f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
 
 
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
+def without_secrets(value: Any, name: str = "") -> Any:
+    """Hide the values of settings that are passwords, keys or tokens by their names, and users in URLs."""
+    if isinstance(value, Mapping):
+        return {key: without_secrets(item, str(key)) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_secrets(item, name) for item in value]
+    if isinstance(value, str) and value:
+        return HIDDEN if SECRET.search(name) else USER_IN_URL.sub(HIDDEN, value)
+    return value
+
+
+def argument_without_secret(argument: str) -> str:
+    """Return a command-line argument `key=value` with its value hidden if it is a secret."""
+    key, sign, value = argument.partition("=")
+    if not sign:
+        return USER_IN_URL.sub(HIDDEN, argument)
+    return f"{key}={without_secrets(value, key.rpartition('.')[2])}"
