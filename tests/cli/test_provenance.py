@@ -18,11 +18,14 @@ from in_toto_attestation.v1.statement_pb2 import Statement as StatementMessage
 from spdx_tools.spdx.parser.jsonlikedict.json_like_dict_parser import JsonLikeDictParser
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
+from extractor.pipeline.generate import generate
 from extractor.project import base, lock
 from extractor.project.lock import Lock
 from extractor.usecases.provenance import gather
+from extractor.values import releases
 from extractor.values.tree import FileKind
-from tests.cli.conftest import Result, _made
+from tests.cli.conftest import Result
+from tests.releases import source_of
 from tests.rewrite.support import with_former_header
 
 pytestmark = pytest.mark.usefixtures("verl")
@@ -62,7 +65,8 @@ def test_the_bill_of_materials_is_valid_spdx_and_true(run: Callable[..., Result]
     said = records(document)
     entries = {file.path: file for file in locked.files}
     assert said.keys() == (entries.keys() - {"toy/vendored/protocol.py"}) | {"toy/own-Größe.py"}
-    changes = {f"toy/{item.path}": list(item.changes) for item in _made[locked.options, locked.source_sha256].emitted}
+    made = generate(locked.options, source_of("0.6.1"), releases.load("0.6.1"))
+    changes = {f"toy/{item.path}": list(item.changes) for item in made.emitted}
     assert any("fix " in change for each in changes.values() for change in each)
     for path, record in said.items():
         entry = entries.get(path)
