@@ -167,7 +167,7 @@ def test_a_project_is_what_it_says(run: Callable[..., Result], project: Path, tm
     # So is one that was upgraded, edits and all.
     assert run("upgrade", project, "--with", "lora").code == 0
     assert run("verify", project, "--provenance").code == 0
-    stale = run("verify", project, "--statement", tmp_path / "statement.json")
+    stale = run("verify", project, "--statement", tmp_path / "statement.json", "-v")
     assert stale.code == 1
     assert "predicate.buildDefinition.externalParameters.features: [] in the statement, " in stale.out
 
