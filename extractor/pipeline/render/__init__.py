@@ -269,6 +269,12 @@ def _compiled(text: str) -> JinjaTemplate:
     return environment.from_string(text)
 
 
+@cache
+def _folded(text: str, constants: tuple[tuple[str, bool], ...]) -> str:
+    """Fold a module; most are the same in projects of other releases and features."""
+    return fold(text, dict(constants))
+
+
 def _text(
     path: str,
     template: Template,
@@ -280,7 +286,8 @@ def _text(
     if template.path.endswith(".jinja"):
         text = _compiled(text).render(context)
     if path.endswith(".py"):
-        text = fold(text, _constants(tuple(cast("list[str]", context["features"]))))
+        constants = _constants(tuple(cast("list[str]", context["features"])))
+        text = _folded(text, tuple((name, value) for name, value in constants.items() if name in text))
     if _GLOBAL.match(path):
         text = with_names(text, names(template.release))
     return text
