@@ -211,6 +211,7 @@ def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path)
     )
 
 
+@pytest.mark.thorough
 def test_an_edited_choice_of_imports_takes_what_the_project_has_instead(run, tmp_path: Path) -> None:
     fork = Fork(tmp_path / "repo", source_of("0.4.1"))
     before = "elif is_npu_available:\n"
@@ -254,6 +255,7 @@ def test_nothing_is_written(run, tmp_path: Path) -> None:
         assert sorted(os.listdir(tmp_path)) == ["repo"]
 
 
+@pytest.mark.thorough
 def test_a_second_copy_is_named_and_a_recipe_is_none(run, tmp_path: Path) -> None:
     source = source_of("0.6.1")
     top = tmp_path / "repo"

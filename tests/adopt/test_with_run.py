@@ -90,6 +90,7 @@ def test_what_it_writes_is_the_owners_edit(run: Any, tmp_path: Path, fork: Fork)
     assert kept.items() <= tree(again).items()
 
 
+@pytest.mark.thorough
 def test_nothing_is_written_without_a_target(run: Any, tmp_path: Path, fork: Fork) -> None:
     before = tree(tmp_path)
     result = run("adopt", fork.top, *asked(fork), "--verl", RELEASE)

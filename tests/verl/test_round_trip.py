@@ -25,7 +25,9 @@ def settings(project: Path) -> dict[str, Any]:
     return dict(load(read_files(project)).flat)
 
 
-@pytest.mark.parametrize("recipe", ["toy", "gsm8k", "reasoning", "multiturn"])
+@pytest.mark.parametrize(
+    "recipe", ["toy", "gsm8k", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("reasoning", "multiturn"))]
+)
 @pytest.mark.parametrize("release", newest_release())
 def test_there_and_back(projects: dict[str, Path], recipe: str, release: str, tmp_path: Path) -> None:
     out, back = tmp_path / "out", tmp_path / "back"
@@ -236,9 +238,11 @@ def test_a_loss_of_a_forks_actor_is_that_of_releases_and_percent_are_a_share(tmp
     ("estimator", "key", "feature"),
     [
         ("gae", "critic.model.use_remove_padding", "remove_padding"),
-        ("gae", "critic.use_dynamic_bsz", "dynamic_bsz"),
+        pytest.param("gae", "critic.use_dynamic_bsz", "dynamic_bsz", marks=pytest.mark.thorough),
         ("grpo", "actor_rollout_ref.ref.log_prob_use_dynamic_bsz", "dynamic_bsz"),
-        ("grpo", "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz", "dynamic_bsz"),
+        pytest.param(
+            "grpo", "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz", "dynamic_bsz", marks=pytest.mark.thorough
+        ),
     ],
 )
 def test_what_one_model_alone_asks_for_comes_with_its_feature(
