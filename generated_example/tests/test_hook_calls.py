@@ -17,7 +17,7 @@ from generated_example.training.hook_errors import HookError
         ("x = 1\ndef f(:\n", "not valid Python: SyntaxError: invalid syntax\n  def f(:", 2),
         ("def f():\nreturn 1\n", "not valid Python: IndentationError", 2),
         ("\nimport no_such_module\n", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'", 2),
-        ("from ..vendored.algorithms.core_algos import nothing\n", "`vextract explain NAME` says where", 1),
+        ("from ..vendored.algorithms.core_algos import nothing\n", "vextract explain says where", 1),
         (
             "try:\n    from ..vendored.algorithms.core_algos import nothing\n"
             "except ImportError:\n    from verl.trainer.ppo.core_algos import nothing\n",

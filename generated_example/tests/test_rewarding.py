@@ -1,27 +1,25 @@
 # vextract:template recipe/toy/tests/test_rewarding.py.jinja - edit freely
-"""From the config to rewards: the overlong penalty, scores from processes."""
+"""From the config to rewards: the overlong penalty, arguments of a manager."""
 
 import pytest
 
 from generated_example.settings import reward_keys
 from generated_example.tracking.run_tracker import read_rows
-from generated_example.vendored.algorithms import reward
 
 
 @pytest.fixture
 def by_length(tmp_path):
-    """The options for a reward of its own: the length of the text, scored in a process."""
+    """The option for a reward of its own: the length of the text."""
     source = tmp_path / "by_length.py"
     source.write_text("def compute_score(solution_str, **kwargs):\n    return float(len(solution_str))\n")
-    return f"{reward_keys.FUNCTION}.path={source}", "local.reward.num_workers=1", "local.reward.timeout=60.0"
+    return f"{reward_keys.FUNCTION}.path={source}"
 
 
-@pytest.mark.skipif(not hasattr(reward, "_call_with_kwargs"), reason="verl hides the function from other processes")
 def test_long_responses_cost(train, by_length):
     section = reward_keys.OVERLONG
     penalty = f"{section}.enable=true", f"{section}.len=2", f"{section}.log=true"
-    row = read_rows(train(*by_length, *penalty) / "metrics.jsonl")[-1]
-    assert row["reward/overlong_reward/mean"] < 0 and row["reward/unscored/mean"] == 0.0
+    row = read_rows(train(by_length, *penalty) / "metrics.jsonl")[-1]
+    assert row["reward/overlong_reward/mean"] < 0
     assert row["critic/score/mean"] == pytest.approx(row["reward/score/mean"] + row["reward/overlong_reward/mean"])
 
 

@@ -66,7 +66,7 @@ def test_answers_make_a_project(tmp_path: Path) -> None:
     assert "'torch' cannot be the package's name" in shown
     made = lock.read(tmp_path / "torch").options
     assert (made.package, made.verl, made.engine, made.algorithm) == ("my_torch", "0.6.1", "hf", "rloo")
-    assert (made.recipe, made.features) == ("gsm8k", ("hub", "lora", "math"))
+    assert (made.recipe, made.features) == ("gsm8k", ("hub", "lora", "math", "reward_processes", "reward_rules"))
     command = (
         "vextract new torch --package my_torch --verl 0.6.1 --engine hf --algorithm rloo --recipe gsm8k --with lora"
     )

@@ -85,8 +85,8 @@ def test_explain_a_file_as_json(run, project: Path, monkeypatch) -> None:
         ("toy.training.trainer", "toy/training/trainer.py", "ours, from a template", "base/__package__/training/"),
         ("LocalPPOTrainer", "toy.training.trainer:LocalPPOTrainer", "ours, from a template", "base/__package__/"),
         (
-            "LocalPPOTrainer.fit",
-            "toy.training.trainer:LocalPPOTrainer.fit",
+            "LocalPPOTrainer.train_step",
+            "toy.training.trainer:LocalPPOTrainer.train_step",
             "ours, from a template",
             "base/__package__/",
         ),

@@ -18,8 +18,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     "configuration",
     [
-        # What the README makes is the same project, and the walk through it runs `make test` there.
-        pytest.param(Configuration(NEWEST[-1], "hf"), marks=pytest.mark.thorough),
+        Configuration(NEWEST[-1], "hf"),
         pytest.param(Configuration("0.6.1", "hf", everything=True), marks=pytest.mark.thorough),
     ],
     ids=str,

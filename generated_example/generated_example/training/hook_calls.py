@@ -56,7 +56,7 @@ def importing_hooks() -> Iterator[None]:
             first = error.__context__  # type: ignore[assignment]  # the import that the one from verl is there for
         message = f"a hook cannot be imported: {type(first).__name__}: {first}"
         if isinstance(first, ImportError):
-            message += "\n  `vextract explain NAME` says where a name of verl is in this project"
+            message += "\n  vextract explain says where a name of verl is in this project"
         raise HookError(message, raised_in(first) or raised_in(error) or "custom/") from error
 
 
