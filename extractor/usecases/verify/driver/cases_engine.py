@@ -7,7 +7,7 @@ import contextlib
 import functools
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -201,17 +201,24 @@ def _given(side: Side, packed: bool, fused: bool) -> Any:
 def _asked(side: Side) -> Any:
     """Return what a pass adds up over processes, of which there is one here; what they know is told to it."""
     made, config = made_engine(side), losses_config(side)
-    seen: list[Any] = []
     batch, read = unpadded(side), side.get(f"{TENSORS}:get_non_tensor_data")
-
-    def reduce(values: torch.Tensor, op: Any = None, group: Any = None, **kwargs: Any) -> None:
-        seen.append((values.clone(), str(op), group is torch.distributed.group.WORLD))
-        values *= 2
-
-    with mock.patch.object(torch.distributed, "all_reduce", reduce), made.train_mode(disable_auto_offload=True):
+    with _other_processes(lambda values: values.mul_(2)) as seen, made.train_mode(disable_auto_offload=True):
         output = made.train_batch(batch, loss_function=functools.partial(_policy_loss, side, config))
     told = [read(batch, key, "nothing") for key in ("sp_size", "dp_size", "batch_num_tokens", "global_batch_size")]
     return seen, _plain(output), told
+
+
+@contextlib.contextmanager
+def _other_processes(answer: Callable[[torch.Tensor], object]) -> Iterator[list[Any]]:
+    """Stand in for processes whose sums `answer` changes in place; yields what they are asked, which grows."""
+    seen: list[Any] = []
+
+    def reduce(values: torch.Tensor, op: Any = None, group: Any = None, **kwargs: Any) -> None:
+        seen.append((values.clone(), str(op), group if group is None else group is torch.distributed.group.WORLD))
+        answer(values)
+
+    with mock.patch.object(torch.distributed, "all_reduce", reduce):
+        yield seen
 
 
 def _inferred_loss(side: Side) -> Any:
@@ -247,15 +254,9 @@ def _groups(engine: Any) -> Any:
 def _divided(side: Side) -> Any:
     """Return micro-batches by rows and by tokens, and what other processes are asked of their number."""
     divide = side.get("verl.workers.engine.utils:prepare_micro_batches")
-    seen: list[Any] = []
-
-    def reduce(values: torch.Tensor, op: Any = None, group: Any = None, **kwargs: Any) -> None:
-        seen.append((values.clone(), str(op), group))
-        values += 1
-
     process_group()
     found = []
-    with mock.patch.object(torch.distributed, "all_reduce", reduce):
+    with _other_processes(lambda values: values.add_(1)) as seen:
         for settings in ({}, {"use_dynamic_bsz": None}, {"use_dynamic_bsz": True, "sp_size": 2}):
             for known in (
                 {},

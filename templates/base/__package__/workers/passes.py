@@ -133,12 +133,6 @@ class SharedPasses:
         outputs: torch.Tensor = _Whole.apply(part, partition, most, self.ranks.rank - place, place)
         return outputs
 
-    def rows_of_all(self, rows: torch.Tensor) -> torch.Tensor:
-        """Put something for each row of this process's passes together to the same for all rows of the batch."""
-        if self.ranks.world_size == 1:
-            return rows
-        return torch.cat(self.ranks.gather_objects(rows.cpu())[:: self.sharers])
-
 
 def partition_rows(lengths: torch.Tensor, ranks: int) -> list[list[int]]:
     """Partition rows, long ones first and to and fro, so that each rank gets a similar number of rows and of tokens.

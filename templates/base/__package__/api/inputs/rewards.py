@@ -21,23 +21,26 @@ from typing import Any
 from ...errors import ConfigError
 from ...rewards.calls import CALLED, refusal, takes_batch
 from ...rewards.manager import TextRewardManager
+from ...switches import REWARD_FORMS
 from ...training.rewarding import offered
 
 
-def check_reward(reward_fn: Any) -> None:
-    """Check that a reward is a manager, or can be called as verl calls a function.
+if not REWARD_FORMS:
 
-    Raises:
-        ConfigError: it is neither.
-    """
-    check_callable(reward_fn)
-    if inspect.isclass(reward_fn):
-        raise ConfigError(
-            f"the reward is the class {reward_fn.__name__}", "give an object of it; or: vextract add reward_forms"
-        )
-    problem = None if takes_batch(reward_fn) else refusal(reward_fn)
-    if problem is not None:
-        raise ConfigError(f"the reward cannot be called: {problem}", f"{CALLED}; or: vextract add reward_forms")
+    def check_reward(reward_fn: Any) -> None:
+        """Check that a reward is a manager, or can be called as verl calls a function.
+
+        Raises:
+            ConfigError: it is neither.
+        """
+        check_callable(reward_fn)
+        if inspect.isclass(reward_fn):
+            raise ConfigError(
+                f"the reward is the class {reward_fn.__name__}", "give an object of it; or: vextract add reward_forms"
+            )
+        problem = None if takes_batch(reward_fn) else refusal(reward_fn)
+        if problem is not None:
+            raise ConfigError(f"the reward cannot be called: {problem}", f"{CALLED}; or: vextract add reward_forms")
 
 
 def check_callable(reward_fn: Any) -> None:

@@ -115,12 +115,16 @@ class Actor:
         with self.pieces:
             metrics: dict[str, Any] = self._actor.update_policy(data)
         if self._entropies:
-            entropies, masks = (
-                self.passes.rows_of_all(torch.cat(self._entropies)),
-                self.passes.rows_of_all(torch.cat(self._masks)),
-            )
+            entropies, masks = (self.rows_of_all(torch.cat(rows)) for rows in (self._entropies, self._masks))
             metrics["actor/entropy"] = agg_loss(entropies, masks, self.config.loss_agg_mode).item()
         return metrics
+
+    def rows_of_all(self, rows: torch.Tensor) -> torch.Tensor:
+        """Put something for each row of this process's passes together to the same for all rows of the batch."""
+        passes = self.passes
+        if passes.ranks.world_size == 1:
+            return rows
+        return torch.cat(passes.ranks.gather_objects(rows.cpu())[:: passes.sharers])
 
     def _forward_micro_batch(
         self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool = False

@@ -37,7 +37,7 @@ def update_by(
     size = actor.config.ppo_mini_batch_size
     for mini_batch in (data[start : start + size] for start in range(0, len(data), size)):
         vendored.actor_optimizer.zero_grad()
-        total, mean = 0.0, blocks / len(passes.rows_of_all(torch.ones(len(mini_batch))))
+        total, mean = 0.0, blocks / len(actor.rows_of_all(torch.ones(len(mini_batch))))
         for rows in _passes(mini_batch, actor.config):
             part = mini_batch[rows]
             columns = {name: value.to(here()) for name, value in part.batch.items()}
