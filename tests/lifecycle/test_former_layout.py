@@ -231,29 +231,6 @@ def test_a_file_that_its_owner_removed_stays_removed(tmp_path: Path) -> None:
     assert not (project / "toy/run/watch.py").exists()
 
 
-def test_of_modules_that_were_merged_the_edited_one_is_set_aside(tmp_path: Path) -> None:
-    former = Tree.of(
-        [
-            template("toy/run/quiet.py", text("# vextract:template", "x = 1")),
-            template("toy/run/event_loops.py", text("# vextract:template", "y = 1")),
-            template("main.py", text("# vextract:template", "from toy.run.quiet import x")),
-        ]
-    )
-    today = Tree.of(
-        [
-            template("toy/run/process.py", text("# vextract:template", "x = 1", "y = 1")),
-            template("main.py", text("# vextract:template", "from toy.run.process import x")),
-        ]
-    )
-    project = create(tmp_path / "toy", former, OLD)
-    (project / "toy/run/quiet.py").write_bytes(text("# vextract:template", "x = 3  # mine"))
-    verdicts = _upgraded(project, former, today)
-    assert verdicts["toy/run/quiet.py"][0] is Verdict.ORPHAN
-    assert verdicts["toy/run/event_loops.py"][0] is Verdict.DELETE
-    assert b"y = 1" in (project / "toy/run/process.py").read_bytes()
-    assert b"toy.run.process" in (project / "main.py").read_bytes()
-
-
 def test_no_name_of_today_is_a_former_one() -> None:
     for former_name, now in former_modules().items():
         assert moved_module(now) == now, former_name

@@ -18,6 +18,7 @@ from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.lock import Lock
 from extractor.usecases.explain.ours import own_files
 from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
+from extractor.usecases.upgrade.moved_code import follow_moved_code
 from extractor.usecases.upgrade.own_config import with_new_names
 from extractor.usecases.upgrade.relocate import relocated
 from extractor.usecases.upgrade.settings import Settings, stale
@@ -105,7 +106,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
     from extractor.pipeline.source import open_source
     from extractor.usecases.upgrade import owner_code, worktree
     from extractor.usecases.upgrade.choices import resolve
-    from extractor.usecases.upgrade.successors import successors
+    from extractor.usecases.upgrade.successors import Successor, successors
     from extractor.usecases.wanted import generate_wanted
     from extractor.values import releases
     from extractor.values.renames import Renames
@@ -132,13 +133,17 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
     before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
     renamed = Renames(old.options.verl, options.verl)
     layout = relocated(old, emitted, found, {file.path for file in tree})
+    layout = follow_moved_code(layout, tree, options.package)
     sides = with_settings(
         Sides(
             lock=layout.lock,
             base=layout.base,
             new=tree,
             disk=layout.disk,
-            successors=successors(layout.lock, layout.base, before, tree, options, manifest),
+            successors={
+                **successors(layout.lock, layout.base, before, tree, options, manifest),
+                **{path: Successor(places, same=False) for path, places in layout.carried.items()},
+            },
             labels=labels(old.options, options, old.vextract),
             parked=_parked(project),
             deletable=is_marked,

@@ -64,7 +64,7 @@ def park_settings(
 def _place(successors: Sequence[File], users: Sequence[str]) -> list[str]:
     using = [f"It was used by {', '.join(users)}: see what that uses now."] if users else []
     if not successors:
-        return ["No file of verl's is known to have taken its part.", *using]
+        return ["No file is known to have taken its part.", *using]
     first, *others = (file.path for file in successors)
     lines = [f"{first} has taken its part, and your edits do not fit in by themselves."]
     if others:

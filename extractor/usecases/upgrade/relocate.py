@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict
 from extractor.project.lock import Lock, LockedFile
@@ -31,7 +31,8 @@ class Relocated:
     Attributes:
         lock, base, disk: As `Sides` has them.
         origins: Today's path of a file that has moved -> where it lies.
-        renamed: Files that stay in place and name modules that have moved.
+        renamed: Files whose text was changed here: they name modules that have moved, or code has moved.
+        carried: Files that are gone -> where their edits are now; those of which nothing is left are not in the lock.
     """
 
     lock: Lock
@@ -39,17 +40,25 @@ class Relocated:
     disk: Mapping[str, Found]
     origins: Mapping[str, str]
     renamed: frozenset[str] = frozenset()
+    carried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def placed(self, plan: Plan) -> Plan:
         """Return a plan that was made from this, for the project as it lies on the disk."""
         actions = [item for action in plan.actions for item in self._placed(action)]
+        for path, places in self.carried.items():
+            if self.lock.file(path) is not None:
+                continue  # parts of it have no place: it is parked
+            note = f"your edits are in {', '.join(places)}"
+            actions.append(
+                Action(self.origins.get(path, path), Verdict.DELETE, FileKind.TEMPLATE, Reason.CARRIED, note=note)
+            )
         return Plan(tuple(sorted(actions, key=lambda action: action.path)))
 
     def _placed(self, action: Action) -> Iterator[Action]:
         found, origin = self.disk.get(action.path), self.origins.get(action.path)
         if origin is None:
             if action.verdict is Verdict.KEEP and action.path in self.renamed and found is not None:
-                note = "modules that it names have moved"
+                note = "code or modules that it names have moved"
                 action = replace(action, verdict=Verdict.MERGE, reason=Reason.CARRIED, data=found.data, note=note)
             yield action
         elif action.verdict in (Verdict.DELETE, Verdict.ORPHAN):
@@ -83,7 +92,7 @@ def relocated(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found], 
     places = {path: place if place not in shared else path for path, place in places.items()}
     if all(path == place for path, place in places.items()):
         return Relocated(lock, base, disk, {})
-    files, emitted, found, renamed = [], {}, dict(disk), set()
+    files, emitted, found, changed = [], {}, dict(disk), set[str]()
     for file in lock.files:
         path, place = file.path, places[file.path]
         files.append(replace(file, path=place))
@@ -91,9 +100,9 @@ def relocated(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found], 
         if file.kind is not FileKind.HOOK:
             emitted[place] = base[path]
             if here is not None and here.plain and here.data is not None and here.data != base[path]:
-                emitted[place] = _renamed(base[path], path, place, package)
-                mine = _renamed(here.data, path, place, package)
-                renamed |= {path} if mine != here.data and path == place else set()
+                emitted[place] = renamed(base[path], path, place, package)
+                mine = renamed(here.data, path, place, package)
+                changed |= {path} if mine != here.data and path == place else set()
                 here = Found(mine)
         if here is not None:
             found[place] = here
@@ -102,7 +111,7 @@ def relocated(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found], 
         emitted,
         found,
         {place: path for path, place in places.items() if path != place},
-        frozenset(renamed),
+        frozenset(changed),
     )
 
 
@@ -117,7 +126,7 @@ def _place(file: LockedFile, lock: Lock, disk: Mapping[str, Found]) -> str:
     return file.path if taken or (here is not None and not here.plain) else place
 
 
-def _renamed(data: bytes, path: str, place: str, package: str) -> bytes:
+def renamed(data: bytes, path: str, place: str, package: str) -> bytes:
     """Return a file's bytes with today's names of modules; those of a file that is no text as they are."""
     if not path.endswith(_TEXT):
         return data
