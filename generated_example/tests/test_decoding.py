@@ -1,4 +1,4 @@
-# vextract:template engine/hf/tests/test_decoding.py.jinja - edit freely
+# vextract:template engine/hf/tests/test_decoding.py - edit freely
 """The decoding loop writes what transformers' own does, whatever rows are beside a row, and draws what it should."""
 
 import functools

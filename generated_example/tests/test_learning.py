@@ -1,4 +1,4 @@
-# vextract:template recipe/toy/tests/test_learning.py.jinja - edit freely
+# vextract:template recipe/toy/tests/test_learning.py - edit freely
 """The toy model learns the toy task, and is asked what it has not seen."""
 
 import pytest

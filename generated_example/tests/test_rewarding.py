@@ -1,4 +1,4 @@
-# vextract:template recipe/toy/tests/test_rewarding.py.jinja - edit freely
+# vextract:template recipe/toy/tests/test_rewarding.py - edit freely
 """From the config to rewards: the overlong penalty, arguments of a manager."""
 
 import pytest

@@ -1,4 +1,4 @@
-# vextract:template engine/hf/tests/test_rollout.py.jinja - edit freely
+# vextract:template engine/hf/tests/test_rollout.py - edit freely
 """The rollout writes what transformers writes, and the actor gives it the probabilities that the model does."""
 
 from pathlib import Path

@@ -45,6 +45,8 @@ from extractor.values.tree import File, FileKind
 # One file per algorithm; a project gets those that its release has.
 PRESETS = "config/preset/"
 _MARK = "vextract:template"
+# The project's package in modules that name it in full: tests are Python as they stand in templates/, too.
+_NAMED = re.compile(rf"(?<=\bfrom ){PACKAGE}(?=[. ])|(?<=\bimport ){PACKAGE}\b|(?<=[\"']){PACKAGE}(?=[./\"'])")
 # Config files whose keys start at the top of the config: they are written with the newest release's names.
 _GLOBAL = re.compile(r"config/(preset|recipe|objective|scale|reward)/[^/]+\.yaml")
 # Those of them that set what others have.
@@ -286,6 +288,7 @@ def _text(
     if template.path.endswith(".jinja"):
         text = _compiled(text).render(context)
     if path.endswith(".py"):
+        text = _NAMED.sub(str(context["package"]), text)
         constants = _constants(tuple(cast("list[str]", context["features"])))
         text = _folded(text, tuple((name, value) for name, value in constants.items() if name in text))
     if _GLOBAL.match(path):

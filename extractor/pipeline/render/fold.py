@@ -16,7 +16,7 @@ from extractor.values.readers import lines_of, python_again
 
 SWITCHES = "switches"
 LINE_LENGTH = 120
-_ITSELF = r"from \.+switches import (?:\([^)]*\)|[^(\n]*)\n"
+_ITSELF = r"from (?:\w+|\.)\.*switches import (?:\([^)]*\)|[^(\n]*)\n"
 _IMPORT = re.compile(rf"(?<=\n\n){_ITSELF}\n|^{_ITSELF}", re.MULTILINE)  # one of two blank lines around it goes too
 
 

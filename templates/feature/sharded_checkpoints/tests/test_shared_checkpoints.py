@@ -11,13 +11,13 @@ import torch
 from test_damaged_checkpoints import flip, names, resealed, to_resume
 from test_trainer import reproducible
 
-from {{ package }}.errors import ConfigError
-from {{ package }}.export import main as export
-from {{ package }}.run import checkpoint
-from {{ package }}.run.checkpoint_files import what_is_wrong
-from {{ package }}.run.shards import read_whole
-from {{ package }}.tracking.run_tracker import read_rows
-from {{ package }}.training.trainer import LocalPPOTrainer
+from __package__.errors import ConfigError
+from __package__.export import main as export
+from __package__.run import checkpoint
+from __package__.run.checkpoint_files import what_is_wrong
+from __package__.run.shards import read_whole
+from __package__.tracking.run_tracker import read_rows
+from __package__.training.trainer import LocalPPOTrainer
 
 EVERY_STEP, THREE = "trainer.save_freq=1", "trainer.total_training_steps=3"
 BESIDE, SHARES = "local.checkpoint.asynchronous=true", "local.checkpoint.sharded=true"

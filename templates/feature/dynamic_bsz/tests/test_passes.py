@@ -4,7 +4,7 @@
 import pytest
 import torch
 
-from {{ package }}.workers.token_passes import partition_tokens, passes_by_tokens
+from __package__.workers.token_passes import partition_tokens, passes_by_tokens
 
 BUDGET = 16_384
 

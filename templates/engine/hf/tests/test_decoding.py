@@ -9,9 +9,9 @@ import pytest
 import torch
 import transformers
 
-from {{ package }}.settings.loading import load_config, settle_device
-from {{ package }}.vendored.protocol import DataProto
-from {{ package }}.workers.rollout_engine import TAKES_LOOP, RolloutEngine
+from __package__.settings.loading import load_config, settle_device
+from __package__.vendored.protocol import DataProto
+from __package__.workers.rollout_engine import TAKES_LOOP, RolloutEngine
 
 pytestmark = pytest.mark.skipif(not TAKES_LOOP, reason="this transformers takes no decoding loop")
 END, PADDING, WORDS = 1, 0, 40
@@ -44,7 +44,7 @@ def prompts():
 
 def write(model, prompts, length, **settings):
     """Responses by our loop, with their random numbers; greedy ones without."""
-    from {{ package }}.workers.decoding import decode
+    from __package__.workers.decoding import decode
 
     ids, mask = prompts
     numbers = torch.rand((len(ids), length), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
@@ -74,7 +74,7 @@ def test_the_likeliest_tokens_are_those_of_transformers(prompts, kind, changes, 
 
     Each row is written alone there: transformers' penalty counts padding as a token that was there before.
     """
-    monkeypatch.setattr("{{ package }}.workers.decoding.ROOM", 16)
+    monkeypatch.setattr("__package__.workers.decoding.ROOM", 16)
     if kind == "GPT2":
         config = transformers.GPT2Config(vocab_size=WORDS, n_embd=32, n_layer=2, n_head=4, initializer_range=0.2)
         model = transformers.GPT2LMHeadModel(config).eval()
@@ -121,7 +121,7 @@ def test_each_token_is_where_its_random_number_falls(prompts, settings):
 
 def test_what_is_drawn_has_the_distribution():
     """By the chi-square test, at a level that one seed in ten thousand would miss; a word without a chance never is."""
-    from {{ package }}.workers.decoding import draw
+    from __package__.workers.decoding import draw
 
     generator, draws = torch.Generator().manual_seed(3), 200_000
     scores = torch.randn((1, WORDS), generator=generator) * 2

@@ -4,8 +4,8 @@
 import pytest
 from omegaconf import OmegaConf
 
-from {{ package }}.errors import ConfigError
-from {{ package }}.training.early_stopping import EarlyStopping
+from __package__.errors import ConfigError
+from __package__.training.early_stopping import EarlyStopping
 
 
 def stopping(**settings):

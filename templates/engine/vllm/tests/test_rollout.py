@@ -10,16 +10,16 @@ pytest.importorskip("vllm")
 import torch
 from transformers import AutoModelForCausalLM
 
-from {{ package }}.data.toy import ensure_toy_model
-from {{ package }}.errors import ConfigError
-from {{ package }}.run.distributed import Ranks
-from {{ package }}.settings.loading import load_config, settle_device
-from {{ package }}.tracking.timing import phases, under_way
-from {{ package }}.vendored.protocol import DataProto
-from {{ package }}.workers.models import load_tokenizer
-from {{ package }}.workers.policy import Policy
-from {{ package }}.workers.rollout_engine import RolloutEngine
-from {{ package }}.workers.rollout_interface import RolloutError
+from __package__.data.toy import ensure_toy_model
+from __package__.errors import ConfigError
+from __package__.run.distributed import Ranks
+from __package__.settings.loading import load_config, settle_device
+from __package__.tracking.timing import phases, under_way
+from __package__.vendored.protocol import DataProto
+from __package__.workers.models import load_tokenizer
+from __package__.workers.policy import Policy
+from __package__.workers.rollout_engine import RolloutEngine
+from __package__.workers.rollout_interface import RolloutError
 
 QUESTIONS = ["1=", "37=", "12345=", "5+6="]
 RESPONSE_LENGTH = 6

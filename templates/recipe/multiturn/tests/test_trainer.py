@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from {{ package }}.settings import reward_keys
-from {{ package }}.tracking.run_tracker import read_rows
+from __package__.settings import reward_keys
+from __package__.tracking.run_tracker import read_rows
 
 UPSTREAM_NAMES = {
     "critic/score/mean",
@@ -64,7 +64,7 @@ def test_a_single_turn_can_be_trained_as_well(train):
 
 
 def test_an_environment_that_fails_too_often_stops_the_run_and_is_named(train, monkeypatch, capsys):
-    from {{ package }}.custom.env_wrapper import make_env
+    from __package__.custom.env_wrapper import make_env
 
     monkeypatch.setattr(type(make_env({})), "step", lambda self, action: 1 / 0)
     train(code=1)

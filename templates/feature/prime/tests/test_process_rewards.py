@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from {{ package }}.training.process_advantages import (
+from __package__.training.process_advantages import (
     pairs_in_order,
     placed,
     process_advantages,

@@ -3,7 +3,7 @@
 
 import shutil
 
-from {{ package }}.data.toy import ensure_toy_model
+from __package__.data.toy import ensure_toy_model
 
 
 def test_another_base_model_is_noticed(train, tmp_path, capsys):

@@ -10,12 +10,12 @@ import pytest
 import torch
 from conftest import object_array
 
-from {{ package }}.custom import env_wrapper
-from {{ package }}.episodes.outcomes import episode_metrics
-from {{ package }}.episodes.playing import play_episodes
-from {{ package }}.settings.loading import load_config
-from {{ package }}.training.rollouts import Rollouts
-from {{ package }}.vendored.protocol import DataProto
+from __package__.custom import env_wrapper
+from __package__.episodes.outcomes import episode_metrics
+from __package__.episodes.playing import play_episodes
+from __package__.settings.loading import load_config
+from __package__.training.rollouts import Rollouts
+from __package__.vendored.protocol import DataProto
 
 PROMPT_LENGTH, RESPONSE_LENGTH = 5, 12
 

@@ -13,15 +13,15 @@ from omegaconf import open_dict
 from sglang_double import Model, serve
 from transformers import AutoModelForCausalLM
 
-from {{ package }}.data.toy import ensure_toy_model
-from {{ package }}.errors import ConfigError
-from {{ package }}.run.distributed import Ranks
-from {{ package }}.settings.loading import load_config, settle_device
-from {{ package }}.vendored.protocol import DataProto
-from {{ package }}.workers.policy import Policy
-from {{ package }}.workers.rollout_choice import build_rollout_engine
-from {{ package }}.workers.rollout_interface import RolloutError
-from {{ package }}.workers.servers import http
+from __package__.data.toy import ensure_toy_model
+from __package__.errors import ConfigError
+from __package__.run.distributed import Ranks
+from __package__.settings.loading import load_config, settle_device
+from __package__.vendored.protocol import DataProto
+from __package__.workers.policy import Policy
+from __package__.workers.rollout_choice import build_rollout_engine
+from __package__.workers.rollout_interface import RolloutError
+from __package__.workers.servers import http
 
 QUESTIONS = ["1=", "37=", "12345=", "5+6="]
 RESPONSE_LENGTH = 6

@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file
 from torchdata.stateful_dataloader.sampler import RandomSampler
 
-from {{ package }}.data.dataloading import PlaceSampler
-from {{ package }}.data.verl_place import begin_epoch
-from {{ package }}.errors import ConfigError
-from {{ package }}.run.verl_shards import Record, is_of_verl, read
-from {{ package }}.to_verl import to_verl
-from {{ package }}.tracking.run_tracker import read_rows
+from __package__.data.dataloading import PlaceSampler
+from __package__.data.verl_place import begin_epoch
+from __package__.errors import ConfigError
+from __package__.run.verl_shards import Record, is_of_verl, read
+from __package__.to_verl import to_verl
+from __package__.tracking.run_tracker import read_rows
 
 STEPS = "trainer.total_training_steps"
 

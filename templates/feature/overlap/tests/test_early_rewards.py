@@ -6,11 +6,11 @@ import datetime
 import pytest
 import torch.distributed as dist
 
-from {{ package }}.run.relay import Relay
-from {{ package }}.settings import reward_keys
-from {{ package }}.tracking.run_tracker import read_rows
-from {{ package }}.training import reward_managers
-from {{ package }}.training.early_rewards import EarlyRewards
+from __package__.run.relay import Relay
+from __package__.settings import reward_keys
+from __package__.tracking.run_tracker import read_rows
+from __package__.training import reward_managers
+from __package__.training.early_rewards import EarlyRewards
 
 PLAIN = """
 def compute_score(solution_str, extra_info=None, **kwargs):
@@ -72,7 +72,7 @@ def test_verls_managers_begin_as_well(run, begun):
 
 
 def test_a_response_that_was_another_is_scored_again(answered, tokenizer):
-    from {{ package }}.rewards.manager import BEGUN, TextRewardManager
+    from __package__.rewards.manager import BEGUN, TextRewardManager
 
     asked = []
 
@@ -92,7 +92,7 @@ def test_a_response_that_was_another_is_scored_again(answered, tokenizer):
 
 
 def test_a_manager_with_a_scorer_of_its_own_waits(tokenizer):
-    from {{ package }}.rewards.manager import TextRewardManager
+    from __package__.rewards.manager import TextRewardManager
 
     class Own(TextRewardManager):
         def __init__(self):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from sglang_double import Model, serve
 
-from {{ package }}.data.toy import ensure_toy_model
-from {{ package }}.errors import ConfigError
-from {{ package }}.settings.loading import load_config
+from __package__.data.toy import ensure_toy_model
+from __package__.errors import ConfigError
+from __package__.settings.loading import load_config
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 
 import pytest
 
-from {{ package }}.custom.env_dataset import environment_rows
-from {{ package }}.tracking.run_tracker import read_rows
+from __package__.custom.env_dataset import environment_rows
+from __package__.tracking.run_tracker import read_rows
 
 pytestmark = pytest.mark.skipif(
     not environment_rows("train", {})[0]["data_source"].startswith("toy_"), reason="the environment is another one"

@@ -8,14 +8,14 @@ from fractions import Fraction
 
 import pytest
 
-from {{ package }} import custom  # noqa: F401  (registers the hooks)
-from {{ package }}.custom.countdown import solves
-from {{ package }}.custom.env_dataset import environment_rows
-from {{ package }}.custom.env_wrapper import make_env
-from {{ package }}.custom.reward_manager import EnvRewardManager, ReasoningScore, answer, form, thinking
-from {{ package }}.data import problems
-from {{ package }}.data.datasets import DataError
-from {{ package }}.rewards.components import ComponentError
+from __package__ import custom  # noqa: F401  (registers the hooks)
+from __package__.custom.countdown import solves
+from __package__.custom.env_dataset import environment_rows
+from __package__.custom.env_wrapper import make_env
+from __package__.custom.reward_manager import EnvRewardManager, ReasoningScore, answer, form, thinking
+from __package__.data import problems
+from __package__.data.datasets import DataError
+from __package__.rewards.components import ComponentError
 
 TRUTH = {"numbers": [3, 5, 7], "target": 22}
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from {{ package }}.run.distributed import Ranks
-from {{ package }}.settings.loading import load_config, settle_device
-from {{ package }}.vendored.protocol import DataProto
-from {{ package }}.workers.policy import Policy
-from {{ package }}.workers.rollout_engine import RolloutEngine
+from __package__.run.distributed import Ranks
+from __package__.settings.loading import load_config, settle_device
+from __package__.vendored.protocol import DataProto
+from __package__.workers.policy import Policy
+from __package__.workers.rollout_engine import RolloutEngine
 
 QUESTIONS = ["1=", "37=", "12345=", "5+6="]
 RESPONSE_LENGTH = 6

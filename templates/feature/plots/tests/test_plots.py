@@ -3,7 +3,7 @@
 
 import pytest
 
-from {{ package }}.tracking.plots import PANELS, draw_curves, series
+from __package__.tracking.plots import PANELS, draw_curves, series
 
 pytest.importorskip("matplotlib")
 

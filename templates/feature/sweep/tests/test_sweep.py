@@ -3,8 +3,8 @@
 
 import pytest
 
-from {{ package }}.errors import ConfigError
-from {{ package }}.run.sweep import combinations
+from __package__.errors import ConfigError
+from __package__.run.sweep import combinations
 
 
 def test_a_sweep_is_every_combination():

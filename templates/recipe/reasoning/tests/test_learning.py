@@ -3,7 +3,7 @@
 
 import json
 
-from {{ package }}.tracking.run_tracker import read_rows
+from __package__.tracking.run_tracker import read_rows
 
 
 def test_it_learns_the_form(train):

@@ -6,9 +6,9 @@ import textwrap
 import pytest
 import torch
 
-from {{ package }}.training import hook_calls, hook_results, registries
-from {{ package }}.training.hook_errors import HookError
-from {{ package }}.vendored.algorithms import core_algos
+from __package__.training import hook_calls, hook_results, registries
+from __package__.training.hook_errors import HookError
+from __package__.vendored.algorithms import core_algos
 
 METRICS = hook_results._with_metrics()
 

@@ -8,11 +8,11 @@ import torch
 from conftest import CONFIG_DIRECTORY
 from transformers import AutoModelForCausalLM
 
-from {{ package }}.data.toy import ensure_toy_model
-from {{ package }}.errors import DataError
-from {{ package }}.settings.loading import load_config
-from {{ package }}.tracking.run_tracker import read_rows
-from {{ package }}.training.trainer import LocalPPOTrainer
+from __package__.data.toy import ensure_toy_model
+from __package__.errors import DataError
+from __package__.settings.loading import load_config
+from __package__.tracking.run_tracker import read_rows
+from __package__.training.trainer import LocalPPOTrainer
 
 LOSS = "distillation.distillation_loss"
 BY_TOPK = (f"{LOSS}.loss_mode=forward_kl_topk", f"{LOSS}.use_policy_gradient=false", f"{LOSS}.topk=5")

@@ -6,10 +6,10 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from {{ package }}.errors import ConfigError
-from {{ package }}.training.batches import group_metrics, varying_groups
-from {{ package }}.training.dynamic_sampling import sample_until_full
-from {{ package }}.vendored.protocol import DataProto
+from __package__.errors import ConfigError
+from __package__.training.batches import group_metrics, varying_groups
+from __package__.training.dynamic_sampling import sample_until_full
+from __package__.vendored.protocol import DataProto
 
 
 def scored(uids, rewards):

@@ -6,11 +6,11 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from {{ package }} import custom  # noqa: F401  (registers the hooks)
-from {{ package }}.custom.env_dataset import EnvDataset, environment_rows
-from {{ package }}.custom.env_wrapper import make_env
-from {{ package }}.custom.reward_manager import EnvRewardManager
-from {{ package }}.data.encoding import encoded
+from __package__ import custom  # noqa: F401  (registers the hooks)
+from __package__.custom.env_dataset import EnvDataset, environment_rows
+from __package__.custom.env_wrapper import make_env
+from __package__.custom.reward_manager import EnvRewardManager
+from __package__.data.encoding import encoded
 
 # The environment
 

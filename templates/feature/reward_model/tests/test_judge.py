@@ -5,8 +5,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from {{ package }}.settings import reward_keys
-from {{ package }}.tracking.run_tracker import read_rows
+from __package__.settings import reward_keys
+from __package__.tracking.run_tracker import read_rows
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 # vextract:template - edit freely
 """Without a model: the toy model learns the form that the answer should have. It learns no arithmetic."""
 
-from {{ package }}.tracking.run_tracker import read_rows
+from __package__.tracking.run_tracker import read_rows
 
 
 def test_it_learns_the_form_of_the_answer(train):

@@ -7,14 +7,14 @@ import pytest
 from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 
-from {{ package }} import custom  # noqa: F401  (registers the hooks)
-from {{ package }}.custom.env_dataset import EnvDataset, environment_rows, ground_truth
-from {{ package }}.custom.env_wrapper import make_env
-from {{ package }}.custom.reward_manager import EnvRewardManager, score_answer
-from {{ package }}.data import problems
-from {{ package }}.data.datasets import DataError
-from {{ package }}.data.encoding import encoded
-from {{ package }}.data.toy import ensure_toy_model
+from __package__ import custom  # noqa: F401  (registers the hooks)
+from __package__.custom.env_dataset import EnvDataset, environment_rows, ground_truth
+from __package__.custom.env_wrapper import make_env
+from __package__.custom.reward_manager import EnvRewardManager, score_answer
+from __package__.data import problems
+from __package__.data.datasets import DataError
+from __package__.data.encoding import encoded
+from __package__.data.toy import ensure_toy_model
 
 # The problems
 
