@@ -41,6 +41,11 @@ def resolve(present: Options, request: Request) -> tuple[Options, Manifest]:
     """
     manifest = releases.load(request.release or (present.verl if request.other_options else releases.default()))
     known = {feature.name: feature for feature in manifest.features}
+    for feature in (*request.added, *request.dropped):
+        if "/" in feature or feature.startswith("."):
+            raise UsageError(
+                f"{feature!r} is the name of no feature", hint=f"give the project by `--project {feature}`"
+            )
     for feature in request.added:
         if feature in request.dropped:
             raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
