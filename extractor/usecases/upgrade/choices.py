@@ -27,6 +27,12 @@ class Request:
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Raise a UsageError for a path in the place of a feature's name."""
+        for name in (*self.added, *self.dropped):
+            if "/" in name or name.startswith("."):
+                raise UsageError(f"{name!r} is the name of no feature", hint=f"give the project by `--project {name}`")
+
     @property
     def other_options(self) -> bool:
         """Return True where more than the release is asked for."""
@@ -41,11 +47,6 @@ def resolve(present: Options, request: Request) -> tuple[Options, Manifest]:
     """
     manifest = releases.load(request.release or (present.verl if request.other_options else releases.default()))
     known = {feature.name: feature for feature in manifest.features}
-    for feature in (*request.added, *request.dropped):
-        if "/" in feature or feature.startswith("."):
-            raise UsageError(
-                f"{feature!r} is the name of no feature", hint=f"give the project by `--project {feature}`"
-            )
     for feature in request.added:
         if feature in request.dropped:
             raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
