@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import pytest
 from conftest import CONFIG_DIRECTORY, Alone
 
-from {{ package }}.errors import ConfigError
-from {{ package }}.output import PROJECT
-from {{ package }}.rewards.scoring import Scorer, ScoringError
-from {{ package }}.run import process
-from {{ package }}.run.failures import report
-from {{ package }}.settings import reward_keys
-from {{ package }}.settings.loading import load_config
-from {{ package }}.settings.path_checks import check_paths
+from __package__.errors import ConfigError
+from __package__.output import PROJECT
+from __package__.rewards.scoring import Scorer, ScoringError
+from __package__.run import process
+from __package__.run.failures import report
+from __package__.settings import reward_keys
+from __package__.settings.loading import load_config
+from __package__.settings.path_checks import check_paths
 
 
 def test_a_path_that_is_not_there_is_named_before_torch_is_imported():

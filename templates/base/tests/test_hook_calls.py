@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from {{ package }} import custom
-from {{ package }}.training import hook_calls, registries
-from {{ package }}.training.hook_errors import HookError
+from __package__ import custom
+from __package__.switches import HOOK_CHECKS
+from __package__.training import hook_calls, registries
+from __package__.training.hook_errors import HookError
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_a_hook_that_cannot_be_imported_is_named(tmp_path, monkeypatch, text, me
     monkeypatch.setattr(custom, "__path__", [*custom.__path__, str(tmp_path)])
     sys.dont_write_bytecode = True
     with pytest.raises(HookError) as caught, hook_calls.importing_hooks():
-        importlib.import_module("{{ package }}.custom.broken_hook")
+        importlib.import_module("__package__.custom.broken_hook")
     assert message in str(caught.value) and caught.value.hook_file == f"{tmp_path / 'broken_hook.py'}:{line}"
 
 
@@ -42,7 +43,7 @@ def test_a_hook_that_cannot_be_imported_is_named(tmp_path, monkeypatch, text, me
     [
         (lambda log_prob, **others: {}["x"], "raised KeyError: 'x'"),
         (lambda log_prob: None, "cannot be called: "),
-        (lambda log_prob, **others: None, {% if "hook_checks" in features %}"returned nothing"{% else %}"does not return the loss"{% endif %}),
+        (lambda log_prob, **others: None, "returned nothing" if HOOK_CHECKS else "does not return the loss"),
     ],
 )
 def test_a_loss_that_cannot_be_used_is_named(train, monkeypatch, capsys, loss, message):

@@ -12,13 +12,13 @@ import pytest
 import torch
 from test_trainer import reproducible
 
-from {{ package }}.errors import ConfigError
-from {{ package }}.export import find_checkpoint
-from {{ package }}.export import main as export
-from {{ package }}.run.checkpoint import Checkpoints
-from {{ package }}.run.checkpoint_files import MANIFEST, what_is_wrong, write_manifest
-from {{ package }}.tracking.run_tracker import read_rows
-from {{ package }}.training.trainer import LocalPPOTrainer
+from __package__.errors import ConfigError
+from __package__.export import find_checkpoint
+from __package__.export import main as export
+from __package__.run.checkpoint import Checkpoints
+from __package__.run.checkpoint_files import MANIFEST, what_is_wrong, write_manifest
+from __package__.tracking.run_tracker import read_rows
+from __package__.training.trainer import LocalPPOTrainer
 
 EVERY_STEP = "trainer.save_freq=1"
 STEPS = "trainer.total_training_steps"

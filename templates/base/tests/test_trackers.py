@@ -6,9 +6,9 @@ import math
 import pytest
 from omegaconf import OmegaConf
 
-from {{ package }}.tracking.provenance import argument_without_secret, without_secrets
-from {{ package }}.tracking.run_tracker import RunTracker
-from {{ package }}.tracking.tensorboard import markdown
+from __package__.tracking.provenance import argument_without_secret, without_secrets
+from __package__.tracking.run_tracker import RunTracker
+from __package__.tracking.tensorboard import markdown
 
 SECRET = "not-to-be-seen"
 SAMPLE = {"prompt": "37=", "response": "4|8`\n\ud800é", "ground_truth": "48", "score": 1.0, "data_source": "a"}

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from {{ package }}.custom.env_dataset import environment_rows
-from {{ package }}.data.dataloading import PlacedPrompts, build_loaders
-from {{ package }}.data.datasets import DataError, build_datasets
-from {{ package }}.training.hook_errors import HookError
-from {{ package }}.vendored.data.rl_dataset import collate_fn
+from __package__.custom.env_dataset import environment_rows
+from __package__.data.dataloading import PlacedPrompts, build_loaders
+from __package__.data.datasets import DataError, build_datasets
+from __package__.training.hook_errors import HookError
+from __package__.vendored.data.rl_dataset import collate_fn
 
 PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]
 
@@ -123,7 +123,7 @@ def test_a_bad_row_is_named_with_a_hint(data_config, tokenizer, tmp_path):
 def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
     source = tmp_path / "mine.py"
     source.write_text(
-        "from {{ package }}.custom.env_dataset import EnvDataset\n"
+        "from __package__.custom.env_dataset import EnvDataset\n"
         "class Mine(EnvDataset):\n"
         "    def __getitem__(self, item):\n"
         "        return {**super().__getitem__(item), 'mine': True}\n"

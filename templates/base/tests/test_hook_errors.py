@@ -7,12 +7,12 @@ import pickle
 import pytest
 import torch
 
-from {{ package }} import custom  # noqa: F401  (registers the hooks)
-from {{ package }}.data.datasets import DataError
-from {{ package }}.rewards.manager import TextRewardManager
-from {{ package }}.rewards.scoring import ScoringError
-from {{ package }}.training import registries
-from {{ package }}.training.hook_errors import HookError, call_reward, check_advantages, reward_metrics
+from __package__ import custom  # noqa: F401  (registers the hooks)
+from __package__.data.datasets import DataError
+from __package__.rewards.manager import TextRewardManager
+from __package__.rewards.scoring import ScoringError
+from __package__.training import registries
+from __package__.training.hook_errors import HookError, call_reward, check_advantages, reward_metrics
 
 
 @pytest.fixture
