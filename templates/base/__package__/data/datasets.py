@@ -23,7 +23,7 @@ from ..errors import DataError as DataError  # hooks take it from here
 from ..errors import DataProblems, Problem
 from ..rewards.calls import source_of
 from ..settings import reward_keys
-from ..settings.suggestions import choose_defined
+from ..settings.setting import choose_defined
 from ..switches import EPISODES, REWARD_MODEL
 from ..training.hook_arguments import taken_by
 from ..training.hook_errors import HookError, hook_file_of

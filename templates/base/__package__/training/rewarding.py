@@ -16,7 +16,7 @@ from ..rewards.calls import CALLED, refusal, source_of
 from ..rewards.manager import TextRewardManager
 from ..run.distributed import Ranks
 from ..settings import reward_keys
-from ..settings.suggestions import choose_defined, functions_in
+from ..settings.setting import choose_defined, functions_in
 from ..switches import REWARD_LOGS, REWARD_MODEL, REWARD_PROCESSES, SANDBOX
 from .hook_arguments import arguments_of
 from .judge import judged
@@ -86,12 +86,15 @@ if REWARD_LOGS or REWARD_PROCESSES or SANDBOX:
     def _note_untaken(config: Any, manager: Any) -> None:
         """Say which settings of `local.reward` are made, and are no arguments of the manager that the config names."""
         taken, made = arguments_of(manager), config.local.reward
-        names = [name for name in ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout") if made.get(name)]
+        names = [
+            name for name in ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout") if made.get(name)
+        ]
         for name in names:
             if name not in taken:
                 kind = _select(config, "MANAGER")
                 print(
-                    f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it", file=sys.stderr
+                    f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it",
+                    file=sys.stderr,
                 )
 
 
