@@ -86,10 +86,7 @@ if REWARD_LOGS or REWARD_PROCESSES or SANDBOX:
     def _note_untaken(config: Any, manager: Any) -> None:
         """Say which settings of `local.reward` are made, and are no arguments of the manager that the config names."""
         taken, made = arguments_of(manager), config.local.reward
-        names = [
-            name for name in ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout") if made.get(name)
-        ]
-        for name in names:
+        for name in filter(made.get, ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout")):
             if name not in taken:
                 kind = _select(config, "MANAGER")
                 print(
