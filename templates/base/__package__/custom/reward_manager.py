@@ -7,7 +7,7 @@ The config selects it as the reward manager `env`; verl's own managers (naive, d
 import re
 from typing import Any
 
-from ..data.environments import resolved
+from ..rewards.calls import resolved
 from ..rewards.manager import TextRewardManager
 from .env_wrapper import make_env
 
