@@ -29,7 +29,7 @@ from bench.settings.loading import settle_device
 from bench.training.batches import objects
 from bench.training.rollouts import Rollouts
 from bench.workers.policy import Policy
-from bench.workers.rollout_choice import build_rollout_engine
+from bench.workers.rollout_engine import build_rollout_engine
 
 torch.set_num_threads(1)
 folder, mean, slow, rounds = Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])

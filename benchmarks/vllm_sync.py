@@ -23,7 +23,7 @@ from bench.settings.loading import load_config, settle_device
 from bench.run.distributed import Ranks
 from bench.workers.models import load_tokenizer
 from bench.workers.policy import Policy
-from bench.workers.rollout_engine import RolloutEngine
+from bench.workers.vllm_rollout import RolloutEngine
 
 torch.set_num_threads(1)
 path = Path(sys.argv[1])

@@ -40,7 +40,7 @@ def policy(episodic: Project, tokenizer: Any, model_path: str, ranks: Any) -> Ca
 @pytest.fixture
 def engine(episodic: Project, tokenizer: Any, ranks: Any, policy: Callable[[], Any]) -> Any:
     made = policy()
-    return episodic.module("workers.rollout_choice").build_rollout_engine(made.config, tokenizer, ranks, made)
+    return episodic.module("workers.rollout_engine").build_rollout_engine(made.config, tokenizer, ranks, made)
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def _learned(
     loss = package.get("vendored.workers.config.distillation", "DistillationLossConfig")(
         loss_mode=name, topk=TOPK, log_prob_min_clamp=None, **settings
     )
-    distillation = package.get("shims.distillation", "DistillationConfig")(loss)
+    distillation = package.get("shims.stand_ins", "DistillationConfig")(loss)
     actor = package.get("vendored.workers.config.actor", "FSDPActorConfig")(
         strategy=strategy, rollout_n=1, ppo_micro_batch_size_per_gpu=1, loss_agg_mode=mode
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from unittest import mock
 
 import pytest
@@ -91,7 +90,7 @@ def test_a_plan_for_a_gpu_has_log_softmax_in_float32(vendored: Callable[..., Ven
     drawn = (torch.randn(70, 151, generator=generator) * 10).bfloat16()
     labels = torch.randint(0, 151, (70,), generator=generator)
     logits, plain = drawn.clone().requires_grad_(), drawn.clone().requires_grad_()
-    with shim.planning_for("cuda"), torch.autocast("cpu", dtype=torch.bfloat16):
+    with shim.having(shim.PLANNED_FOR, "cuda"), torch.autocast("cpu", dtype=torch.bfloat16):
         found = shim.log_probs_of_labels(logits, labels)
     wanted = torch.log_softmax(plain.float(), -1).gather(-1, labels.unsqueeze(-1)).squeeze(-1)
     assert found.dtype == torch.float32
@@ -121,7 +120,7 @@ def test_a_gradient_may_take_the_place_of_logits(vendored: Callable[..., Vendore
         inputs = drawn.clone().requires_grad_()
         logits = (inputs * 1.0)[:, :length]
         other = logits.square().sum()
-        with shim.giving_up_logits() if gives_up else nullcontext():
+        with shim.having(shim.GIVING_UP_LOGITS, gives_up):
             log_probs = function(logits, labels)
         loss = log_probs.float().square().sum()
         (loss + other if also else loss).backward()
@@ -145,7 +144,7 @@ def test_an_entropy_that_is_only_reported_needs_little_memory(case: Case, fixed:
     shim = fixed.module("shims.logsumexp")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shim, "NUMBERS_IN_CACHE", 1000)
-        with shim.only_reporting_entropy():
+        with shim.having(shim.ENTROPY_IS_REPORTED, True):
             reported = entropy(logits)
     assert not reported.requires_grad
     assert torch.equal(reported, theirs(logits))

@@ -30,7 +30,7 @@ def test_rows_are_joined_at_once(case: Case, fixed: Vendored, broken: Vendored) 
     assert torch.equal(values, wanted)
     assert few < many
 
-    rows = fixed.get("shims.nested_rows", "joined_rows")
+    rows = fixed.get("shims.tensors", "joined_rows")
     gradients = []
     for joined in (rows, lambda nested: torch.cat(list(nested.unbind()))):
         dense = torch.arange(24.0).reshape(2, 4, 3).requires_grad_()

@@ -30,7 +30,7 @@ def test_modules_stand_with_their_role(project: Path) -> None:
     assert groups["data/datasets.py"] == "dataset"
     assert groups["training/trainer.py"] == "trainer"
     assert groups["custom/env_wrapper.py"] == "hooks"
-    assert groups["shims/precision.py"] == "shims"
+    assert groups["shims/device.py"] == "shims"
     assert groups["main.py"] == "trainer"
     assert graph.groups[:2] == ("hooks", "trainer")
     assert graph.groups[-2:] == ("shared", "shims")

@@ -188,13 +188,13 @@ def test_a_preset_is_one_file_and_its_name_in_a_manifest(copied: Path) -> None:
 def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> None:
     mine = copied / "templates/engine/mine"
     (mine / "__package__/workers").mkdir(parents=True)
-    (mine / "__package__/workers/rollout_choice.py").write_text("# vextract:template - edit freely\nMINE = True\n")
+    (mine / "__package__/workers/rollout_engine.py").write_text("# vextract:template - edit freely\nMINE = True\n")
     (mine / "engine.toml").write_text('shares = ["server"]\nmodes = ["async"]\n')
     newest = declared(copied, 'engines = {add = ["mine"]}')
     loaded = releases.load(newest)
     options = complete(Options("toy", newest, engine="mine"), loaded)
     found = templates_of(loaded, options)
-    assert found["toy/workers/rollout_choice.py"] == ("engine/mine/__package__/workers/rollout_choice.py",)
+    assert found["toy/workers/rollout_engine.py"] == ("engine/mine/__package__/workers/rollout_engine.py",)
     assert found["toy/workers/servers/http.py"] == ("engine/connection/__package__/workers/servers/http.py",)
     assert not [path for path in found if path.endswith("engine.toml")]
     assert "\n    mode: async\n" in config_files(loaded, options)["config/ppo_trainer.yaml"]

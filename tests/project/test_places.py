@@ -44,9 +44,9 @@ def test_a_moved_project_can_be_explained(moved: Path) -> None:
 
 
 def test_a_moved_project_can_be_imported(moved: Path) -> None:
-    code = f"import {PACKAGE}.shims.filesystem as module; print(module.__file__)"
+    code = f"import {PACKAGE}.shims.stand_ins as module; print(module.__file__)"
     done = subprocess.run([sys.executable, "-c", code], cwd=moved, capture_output=True, check=True)
-    assert Path(os.fsdecode(done.stdout.strip())) == moved / PACKAGE / "shims/filesystem.py"
+    assert Path(os.fsdecode(done.stdout.strip())) == moved / PACKAGE / "shims/stand_ins.py"
 
 
 @pytest.mark.parametrize("name", HARD)

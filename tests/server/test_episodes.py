@@ -53,7 +53,7 @@ def served(sglang_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "training.batches",
             "training.rollouts",
             "workers.policy",
-            "workers.rollout_choice",
+            "workers.rollout_engine",
         )
     }
     monkeypatch.setattr(modules["custom.env_wrapper"], "make_env", Env)
@@ -77,7 +77,7 @@ def served(sglang_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     tokenizer = AutoTokenizer.from_pretrained(path)
     ranks = modules["run.distributed"].Ranks()
     policy = modules["workers.policy"].Policy(config, tokenizer, ranks, str(path), total_steps=1)
-    engine = modules["workers.rollout_choice"].build_rollout_engine(config, tokenizer, ranks, policy)
+    engine = modules["workers.rollout_engine"].build_rollout_engine(config, tokenizer, ranks, policy)
     rollouts = modules["training.rollouts"].Rollouts(config, ranks, engine)
     modules["episodes.playing"].play_episodes(rollouts, config, tokenizer)
 

@@ -105,7 +105,7 @@ class Served:
 
     def build(self) -> Any:
         """The engine; it starts the server, unless the config has a URL."""
-        choice = self.vserved("workers.rollout_choice")
+        choice = self.vserved("workers.rollout_engine")
         self.engine = choice.build_rollout_engine(self.config, self.tokenizer, self.ranks, self.policy)
         return self.engine
 

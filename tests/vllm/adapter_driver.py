@@ -16,7 +16,7 @@ from adapted.episodes.turns import context_batch
 from adapted.run.distributed import Ranks
 from adapted.settings.loading import load_config, settle_device
 from adapted.workers.policy import Policy
-from adapted.workers.rollout_choice import build_rollout_engine
+from adapted.workers.rollout_engine import build_rollout_engine
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 LENGTH = 6

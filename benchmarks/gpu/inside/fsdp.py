@@ -28,7 +28,7 @@ def measure(package: str, settings: list[str]) -> dict[str, float]:
     sharding = importlib.import_module(f"{package}.workers.sharding")
     policy = importlib.import_module(f"{package}.workers.policy")
     trained = importlib.import_module(f"{package}.workers.trained_model")
-    devices = importlib.import_module(f"{package}.workers.devices")
+    devices = importlib.import_module(f"{package}.shims.device")
     place, rests = sharding.place, trained.rests
 
     def place_shared(module: Any, fsdp_config: Any, ranks: Any) -> Any:

@@ -27,6 +27,7 @@ from extractor.pipeline.render.schema import (
     schema_of,
     shipped_text,
 )
+from extractor.pipeline.render.shims import needed_shims
 from extractor.pipeline.render.unread import compared_values, readers, shipped_values, unread_settings
 from extractor.pipeline.rewrite import Emitted
 from extractor.pipeline.slicer import Slice
@@ -70,7 +71,7 @@ def render(
     Args:
         manifest: The release.
         options: The project's choices; they decide which layers of templates apply.
-        found: The slice; its stubs and replacements decide which shims are needed.
+        found: The slice; what it leaves out is stood in for.
         emitted: The vendored files, named in NOTICE.
         source: Where it came from: its digest and its notice are shown.
 
@@ -80,8 +81,8 @@ def render(
     vendored = tuple(emitted)
     context = _context(manifest, options, found, vendored, source)
     texts = _rendered(layers_of(manifest, options), manifest, context)
-    shims = _rendered(["shims"], manifest, context)
-    texts.update(_needed_shims(shims, found, vendored, options.package, texts.values()))
+    ours = [*texts.values(), *(item.text for item in vendored)]
+    texts.update(needed_shims(_rendered(["shims"], manifest, context), options.package, ours, _commands()))
     code = {item.path: item.text for item in vendored}
     settings = _settings(texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options)
     absent = {
@@ -289,24 +290,10 @@ def _text(
     return text
 
 
-def _needed_shims(
-    shims: Mapping[str, str], found: Slice, vendored: tuple[Emitted, ...], package: str, ours: Iterable[str]
-) -> dict[str, str]:
-    """Return the shims that vendored files or templates import, and those that these import in turn."""
-    pattern = re.compile(rf"(?:{re.escape(package)}|\.+)\.?shims\.(\w+) import")
-    texts = [text for text in (*(item.text for item in vendored), *ours) if "shims." in text]
-    needed: dict[str, str] = {}
-    pending = {"__init__"}.union(*(pattern.findall(text) for text in texts))
-    while pending:
-        name = pending.pop()
-        path = f"{package}/shims/{name}.py"
-        if path in needed:
-            continue
-        if path not in shims:
-            raise InternalError(f"no template for the shim {name}", hint="report this as a bug in vextract")
-        needed[path] = shims[path]
-        pending.update(re.findall(r"from \.(\w+) import", shims[path]))
-    return needed
+def _commands() -> Iterator[str]:
+    """Yield the code of the commands that run inside a project."""
+    for name in sorted(item.name for item in (resources.templates() / "command").iterdir()):
+        yield from (templates[-1].text or "" for templates in behind([f"command/{name}"], "").values())
 
 
 def _package_files(package: str, paths: set[str]) -> Iterator[tuple[str, str]]:

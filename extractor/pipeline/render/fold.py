@@ -53,7 +53,7 @@ def fold(text: str, constants: Mapping[str, bool]) -> str:
     while (folded := _fold_branches(text, constants)) != text:
         text = folded
     folded = _fold_expressions(_IMPORT.sub("", text), constants)
-    return _without_imports(folded, before - _names_in(folded))
+    return without_imports(folded, before - _names_in(folded))
 
 
 def _fold_branches(text: str, constants: Mapping[str, bool]) -> str:
@@ -201,8 +201,8 @@ def _names_in(text: str) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name)} | set(re.findall(r"\w+", texts))
 
 
-def _without_imports(text: str, unused: AbstractSet[str]) -> str:
-    """Drop the imports of names that only folded code has used."""
+def without_imports(text: str, unused: AbstractSet[str]) -> str:
+    """Drop the imports of some names from a module's text."""
     for node in reversed(python_again(text).body):
         if not isinstance(node, (ast.Import, ast.ImportFrom)):
             continue

@@ -12,7 +12,7 @@ class Target:
     """Says where an upstream name lives in the generated package.
 
     Attributes:
-        module: Dotted module relative to the package ("vendored.algorithms.core_algos", "shims.profiler").
+        module: Dotted module relative to the package ("vendored.algorithms.core_algos", "shims.stand_ins").
         name: The symbol in that module, or None where the module itself is meant.
     """
 

@@ -77,7 +77,7 @@ class Replacement:
 
     Attributes:
         symbol: "verl.utils.fs:copy_to_local".
-        target: Module and name below the package: "shims.filesystem:copy_to_local".
+        target: Module and name below the package: "shims.stand_ins:copy_to_local".
         why: Reason, shown by `explain` and NOTICE.
         engine: The engine it is for; None: every engine.
     """
@@ -110,7 +110,7 @@ class Fix:
         why: What is wrong upstream, in one sentence.
         module: Dotted upstream module.
         edits: What changes.
-        replaced: Symbols that give way to ours: {"verl.utils.fs:copy": "shims.filesystem:copy"}.
+        replaced: Symbols that give way to ours: {"verl.utils.fs:copy": "shims.stand_ins:copy"}.
         test: The test that fails without it ("tests/...::name").
         engine: The engine it is for; None: every engine.
         parity: What `verify` makes of it. "exact": it must not change a bit, so it explains no difference. "met":

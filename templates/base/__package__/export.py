@@ -24,10 +24,9 @@ from .output import say
 from .run.checkpoint import all_checkpoints, best_of
 from .run.checkpoint_files import MANIFEST, sync_tree, what_is_wrong
 from .run.process import quiet
-from .shims.precision import to_dtype
+from .shims.device import to_dtype
 from .switches import HUB, LORA
 from .tracking.run_tracker import CONFIG
-from .workers.model_files import ADAPTER_CONFIG, load_pretrained
 
 DTYPES = ("float32", "bfloat16", "float16")
 HINT = "name a global_step_N directory, or the directory of a run"
@@ -132,7 +131,7 @@ def export(
     if out.exists():
         raise ConfigError(f"{out} is there already", "name another directory, or remove this one")
     actor = checkpoint / "actor"
-    if not (actor / ADAPTER_CONFIG).is_file():
+    if not (actor / "adapter_config.json").is_file():
         model = load_model(actor)
     elif LORA:
         model = merged_model(actor, base)
@@ -163,6 +162,8 @@ def load_model(path: Path) -> Any:
         ConfigError: it cannot be loaded.
     """
     from transformers import AutoModelForCausalLM
+
+    from .workers.models import load_pretrained
 
     try:
         return load_pretrained(AutoModelForCausalLM, path, torch_dtype="auto")

@@ -8,7 +8,7 @@ import torch
 from omegaconf import OmegaConf
 from torch.utils.checkpoint import checkpoint
 
-from ..workers.optimizers import build_optimizer
+from ..workers.role_configs import build_optimizer
 
 SAMPLE = 128  # rows and columns of the weights that an optimizer is tried on
 

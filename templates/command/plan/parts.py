@@ -7,7 +7,7 @@ import torch
 from omegaconf import OmegaConf
 
 from ..settings import reward_keys
-from ..shims.precision import to_dtype
+from ..shims.device import to_dtype
 from .measured import optimizer_factor, program_size
 from .plan import CUDA_CONTEXT, CUDA_IDLE_SHARE, NCCL_BUFFERS, PASSING, PHASES, MemoryPlan
 from .rollout import add_rollout

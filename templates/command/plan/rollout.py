@@ -4,9 +4,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..shims.precision import to_dtype
-from ..workers.rollout_interface import CPU_KV_CACHE_BYTES
-from ..workers.sampling import NEUTRAL, sampling_of
+from ..shims.device import to_dtype
+from ..workers.rollout_interface import CPU_KV_CACHE_BYTES, NEUTRAL, sampling_of
 from .plan import MemoryPlan
 from .shapes import CannotTrace, ModelShape
 from .sizes import device_of

@@ -16,8 +16,8 @@ from transformers.cache_utils import DynamicCache
 
 from ..errors import ConfigError
 from ..settings.devices import attention_for
-from ..shims.logsumexp import only_reporting_entropy, planning_for
-from ..shims.precision import to_dtype
+from ..shims.device import to_dtype
+from ..shims.logsumexp import ENTROPY_IS_REPORTED, PLANNED_FOR, having
 from ..vendored.utils import fsdp_utils
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
 from ..workers.logits import Asked, LogitsInPieces
@@ -41,8 +41,6 @@ class Pieces(LogitsInPieces):
     """As in a run; whether logits are what the last layer gives is seen from whether anything is made of them."""
 
     def _has_plain_logits(self) -> bool:
-        if self._head is None:
-            return False
         given: list[torch.Tensor] = []
         hook = self._head.register_forward_hook(lambda _module, _inputs, output: given.append(output))
         try:
@@ -124,6 +122,7 @@ class ModelShape:
             self.module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         self.vocabulary = int(model_config.get_text_config().vocab_size)
         self._limit, self._device = max_logits_mb, device
+        self._pieces: Pieces | None = None
         self._known: dict[tuple[Any, ...], Any] = {}
 
     def _autocast(self, keeps: bool = False) -> AbstractContextManager[object]:
@@ -213,7 +212,7 @@ class ModelShape:
         return {"input_ids": ids, "attention_mask": mask, "position_ids": torch.zeros_like(ids)}
 
     def _forward(self, rows: int, length: int, entropy: bool) -> Usage:
-        with self._mode, planning_for(self._device), torch.no_grad():
+        with self._mode, having(PLANNED_FOR, self._device), torch.no_grad():
             in_pieces = self._in_pieces(rows * length)
             with Tracker(weights_of(self.module.eval()), self.vocabulary) as tracker, self._autocast():
                 self._outputs(self._inputs(rows, length), in_pieces, entropy)
@@ -221,13 +220,13 @@ class ModelShape:
 
     def _update(self, rows: int, length: int, again: bool, entropy: Entropy, share: float) -> Usage:
         trained = [one for one in self.module.parameters() if one.requires_grad]
-        with self._mode, planning_for(self._device):
+        with self._mode, having(PLANNED_FOR, self._device):
             in_pieces = self._in_pieces(rows * length)
             tracker = Tracker(weights_of(self.module.train()), self.vocabulary)
             hook = self._gradient_hook(tracker, 0.0 if again else share)
             hooks = [one.register_post_accumulate_grad_hook(hook) for one in trained]
             try:
-                with tracker, only_reporting_entropy(entropy == Entropy.REPORTED):
+                with tracker, having(ENTROPY_IS_REPORTED, entropy == Entropy.REPORTED):
                     for one in trained if again and not self._shared else ():
                         one.grad = torch.empty_like(one)
                         tracker.mark_gradient(one.grad)
@@ -262,9 +261,10 @@ class ModelShape:
         """Return the last layer, if it computes so many tokens in pieces."""
         if self.module.get_output_embeddings() is None:
             return None
-        pieces = Pieces.before(self.module, self._limit)
-        with pieces:
-            return pieces if pieces.wanted(tokens) else None
+        if self._pieces is None:
+            self._pieces = Pieces(self.module, self._limit)
+        with self._pieces:
+            return self._pieces if self._pieces.wanted(tokens) else None
 
     def _outputs(self, inputs: dict[str, Any], in_pieces: LogitsInPieces | None, entropy: bool) -> torch.Tensor:
         """Return what a pass gives for each token: log-probabilities, or the values of a critic."""

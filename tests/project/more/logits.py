@@ -31,7 +31,7 @@ def test_numbers_and_gradients_are_those_of_whole_logits(tokens, tied):
     logits = model(input_ids=tokens).logits / 0.7
     whole = logprobs_from_logits(logits, labels), entropy_from_logits(logits)
     wanted = gradients(model, whole)
-    pieces = LogitsInPieces.before(model, SEVEN_TOKENS)
+    pieces = LogitsInPieces(model, SEVEN_TOKENS)
     kept = []
     keeping = torch.autograd.graph.saved_tensors_hooks(lambda value: kept.append(value.numel()) or value, lambda v: v)
     with pieces, keeping:
@@ -46,6 +46,6 @@ def test_numbers_and_gradients_are_those_of_whole_logits(tokens, tied):
 
 def test_logits_that_a_model_caps_stay_whole(tokens):
     model = Gemma2ForCausalLM(Gemma2Config(**SMALL, head_dim=8, final_logit_softcapping=30.0))
-    pieces = LogitsInPieces.before(model, SEVEN_TOKENS)
+    pieces = LogitsInPieces(model, SEVEN_TOKENS)
     with pieces:
         assert not pieces.wanted(tokens.numel())

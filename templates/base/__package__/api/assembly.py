@@ -67,8 +67,8 @@ from ..workers.lora import check_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.quantized import check_quantization
-from ..workers.rollout_choice import build_rollout_engine
-from ..workers.sampling import say_sampling
+from ..workers.rollout_engine import build_rollout_engine
+from ..workers.rollout_interface import say_sampling
 from ..workers.trained_model import TrainedModel
 from ..workers.value_model import Critic
 from .inputs import Given, check_callable, manager_of
@@ -175,7 +175,8 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     if SPECIAL_TOKENS:
         words = ModelWords.of(config, tokenizer)
     rewards = Rewards(config, words.decoder if SPECIAL_TOKENS else tokenizer, ranks)
-    say_sampling(policy.module, config, ranks)
+    if not WATCH:
+        say_sampling(config, ranks)
     engine = build_rollout_engine(watched(config) if WATCH else config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     if SPECIAL_TOKENS:

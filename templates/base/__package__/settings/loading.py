@@ -96,7 +96,7 @@ def settle_device(config: DictConfig) -> None:
     if config.local.num_threads is not None:
         torch.set_num_threads(config.local.num_threads)
     if config.actor_rollout_ref.actor.fsdp_config.full_determinism:
-        from ..workers.determinism import always_the_same
+        from ..shims.device import always_the_same
 
         always_the_same()
     # cuDNN's attention plans each shape that it has not seen: 50 ms for each token of a rollout, on an H100.

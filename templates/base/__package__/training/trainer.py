@@ -40,9 +40,9 @@ from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
 from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics
 from ..vendored.algorithms.trainer_functions import apply_kl_penalty
 from ..vendored.protocol import DataProto
-from ..workers.metrics import reduced
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_interface import RolloutError
+from ..workers.trained_model import reduced
 from .answers import Answers, Metrics, Reward
 from .balance import balance_batch
 from .batches import (

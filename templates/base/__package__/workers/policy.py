@@ -15,6 +15,7 @@ from omegaconf import OmegaConf, open_dict
 
 from ..errors import ConfigError
 from ..run.distributed import Ranks
+from ..shims.device import computing_on, here
 from ..switches import LORA, MFU, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
 from ..training.flops import flops_metrics
@@ -23,10 +24,8 @@ from ..vendored.protocol import DataProto
 from .actor import Actor
 from .adapters import starting_point, wants_adapter
 from .device_map import device_of, first_device, spread_reader
-from .devices import computing_on, here
 from .lora import add_adapter, without_adapter
-from .model_notes import note_dropout
-from .models import check_positions, load_model
+from .models import load_model
 from .offload import rests, weights_at_rest
 from .own_shares import shares_reader
 from .quantized import quantized_reader
@@ -46,7 +45,6 @@ class Policy(TrainedModel):
 
     section_name, optim_name = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
     loss_name = "pg_loss"
-    compares = True  # its probabilities in updates with those of before
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
         actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
@@ -58,8 +56,6 @@ class Policy(TrainedModel):
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
-            if self.compares and ranks.rank == 0:
-                note_dropout(module)
             super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
             self.actor = Actor(actor_config(config, settings), self.module, self.optimizer, config.local.max_logits_mb)
         self.actor.passes.share_between(ranks)
@@ -70,7 +66,6 @@ class Policy(TrainedModel):
             start = starting_point(path, self.config.actor_rollout_ref.model, ranks)
             path = start.model
         module = self.load(path, ranks)
-        check_positions(module, path, self.config.data)
         return add_adapter(module, self.config.actor_rollout_ref.model, start, ranks) if LORA else module
 
     def load(self, path: str, ranks: Ranks) -> Any:
@@ -187,7 +182,7 @@ class Reference:
             module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader=reader)
         else:
             module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks)
-        check_positions(module.requires_grad_(False), path, config.data)
+        module.requires_grad_(False)
         if PLACEMENT:
             self.device = device_of(config, "reference") if reader is None else first_device(module)
         else:

@@ -11,10 +11,9 @@ from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..run.distributed import Ranks
-from ..shims.precision import to_dtype
+from ..shims.device import get_device_name, here, to_dtype
 from ..switches import OFFLOAD, SHARDED_CHECKPOINTS
 from ..vendored.utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
-from .devices import get_device_name, here
 from .own_shares import give_memory, read_own_shares, taken_note
 
 

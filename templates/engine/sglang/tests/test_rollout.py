@@ -19,7 +19,7 @@ from __package__.run.distributed import Ranks
 from __package__.settings.loading import load_config, settle_device
 from __package__.vendored.protocol import DataProto
 from __package__.workers.policy import Policy
-from __package__.workers.rollout_choice import build_rollout_engine
+from __package__.workers.rollout_engine import build_rollout_engine
 from __package__.workers.rollout_interface import RolloutError
 from __package__.workers.servers import http
 

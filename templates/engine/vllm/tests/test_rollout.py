@@ -18,8 +18,8 @@ from __package__.tracking.timing import phases, under_way
 from __package__.vendored.protocol import DataProto
 from __package__.workers.models import load_tokenizer
 from __package__.workers.policy import Policy
-from __package__.workers.rollout_engine import RolloutEngine
 from __package__.workers.rollout_interface import RolloutError
+from __package__.workers.vllm_rollout import RolloutEngine
 
 QUESTIONS = ["1=", "37=", "12345=", "5+6="]
 RESPONSE_LENGTH = 6

@@ -10,7 +10,7 @@ from .errors import ConfigError
 from .output import install_command
 from .run.base_models import POLICY, weights_digest
 from .run.checkpoint_files import read_state
-from .workers.model_files import ADAPTER_CONFIG
+from .workers.models import ADAPTER_CONFIG
 
 
 def merged_model(adapter: Path, base: Path | None) -> Any:

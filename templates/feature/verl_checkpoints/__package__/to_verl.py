@@ -35,8 +35,8 @@ from .run.share_names import OPTIMIZER, is_sharded
 from .run.verl_shards import EXTRA, LATEST, MODEL
 from .run.verl_shards import OPTIMIZER as OPTIMIZER_SHARES
 from .switches import SHARDED_CHECKPOINTS
-from .workers.model_files import load_pretrained
-from .workers.optimizer_state import FILE
+from .workers.models import load_pretrained
+from .workers.trained_model import FILE
 
 MESH = ("fsdp",)
 

@@ -13,7 +13,7 @@ from packaging.version import Version
 from ..errors import ConfigError
 from ..output import install_command
 from ..run.distributed import Ranks
-from .devices import computing_on, get_device_name
+from ..shims.device import computing_on, get_device_name
 from .rollout_interface import CPU_KV_CACHE_BYTES
 
 # Since this version it reads new weights from memory.

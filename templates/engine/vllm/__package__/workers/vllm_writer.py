@@ -11,7 +11,7 @@ import torch
 from vllm.lora.request import LoRARequest
 from vllm.sampling_params import RequestOutputKind, SamplingParams
 
-from .devices import computing_on
+from ..shims.device import computing_on
 from .rollout_interface import RolloutError
 from .servers.assembly import counted
 from .vllm_setup import explain_failure

@@ -7,14 +7,14 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..run.distributed import Ranks
+from ..shims.device import computing_on, here
 from ..switches import MFU, PLACEMENT, SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic
 from .device_map import device_of
-from .devices import computing_on, here
-from .models import check_positions, load_model
+from .models import load_model
 from .own_shares import shares_reader
 from .policy import sized
 from .sharding import place
@@ -35,7 +35,6 @@ class Critic(TrainedModel):
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
         self.section = section = config.critic
-        self._data = config.data
         self.tokenizer = tokenizer
         if SHARDED_CHECKPOINTS:
             self._goes_on = path is not None  # from a checkpoint, which has a value head
@@ -60,9 +59,7 @@ class Critic(TrainedModel):
         place: Any = path, model, model.fsdp_config, self.tokenizer, auto_class, ranks
         if SHARDED_CHECKPOINTS and self._goes_on:
             settings["reader"] = shares_reader(path, model.fsdp_config, ranks)
-        module = load_model(*place, **settings)
-        check_positions(module, path, self._data)
-        return module
+        return load_model(*place, **settings)
 
     def compute_values(self, batch: DataProto) -> DataProto:
         """Return the value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""

@@ -14,7 +14,7 @@ import torch
 from ..errors import DataError
 from ..run.distributed import Ranks
 from ..settings.teacher_models import named_teachers
-from ..shims.distillation import DistillationConfig
+from ..shims.stand_ins import DistillationConfig
 from ..vendored.algorithms.distillation.losses import distillation_ppo_loss
 from ..vendored.protocol import DataProto
 from ..workers.policy import Policy

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..data.steps import Observation
 from ..errors import ConfigError
-from ..workers.end_tokens import after_turn, end_tokens, ending_of
+from ..workers.rollout_interface import after_turn, end_tokens, ending_of
 
 
 class Observations:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ConfigError
 from ..run.distributed import Ranks
-from .model_files import ADAPTER_CONFIG
+from .models import ADAPTER_CONFIG
 
 SECTION = "actor_rollout_ref.model"
 

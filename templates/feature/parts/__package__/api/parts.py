@@ -18,15 +18,14 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from ..run.process import Closing, without_running_loop
 from ..settings.loading import check_choice
-from ..switches import CRITIC, EPISODES
+from ..switches import CRITIC, EPISODES, WATCH
 from ..training.rollouts import Rollouts
 from ..vendored.protocol import DataProto
-from ..workers.metrics import reduced
 from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
-from ..workers.rollout_choice import build_rollout_engine
-from ..workers.sampling import say_sampling
-from ..workers.trained_model import lr_schedule
+from ..workers.rollout_engine import build_rollout_engine
+from ..workers.rollout_interface import say_sampling
+from ..workers.trained_model import lr_schedule, reduced
 from ..workers.value_model import Critic
 from .assembly import fill_in_device, settle, settle_model
 from .generation import answer, texts_of
@@ -224,7 +223,8 @@ class LocalRollouts(Part):
             self.policy = Policy(self.config, self.tokenizer, self.ranks, path, 1)
         else:
             self.policy = self._policy.policy
-        say_sampling(self.policy.module, self.config, self.ranks)
+        if not WATCH:
+            say_sampling(self.config, self.ranks)
         engine = build_rollout_engine(self.config, self.tokenizer, self.ranks, self.policy)
         around.enter_context(contextlib.closing(engine))
         self.rollouts = Rollouts(self.config, self.ranks, engine)

@@ -10,9 +10,8 @@ import torch
 from omegaconf import OmegaConf
 from torch import nn
 
-from ..shims.precision import to_dtype
-from .devices import computing_on, here
-from .model_files import load_pretrained
+from ..shims.device import computing_on, here, to_dtype
+from .models import load_pretrained
 
 OFFLOADED = "reference_offload"
 

@@ -12,7 +12,7 @@ from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 from ..vendored.utils.torch_functional import masked_whiten
 from ..workers.implicit_reward import ImplicitReward
-from ..workers.metrics import reduced
+from ..workers.trained_model import reduced
 from .batches import varying_groups
 from .dynamic_sampling import SCORES, Scored, chosen_rows, joined, unreported, values_of
 from .process_advantages import (

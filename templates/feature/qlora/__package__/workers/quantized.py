@@ -15,11 +15,10 @@ from torch import nn
 
 from ..errors import ConfigError
 from ..output import install_command
-from ..shims.precision import to_dtype
+from ..shims.device import here, to_dtype
 from . import lora
 from .adapters import SECTION, wants_adapter
-from .devices import here
-from .model_files import load_pretrained
+from .models import load_pretrained
 from .sharding import whole
 
 QUANTIZATION = "local.quantization"

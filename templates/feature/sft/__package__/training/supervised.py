@@ -22,7 +22,7 @@ from ..tracking.run_tracker import as_numbers
 from ..tracking.timing import advance, expect, timed, under_way
 from ..vendored.algorithms.metric_utils import compute_throughout_metrics
 from ..vendored.protocol import DataProto
-from ..workers.metrics import reduced
+from ..workers.trained_model import reduced
 from .trainer import LocalPPOTrainer, Metrics
 
 

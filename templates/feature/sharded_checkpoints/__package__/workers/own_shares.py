@@ -13,7 +13,7 @@ from torch import nn
 from ..errors import ConfigError
 from ..run.distributed import Ranks
 from ..run.share_names import WEIGHTS, holds_shares
-from ..shims.precision import to_dtype
+from ..shims.device import to_dtype
 
 # Where a module notes the directory that its weights are to be read from.
 NOTE = "shares_at"

@@ -17,10 +17,9 @@ from ..run.share_names import OPTIMIZER, WEIGHTS
 from ..switches import LORA
 from .host_memory import wait
 from .lora import adapter_writer
-from .optimizer_state import FILE, without_tensors
 from .own_shares import own_tensors
 from .sharding import whole
-from .trained_model import TrainedModel, save_pretrained
+from .trained_model import FILE, TrainedModel, save_pretrained
 
 # Writes a part into a model's directory. Every process must call it. It returns the SHA-256 of the files that this
 # process has brought to the disk, by name; those of others rank 0 computes.
@@ -86,10 +85,12 @@ def _own_optimizer_state(model: TrainedModel, copies: bool) -> Write:
 
 def _own_state(optimizer: torch.optim.Optimizer, scheduler: Any) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """Return this process's shares of the large tensors, by parameter and name ("3.exp_avg"), and all else."""
-    tensors, rest = without_tensors({"optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()})
-    for index, name in tensors:
-        del rest["optimizer"]["state"][index][name]
-    return {f"{index}.{name}": value for (index, name), value in tensors.items()}, rest
+    state, tensors, rest = optimizer.state_dict(), dict[str, torch.Tensor](), dict[int, dict[str, Any]]()
+    for index, values in state["state"].items():
+        large = {name: value for name, value in values.items() if isinstance(value, torch.Tensor) and value.dim()}
+        tensors.update({f"{index}.{name}": value for name, value in large.items()})
+        rest[index] = {name: value for name, value in values.items() if name not in large}
+    return tensors, {"optimizer": {**state, "state": rest}, "scheduler": scheduler.state_dict()}
 
 
 def _staged(model: TrainedModel, name: str, tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:

@@ -26,8 +26,8 @@ from ..data.verl_place import TAKEN
 from ..errors import ConfigError
 from ..settings.critic_checks import wants_critic
 from ..switches import CRITIC, LORA
-from ..workers.optimizer_state import FILE as OPTIMIZER_FILE
-from ..workers.optimizers import build_optimizer
+from ..workers.role_configs import build_optimizer
+from ..workers.trained_model import FILE as OPTIMIZER_FILE
 from .checkpoint_files import WRITING, publish, save_state, set_aside, write_manifest
 from .verl_shards import HINT, SharedTensor, Shares, flat_parts, is_of_verl, read, whole, world_sizes
 

@@ -12,9 +12,9 @@ import torch
 from omegaconf import OmegaConf
 
 from ..run.distributed import Ranks
-from ..shims.precision import to_dtype
+from ..shims.device import to_dtype
 from ..vendored.protocol import DataProto
-from ..workers.sampling import neutral_for, unknown_to_trainer, warn_of
+from ..workers.rollout_interface import neutral_for, unknown_to_trainer, warn_of
 from .batches import rollout_metrics
 
 COLUMN = "rollout_log_probs"

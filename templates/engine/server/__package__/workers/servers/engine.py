@@ -13,13 +13,11 @@ import torch
 
 from ...errors import ConfigError
 from ...run.distributed import Ranks, draw_seeds
-from ...shims.precision import to_dtype
+from ...shims.device import to_dtype
 from ...switches import LORA, OVERLAP
 from ...vendored.protocol import DataProto
 from ...vendored.utils.device import get_device_name
-from ..end_tokens import end_tokens
-from ..rollout_interface import Ended, RolloutError, gives_log_probs
-from ..sampling import sampling_of
+from ..rollout_interface import Ended, RolloutError, end_tokens, gives_log_probs, sampling_of
 from ..trained_model import TrainedModel
 from .adapter_files import AdapterFiles, hands_over_adapter
 from .arguments import on_gpu, own_gpus, seen_by

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 
 from ...errors import ConfigError
-from ...shims.precision import to_dtype
+from ...shims.device import to_dtype
 from ..rollout_interface import RolloutError
 from .answers import BadAnswer, check_equal, field, of_kind
 from .arguments import copies_on, extra_arguments, flags, interpreter, model_overrides, on_gpu

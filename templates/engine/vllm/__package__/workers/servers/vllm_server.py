@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from ...errors import ConfigError
-from ...shims.precision import to_dtype
+from ...shims.device import to_dtype
 from ..rollout_interface import RolloutError
 from .adapter_files import lora_options, refused
 from .answers import BadAnswer, check_equal, field, in_order, of_kind

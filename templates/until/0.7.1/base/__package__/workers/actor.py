@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers.utils import ModelOutput
 
-from ..shims.logsumexp import only_reporting_entropy
+from ..shims.logsumexp import ENTROPY_IS_REPORTED, having
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.workers.dp_actor import DataParallelPPOActor
 from .logits import Asked, LogitsInPieces
@@ -36,8 +36,8 @@ class FusedLogits(LogitsInPieces):
         calculate_entropy: whether the next pass is to compute entropies as well.
     """
 
-    def __init__(self, module: Any) -> None:
-        super().__init__(module)
+    def __init__(self, module: Any, max_logits_mb: float | str | None) -> None:
+        super().__init__(module, max_logits_mb)
         self.calculate_entropy = False
         model = module.get_base_model() if hasattr(module, "peft_config") else module
         self._forward = forward = model.forward
@@ -87,7 +87,7 @@ class Actor:
         max_logits_mb: float | str | None = None,
     ) -> None:
         self.config = config
-        self.pieces = FusedLogits.before(module, max_logits_mb)
+        self.pieces = FusedLogits(module, max_logits_mb)
         self.noting_entropy = False
         self._actor = DataParallelPPOActor(config, module, optimizer)
         self._forward = self._actor._forward_micro_batch
@@ -136,7 +136,7 @@ class Actor:
         """
         noting = self.noting_entropy and torch.is_grad_enabled()
         inputs = without_common_padding(micro_batch)
-        with only_reporting_entropy(noting and not calculate_entropy):
+        with having(ENTROPY_IS_REPORTED, noting and not calculate_entropy):
             outputs = self.passes.forward(inputs, temperature, calculate_entropy or noting)
         if noting:
             entropy = outputs["entropys"] if isinstance(outputs, dict) else outputs[0]

@@ -1,8 +1,10 @@
 # vextract:template - edit freely
 """From the project's config to what the vendored actor takes in this release of verl."""
 
+from collections.abc import Iterable
 from typing import Any
 
+import torch
 from omegaconf import OmegaConf
 
 from ..switches import ROLLOUT_CORRECTION
@@ -10,6 +12,7 @@ from ..training.rollout_correction import policy_loss_changes
 from ..vendored.algorithms.config.config import CheckpointConfig
 from ..vendored.workers.config.actor import FSDPActorConfig, PolicyLossConfig
 from ..vendored.workers.config.optimizer import FSDPOptimizerConfig
+from ..vendored.workers.config.optimizer import build_optimizer as build_optimizer_from_config
 
 # Whether the vendored actor, on the only update of a batch, takes the log-probabilities that it has just computed as
 # the old ones.
@@ -34,3 +37,10 @@ def actor_config(config: Any, settings: dict[str, Any]) -> FSDPActorConfig:
         "checkpoint": CheckpointConfig(),
     }
     return FSDPActorConfig(**{**settings, **changed})
+
+
+def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
+    """Return the optimizer that an `optim` section describes, as verl makes it."""
+    node: Any = OmegaConf.to_container(optim, resolve=True)
+    optimizer: torch.optim.Optimizer = build_optimizer_from_config(parameters, FSDPOptimizerConfig(**node))
+    return optimizer

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
+from ..shims.device import here
 from ..switches import DYNAMIC_BSZ
 from ..vendored.protocol import DataProto
 from .actor import Actor
-from .devices import here
 from .token_passes import partition_tokens
 
 OF_ROWS = ("outcomes", "rivals", "row_weights", "rows")

@@ -1,0 +1,111 @@
+"""The shims of a project: of `templates/shims/` the functions and classes that its other code imports."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TypeGuard
+
+from extractor.pipeline.render.fold import without_imports
+from extractor.values.errors import InternalError
+from extractor.values.readers import lines_of, python_again
+
+_NAMES = r" import (\([^)]*\)|[^\n#]*)"
+_WITHIN = re.compile(rf"^\s*from \.(\w+){_NAMES}", re.MULTILINE)
+_EVERYTHING = "*"
+
+
+def needed_shims(
+    shims: Mapping[str, str], package: str, code: Iterable[str], visitors: Iterable[str]
+) -> dict[str, str]:
+    """Return the shims that a project's code imports, and those that these import in turn, each without the rest.
+
+    Args:
+        shims: Path to text, all that there are.
+        package: The project's.
+        code: Of the project.
+        visitors: Code that runs in projects and is not theirs: it brings no module, and has what it imports of them.
+
+    Raises:
+        InternalError: there is no such shim.
+    """
+    wanted = _imported(code, package)
+    extra = _imported(visitors, package)
+    pending, needed = {"__init__", *wanted}, dict[str, str]()
+    while pending:
+        name = pending.pop()
+        path = f"{package}/shims/{name}.py"
+        if path not in shims:
+            raise InternalError(f"no template for the shim {name}", hint="report this as a bug in vextract")
+        needed[path] = sliced(shims[path], wanted[name] | extra[name])
+        for module, names in _WITHIN.findall(needed[path]):
+            if not wanted[module] >= (more := _listed(names)):
+                wanted[module] |= more
+                pending.add(module)
+    return needed
+
+
+def sliced(text: str, wanted: AbstractSet[str]) -> str:
+    """Return a module with the statements that some of its names need, and no others."""
+    body = python_again(text).body
+    if _EVERYTHING in wanted or len(body) < 2:
+        return text
+    bound = [set(_bound(node)) for node in body]
+    used = [{part.id for part in ast.walk(node) if isinstance(part, ast.Name)} for node in body]
+    names, before = set(wanted), set[str]()
+    while names != before:
+        before = set(names)
+        names |= {name for own, found in zip(bound, used, strict=True) if own & names for name in found}
+    lines, kept, start, parted = lines_of(text), list[str](), 0, False
+    for node, own in zip(body, bound, strict=True):
+        end = node.end_lineno or node.lineno
+        is_parted = not lines[start].strip()
+        if not own or own & names:
+            kept += ["\n", *lines[start:end]] if parted and not is_parted and _is_import(node) else lines[start:end]
+            parted = False
+        else:
+            parted = parted or is_parted
+        start = end
+    imported = {name for node, own in zip(body, bound, strict=True) if _is_import(node) for name in own}
+    return without_imports("".join(kept), imported - names)
+
+
+def _imported(texts: Iterable[str], package: str) -> defaultdict[str, set[str]]:
+    """Return the names that code imports from each shim."""
+    shims = rf"from (?:{re.escape(package)}|\.+)\.?shims"
+    some, whole = re.compile(rf"{shims}\.(\w+){_NAMES}"), re.compile(rf"{shims}{_NAMES}")
+    found = defaultdict[str, set[str]](set)
+    for text in texts:
+        if "shims" in text:
+            for module, names in some.findall(text):
+                found[module] |= _listed(names)
+            for names in whole.findall(text):
+                for module in _listed(names):
+                    found[module].add(_EVERYTHING)
+    return found
+
+
+def _listed(names: str) -> set[str]:
+    return {name.partition(" as ")[0].strip() for name in names.strip("()\n ").split(",")} - {""}
+
+
+def _is_import(node: ast.stmt) -> TypeGuard[ast.Import | ast.ImportFrom]:
+    return isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", None) != "__future__"
+
+
+def _bound(node: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement of a module binds."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif _is_import(node):
+        yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+    elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        yield from (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
+    elif isinstance(node, (ast.If, ast.Try)):
+        inner = [*node.body, *node.orelse, *(part for one in getattr(node, "handlers", ()) for part in one.body)]
+        for part in inner:
+            yield from _bound(part)

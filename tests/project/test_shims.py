@@ -1,0 +1,45 @@
+"""Shims come symbol by symbol: what a project's code imports of them, and what that needs."""
+
+from __future__ import annotations
+
+from extractor.pipeline.render.shims import needed_shims, sliced
+
+TEXT = '''"""Two animals."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NoReturn
+
+from .others import zebra
+
+LEGS = 4
+
+
+def bear(name: str) -> Any:
+    """Growl."""
+    return os.fspath(name), LEGS
+
+
+def lion() -> NoReturn:
+    """Roar."""
+    raise zebra
+'''
+
+
+def test_what_nobody_imports_is_left_out_with_its_imports() -> None:
+    found = sliced(TEXT, {"bear"})
+    assert "lion" not in found
+    assert "import os\nfrom typing import Any\n\nLEGS = 4\n\n\ndef bear" in found
+    assert sliced(TEXT, {"bear", "lion"}) == TEXT
+
+
+def test_shims_bring_what_they_import_and_visitors_bring_no_module() -> None:
+    shims = {f"p/shims/{name}.py": text for name, text in (("__init__", '"""S."""\n'), ("zoo", TEXT))}
+    shims["p/shims/others.py"] = "zebra = ValueError()\n\n\nhorse = 1\n"
+    found = needed_shims(shims, "p", ["from p.shims.zoo import bear\n"], ["from ..shims.others import horse\n"])
+    assert {*found} == {"p/shims/__init__.py", "p/shims/zoo.py"}
+    found = needed_shims(shims, "p", ["from ..shims.zoo import (\n    lion,\n)\n"], ["from ..shims.zoo import bear\n"])
+    assert {*found} == {*shims}
+    assert found["p/shims/zoo.py"] == TEXT
+    assert found["p/shims/others.py"] == "zebra = ValueError()\n"
