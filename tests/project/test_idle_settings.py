@@ -98,24 +98,27 @@ def test_what_changes_nothing_is_said(made: Maker, release: str) -> None:
 
 @pytest.mark.parametrize("release", newest_release("0.6.1"))
 def test_what_a_model_or_a_manager_makes_idle_is_said(made: Maker, tmp_path: Path, release: str) -> None:
-    """Steps that bfloat16 rounds away, settings that verl's own manager does not take."""
+    """Dropout in updates only, steps that bfloat16 rounds away, settings that verl's own manager does not take."""
     root = Path(shutil.copytree(made(Configuration(release, "hf", ("reward_processes",))).root, tmp_path / "project"))
     (root / "score.py").write_text("def compute_score(**_): return 1.0\n", encoding="utf-8")
     section = ("reward.", "reward.reward_manager.name") if release >= "0.7.1" else ("", "reward_model.reward_manager")
+    dropout = "+actor_rollout_ref.model.override_config.attention_dropout"
     dtype = f"{ACTOR}.fsdp_config.model_dtype"
     settings = [
+        f"{dropout}=0.1",
         f"{dtype}=bf16",
         f"{ACTOR}.optim.lr=1e-6",
         f"{section[0]}custom_reward_function.path=score.py",
         f"{section[1]}=naive",
         "local.reward.timeout=5",
     ]
-    plain = [f"{dtype}=fp32", f"{section[1]}=env"]
+    plain = [f"{dropout}=0.0", f"{dtype}=fp32", f"{section[1]}=env"]
     found = []
-    for changed in (settings, [*plain, *settings[1:3], *settings[4:]]):
+    for changed in (settings, [*plain, *settings[2:4], *settings[5:]]):
         done = forked(root, "main.py", *overrides(*changed, "trainer.total_training_steps=1", "local.save_last=false"))
         assert done.returncode == 0, done.stderr[-3000:]
         found.append([line for line in done.stderr.splitlines() if line.startswith("note: ")])
+    assert [note for note in found[0] if f"{dropout}=0.0" in note and "updates only" in note]
     assert [note for note in found[0] if "lr=1e-06" in note and f"{dtype}=fp32" in note]
     assert [note for note in found[0] if "local.reward.timeout has no effect" in note]
     assert [note for note in found[1] if "mean over the passes" not in note] == []

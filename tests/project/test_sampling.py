@@ -16,9 +16,13 @@ from tests.releases import newest_release
 pytestmark = pytest.mark.slow
 
 DRIVER = Path(__file__).with_name("sampling_driver.py").read_text(encoding="utf-8")
+NOTE = (
+    "note: ignored from generation_config: forced_eos_token_id=5, max_new_tokens=1, min_p=0.3, no_repeat_ngram_size=1, "
+    "repetition_penalty=1.5, suppress_tokens=[9, 10, 11], temperature=0.3, top_k=2, top_p=0.5;"
+)
 
 
-def check(found: dict[str, Any]) -> None:
+def check(found: dict[str, Any], errors: str) -> None:
     """What the driver has found is right."""
     for name in ("neutral", "asked", "validation"):
         assert found[name] < 1e-4
@@ -28,13 +32,14 @@ def check(found: dict[str, Any]) -> None:
     if "turns go on" in found:  # an engine that writes turns of episodes
         assert found["turns go on"] == 0
         assert found["turns ended by"] == sorted(found["ends"])
+    assert errors.count(NOTE) == 1
 
 
 @pytest.mark.parametrize("release", newest_release())
 def test_rollouts_are_what_the_config_says(made: Callable[[Configuration], Made], tmp_path: Path, release: str) -> None:
     done = forked(made(Configuration(release, features=("episodes", "parts"))).root, "-c", DRIVER, str(tmp_path))
     assert done.returncode == 0, done.stderr[-3000:]
-    check(json.loads(done.stdout.splitlines()[-1]))
+    check(json.loads(done.stdout.splitlines()[-1]), done.stderr)
 
 
 def test_a_model_that_does_not_say_that_it_samples_is_saved(
@@ -70,3 +75,4 @@ def test_a_run_says_what_the_trainer_does_not_know(
     said = done.stdout + done.stderr
     assert said.count("the engine samples with rollout.min_p=1e-06, rollout.repetition_penalty=1.001, which the") == 1
     assert f"hint: set {key}.min_p=0 {key}.repetition_penalty=1" in said
+    assert "ignored from generation_config" not in said

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext as nothing
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from toy.rewards.scoring import Scorer
 from toy.settings.devices import attention_for
 from toy.settings.loading import load_config
 from toy.settings.setting_checks import CACHE, WRITTEN, check_paths
-from toy.workers.models import load_model
+from toy.workers.models import check_positions, load_model
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 
@@ -41,6 +42,19 @@ def test_a_directory_that_may_not_be_written_is_an_error_at_once(tmp_path, monke
     monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(tmp_path))
     with pytest.raises(ConfigError, match=f"{tmp_path} is not writable"):
         check_paths(load_config(CONFIG_DIRECTORY, [f"trainer.rollout_data_dir={tmp_path}/rows"]))
+
+
+@pytest.mark.parametrize(("kind", "table"), [("gpt2", True), ("opt", True), ("llama", False)])
+def test_a_sequence_longer_than_a_table_of_positions_is_refused(kind, table):
+    sizes = {"max_position_embeddings": 16, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
+    widths = {"ffn_dim": 8, "word_embed_proj_dim": 8} if kind == "opt" else {}
+    settings = AutoConfig.for_model(kind, vocab_size=20, **sizes, **widths, pad_token_id=0, bos_token_id=1)
+    module = AutoModelForCausalLM.from_config(settings)
+    check_positions(module, "it", OmegaConf.create({"max_prompt_length": 8, "max_response_length": 8}))
+    refused = pytest.raises(ConfigError, match="positions for 16 tokens, and a sequence may have 17")
+    for lengths in ({"max_prompt_length": 8, "max_response_length": 9}, {"max_length": 17}):
+        with refused if table else nothing():
+            check_positions(module, "it", OmegaConf.create(lengths))
 
 
 def test_an_architecture_without_sdpa_gets_the_setting_that_helps(tmp_path, tokenizer):

@@ -175,8 +175,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     if SPECIAL_TOKENS:
         words = ModelWords.of(config, tokenizer)
     rewards = Rewards(config, words.decoder if SPECIAL_TOKENS else tokenizer, ranks)
-    if not WATCH:
-        say_sampling(config, ranks)
+    say_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(watched(config) if WATCH else config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     if SPECIAL_TOKENS:

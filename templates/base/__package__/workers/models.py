@@ -3,6 +3,7 @@
 
 import importlib
 import json
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,40 @@ if not SHARDED_CHECKPOINTS:
             raise ConfigError(
                 f"the weights at {folder} are the shares of several processes", "vextract add sharded_checkpoints"
             )
+
+
+def check_positions(module: Any, path: str, data: Any) -> None:
+    """Refuse a model with a table of positions that has fewer than a sequence may have tokens.
+
+    Args:
+        module: the model.
+        path: where it was read.
+        data: the config's section of that name.
+    """
+    longest = data.get("max_length") or data.max_prompt_length + data.max_response_length
+    places = getattr(module.config.get_text_config(), "max_position_embeddings", None) or longest
+    tables = [part for part in module.modules() if isinstance(part, nn.Embedding)]
+    tables = [table for table in tables if table is not module.get_input_embeddings()]
+    # OPT's table has two more. Positions that are computed have no end.
+    if places < longest and any(places <= table.num_embeddings <= places + 2 for table in tables):
+        raise ConfigError(
+            f"the model at {path} has positions for {places} tokens, and a sequence may have {longest}",
+            "lower data.max_length, or data.max_prompt_length and data.max_response_length",
+        )
+
+
+def note_dropout(model_config: Any) -> None:
+    """Say so if a policy has dropout, which is on in updates and off where responses and probabilities come from."""
+    settings = model_config.get_text_config().to_dict()
+    rates = [name for name, value in settings.items() if "drop" in name and isinstance(value, float) and value > 0]
+    off = [name for name in rates if not name.startswith(("classifier", "summary"))]
+    if off:
+        print(
+            "note: the model has dropout, which is on in updates only: the probabilities that updates compare differ "
+            "by it from those of the policy that wrote the responses "
+            f"({' '.join(f'+actor_rollout_ref.model.override_config.{name}=0.0' for name in off)} turns it off)",
+            file=sys.stderr,
+        )
 
 
 def _prepared(module: nn.Module, model: Any) -> nn.Module:

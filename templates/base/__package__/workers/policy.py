@@ -25,7 +25,7 @@ from .actor import Actor
 from .adapters import starting_point, wants_adapter
 from .device_map import device_of, first_device, spread_reader
 from .lora import add_adapter, without_adapter
-from .models import load_model
+from .models import check_positions, load_model, note_dropout
 from .offload import rests, weights_at_rest
 from .own_shares import shares_reader
 from .quantized import quantized_reader
@@ -45,6 +45,7 @@ class Policy(TrainedModel):
 
     section_name, optim_name = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
     loss_name = "pg_loss"
+    compares = True  # its probabilities in updates with those of before
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
         actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
@@ -66,6 +67,9 @@ class Policy(TrainedModel):
             start = starting_point(path, self.config.actor_rollout_ref.model, ranks)
             path = start.model
         module = self.load(path, ranks)
+        check_positions(module, path, self.config.data)
+        if self.compares and ranks.rank == 0:
+            note_dropout(module.config)
         return add_adapter(module, self.config.actor_rollout_ref.model, start, ranks) if LORA else module
 
     def load(self, path: str, ranks: Ranks) -> Any:
@@ -182,7 +186,7 @@ class Reference:
             module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader=reader)
         else:
             module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks)
-        module.requires_grad_(False)
+        check_positions(module.requires_grad_(False), path, config.data)
         if PLACEMENT:
             self.device = device_of(config, "reference") if reader is None else first_device(module)
         else:

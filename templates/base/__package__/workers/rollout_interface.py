@@ -20,6 +20,8 @@ CPU_KV_CACHE_BYTES = 2**28  # that vLLM gets for keys and values in a process of
 # The settings of sampling, of `rollout` and of `rollout.val_kwargs`, and the values with which they change nothing.
 NEUTRAL = {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
 GREEDY = {"temperature": 0.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0}
+# What a generation config has besides, and rollouts take from elsewhere.
+TOKENS = ("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "transformers_version")
 # Stands for the model's turn where the template renders it; no template strips or changes letters.
 TURN = "XTURNX"
 # Is told the row of a response that has ended, and its tokens.
@@ -100,6 +102,20 @@ def sampling_of(rollout: Any, meta_info: Mapping[str, Any]) -> dict[str, float]:
     return {**found, "top_k": int(found["top_k"]) if found["top_k"] > 0 else -1}
 
 
+def ignored_from(generation_config: Any, rollout: Any) -> dict[str, Any]:
+    """Return what a generation config sets of the text that is written, and the run's config has otherwise."""
+    defaults: dict[str, Any] = getattr(generation_config, "_get_default_generation_params", dict)()
+    unset = {**type(generation_config)().to_dict(), **{k: v for k, v in defaults.items() if k not in NEUTRAL}}
+    return {
+        name: value
+        for name, value in sorted(generation_config.to_dict().items())
+        if value
+        and not name.startswith("_")
+        and name not in TOKENS
+        and value not in (unset.get(name), rollout.get(name))
+    }
+
+
 def unknown_to_trainer(rollout: Any) -> dict[str, float]:
     """Return the settings that make the engine draw from another distribution than the trainer's."""
     found = sampling_of(rollout, {"do_sample": True})
@@ -117,13 +133,19 @@ def neutral_for(unknown: Mapping[str, float]) -> str:
     return "set " + " ".join(f"actor_rollout_ref.rollout.{name}={NEUTRAL[name]:g}" for name in unknown)
 
 
-if not WATCH:
-
-    def say_sampling(config: Any, ranks: Ranks) -> None:
-        """Warn on rank 0 of settings of sampling that the trainer does not know."""
-        rollout = config.actor_rollout_ref.rollout
+def say_sampling(model: Any, config: Any, ranks: Ranks) -> None:
+    """Say what the generation config has and no rollout does, and what the trainer does not know. Rank 0 says it."""
+    rollout = config.actor_rollout_ref.rollout
+    if not WATCH:
         if (unknown := unknown_to_trainer(rollout)) and rollout.do_sample and ranks.rank == 0:
             print(f"{warn_of(unknown)}\nhint: {neutral_for(unknown)}", file=sys.stderr)
+    ignored = ignored_from(model.generation_config, rollout)
+    if ignored and ranks.rank == 0:
+        text = ", ".join(f"{name}={value}" for name, value in ignored.items())
+        print(
+            f"note: ignored from generation_config: {text}; actor_rollout_ref.rollout says how to sample",
+            file=sys.stderr,
+        )
 
 
 def end_tokens(tokenizer: Any, model: Any = None, template_kwargs: Mapping[str, Any] | None = None) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from ..run.process import Closing, without_running_loop
 from ..settings.loading import check_choice
-from ..switches import CRITIC, EPISODES, WATCH
+from ..switches import CRITIC, EPISODES
 from ..training.rollouts import Rollouts
 from ..vendored.protocol import DataProto
 from ..workers.models import load_tokenizer
@@ -223,8 +223,7 @@ class LocalRollouts(Part):
             self.policy = Policy(self.config, self.tokenizer, self.ranks, path, 1)
         else:
             self.policy = self._policy.policy
-        if not WATCH:
-            say_sampling(self.config, self.ranks)
+        say_sampling(self.policy.module, self.config, self.ranks)
         engine = build_rollout_engine(self.config, self.tokenizer, self.ranks, self.policy)
         around.enter_context(contextlib.closing(engine))
         self.rollouts = Rollouts(self.config, self.ranks, engine)

@@ -37,6 +37,8 @@ class SupervisedPolicy(Policy):
         config, tokenizer, ranks, path, total_steps: see `Policy`.
     """
 
+    compares = False
+
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
         super().__init__(config, tokenizer, ranks, path, total_steps)
         self.actor.loss = supervised_loss
