@@ -392,7 +392,7 @@ def test_a_response_that_is_alone(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     check = (
         "import sys, main\nfrom toy.errors import ConfigError\nfrom toy.settings.checks import check_config\n"
-        "from toy.training.hook_calls import import_hooks\nimport_hooks()\n"
+        "from toy.training.hooks import import_hooks\nimport_hooks()\n"
         "for name in sys.argv[1:]:\n"
         "    config = main.read_config(['actor_rollout_ref.rollout.n=1', f'algorithm.adv_estimator={name}'])\n"
         "    try: check_config(config, 1)\n"

@@ -21,12 +21,11 @@ from torch.utils.data import Dataset, IterableDataset
 from ..episodes.checks import is_reward
 from ..errors import DataError as DataError  # hooks take it from here
 from ..errors import DataProblems, Problem
-from ..rewards.calls import source_of
+from ..rewards.scoring import source_of
 from ..settings import reward_keys
 from ..settings.suggestions import choose_defined
 from ..switches import EPISODES, REWARD_MODEL
-from ..training.hook_arguments import taken_by
-from ..training.hook_errors import HookError, hook_file_of
+from ..training.hooks import HookError, hook_file_of, taken_by
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import TRUTHS, Rows, read_rows, small_rows, truth_of, with_all_columns
@@ -239,7 +238,7 @@ def dataset_of_files(
             cls, (table, are_texts) = RowPrompts, _converted(files, split, data, needs_truth=needs_truth)
             source = [table]
     else:
-        from ..training.hook_calls import importing_hooks
+        from ..training.hooks import importing_hooks
 
         with importing_hooks():
             from ..custom.env_dataset import EnvDataset

@@ -9,9 +9,8 @@ import torch
 
 from ..episodes.places import has_failed
 from ..switches import EPISODES, OVERLAP, REWARD_LOGS, REWARD_PROCESSES
-from .calls import raw_function, source_of
 from .samples import SampleLogs
-from .scoring import Scorer, ScoringError, weighted_sum
+from .scoring import Scorer, ScoringError, raw_function, source_of, weighted_sum
 from .scoring_aside import ScorerAside
 
 # The component that holds scores that were given with the batch.

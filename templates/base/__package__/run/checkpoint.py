@@ -30,7 +30,7 @@ from typing import Any
 from ..errors import ConfigError
 from ..settings.path_checks import resume_hint
 from ..switches import VERL_CHECKPOINTS
-from ..training.hook_errors import HookError
+from ..training.hooks import HookError
 from ..workers.trained_model import TrainedModel, Write, parts_of
 from .checkpoint_files import (
     MANIFEST,

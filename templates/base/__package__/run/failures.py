@@ -11,11 +11,12 @@ from typing import Any
 
 from ..errors import ConfigError, DataError, full_disk
 from ..output import module_command, say
+from ..rewards.scoring import own_line
 from ..settings.path_checks import CACHE, WRITTEN
 from ..shims.not_vendored import FeatureNotVendored
 from ..switches import SFT
 from ..training.divergence import DivergenceError
-from ..training.hook_errors import HookError, raised_in
+from ..training.hooks import HookError
 from ..workers.rollout_interface import RolloutError
 from .checkpoint import Checkpoints, step_of
 from .checkpoint_files import CheckpointError
@@ -67,7 +68,7 @@ def describe(error: BaseException) -> tuple[int, str | None]:
         return 130, "\n".join(["interrupted", *notes])
     if isinstance(error, SystemExit):  # from code of the owner's, or a library's: not even 0 is success here
         text = f"error: the run was ended by sys.exit({'' if error.code is None else repr(error.code)})"
-        return 1, "\n".join([text, f"  hook: {raised_in(error) or 'no line of this project'}", *notes])
+        return 1, "\n".join([text, f"  hook: {own_line(error) or 'no line of this project'}", *notes])
     if isinstance(error, (ConfigError, DataError, FeatureNotVendored)):
         return 2, "\n".join([f"error: {error}", *notes])
     if isinstance(error, (HookError, RolloutError, CheckpointError, DivergenceError)):

@@ -18,7 +18,7 @@ from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import WITH_LOG_PROBS
 from .batches import generation_batch
-from .hook_errors import call_reward
+from .hooks import call_reward
 from .registries import AdvantageEstimator
 
 if TYPE_CHECKING:

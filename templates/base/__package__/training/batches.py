@@ -3,6 +3,7 @@
 
 import json
 import math
+import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,20 @@ def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
         return {}
     varying = len(varying_groups(uids, rewards.sum(dim=-1).numpy()))
     return {"critic/rewards/frac_zero_std": 1 - varying / prompts}
+
+
+def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
+    """Return the mean of each numeric component of the reward, as `reward/<name>/mean`; None: no score of this one."""
+    metrics = {}
+    for name, given in extra.items():
+        values = [value for value in given if value is not None]
+        kinds = set(map(type, values))
+        if kinds and all(issubclass(kind, (numbers.Real, np.bool_)) for kind in kinds):
+            try:
+                metrics[f"reward/{name}/mean"] = float(np.mean(np.array(values, dtype=float)))
+            except OverflowError:  # an integer too large for a float
+                metrics[f"reward/{name}/mean"] = float("nan")
+    return metrics
 
 
 def rollout_metrics(of_engine: torch.Tensor, own: torch.Tensor, mask: torch.Tensor) -> dict[str, float]:

@@ -12,13 +12,13 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
-from ..rewards.calls import CALLED, refusal, source_of
 from ..rewards.manager import TextRewardManager
+from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..settings.suggestions import choose_defined, functions_in
 from ..switches import REWARD_LOGS, REWARD_MODEL, REWARD_PROCESSES, SANDBOX
-from .hook_arguments import arguments_of
+from .hooks import arguments_of
 from .judge import judged
 from .reward_managers import load_manager, manager_class
 
@@ -91,7 +91,8 @@ if REWARD_LOGS or REWARD_PROCESSES or SANDBOX:
             if name not in taken:
                 kind = _select(config, "MANAGER")
                 print(
-                    f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it", file=sys.stderr
+                    f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it",
+                    file=sys.stderr,
                 )
 
 

@@ -49,6 +49,7 @@ from .batches import (
     add_columns,
     check_reported,
     group_metrics,
+    reward_metrics,
     rollout_metrics,
     sample_rows,
     shown_rows,
@@ -58,9 +59,8 @@ from .batches import (
 from .callbacks import listed
 from .divergence import DivergenceCheck
 from .dynamic_sampling import choice_of, collect
-from .hook_calls import calling_estimator
 from .hook_effects import SharedState
-from .hook_errors import check_advantages, reward_metrics
+from .hooks import ESTIMATOR, calling, check_advantages
 from .overlap import OverlappedAnswers
 from .registries import compute_advantage
 from .rollout_correction import correct, take_rollout_log_probs
@@ -367,7 +367,7 @@ class LocalPPOTrainer(RunLoop):
             batch.batch.pop("rollout_log_probs", None)
         if algorithm.adv_estimator == "gdpo":
             check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")
-        with calling_estimator(algorithm.adv_estimator), self._same_random_numbers("advantages"):
+        with calling(ESTIMATOR, algorithm.adv_estimator), self._same_random_numbers("advantages"):
             batch = compute_advantage(
                 batch,
                 adv_estimator=algorithm.adv_estimator,

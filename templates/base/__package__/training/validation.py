@@ -16,7 +16,7 @@ from ..tracking.timing import advance, expect, under_way
 from ..vendored.algorithms.metric_utils import process_validation_metrics
 from ..vendored.protocol import DataProto
 from .batches import generation_batch, joined_components, sample_rows
-from .hook_errors import call_reward
+from .hooks import call_reward
 
 # How many samples verl's measures are of: `mean@4`, `best@4/std`.
 _SIZE = re.compile(r"@(\d+)")

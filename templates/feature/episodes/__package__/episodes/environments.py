@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any, Protocol
 
 from ..data.steps import Observation, UnusableStep, checked_step
-from ..rewards.calls import staying_in_process
+from ..rewards.scoring import staying_in_process
 from ..rewards.time_limit import TookTooLong, call_within
-from ..training.hook_errors import hook_file_of
+from ..training.hooks import hook_file_of
 
 
 class Environment(Protocol):
