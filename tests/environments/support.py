@@ -39,7 +39,7 @@ def _toy_config(project: Project) -> Any:
 
 def make_project(release: str, engine: str, root: Path, package: str) -> Project:
     """A project of the multi-turn recipe, with GRPO."""
-    configuration = Configuration(release, engine, features=("overlap",), recipe="multiturn", package=package)
+    configuration = Configuration(release, engine, features=("overlap", "reward_logs"), recipe="multiturn", package=package)
     return Project(make(configuration, root).root, package)
 
 

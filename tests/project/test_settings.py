@@ -60,7 +60,7 @@ def driven(root: Path, task: str, out: Path, stdin: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
 def test_what_is_accepted_is_read(made: Maker, tmp_path: Path, release: str) -> None:
-    features = ("critic", "distillation", "dynamic_sampling", "episodes", "prime")
+    features = ("critic", "distillation", "dynamic_sampling", "episodes", "prime", "reward_logs")
     root = made(Configuration(release, "hf", features=features)).root
     offered = releases.load(release).algorithms
     runs = [run for run in RUNS if "distill" in offered or "distill" not in run]

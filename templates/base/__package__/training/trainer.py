@@ -31,6 +31,7 @@ from ..switches import (
     HOOK_CHECKS,
     OVERLAP,
     PRIME,
+    REWARD_LOGS,
     ROLLOUT_CORRECTION,
     WATCH,
 )
@@ -43,18 +44,12 @@ from ..vendored.algorithms.trainer_functions import apply_kl_penalty
 from ..vendored.protocol import DataProto
 from ..workers.metrics import reduced
 from ..workers.rollout_interface import RolloutError
-from .answers import Answers, Metrics, Reward
 from .balance import balance_batch
 from .batches import (
     add_columns,
-    check_reported,
     group_metrics,
     reward_metrics,
     rollout_metrics,
-    sample_rows,
-    shown_rows,
-    shown_training_rows,
-    write_rows,
 )
 from .callbacks import listed
 from .divergence import DivergenceCheck
@@ -65,9 +60,11 @@ from .overlap import OverlappedAnswers
 from .registries import compute_advantage
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollout_watch import RolloutWatch
+from .rollouts import Answers, Metrics, Reward
 from .run_loop import RunLoop
+from .sample_files import write_rows
 from .suspects import SuspectCheck, Suspects
-from .validation import answer_and_score, validation_metrics
+from .validation import answer_and_score, sample_rows, shown_rows, shown_training_rows, validation_metrics
 
 TRAINING_SAMPLES_AT = 100  # steps of a run
 
@@ -189,7 +186,7 @@ class LocalPPOTrainer(RunLoop):
             if DYNAMIC_SAMPLING and (choose := choice_of(self)) is not None:
                 batch, reward = collect(self, choose, prompts, timing, metrics)
             else:
-                batch = self.answers.to(prompts, timing, metrics)
+                batch = self.answers.answer(prompts, timing, metrics)
                 self.arrange(batch, metrics)
                 with timed("reward", timing):
                     reward = self.answers.begin_reward(batch)
@@ -304,7 +301,7 @@ class LocalPPOTrainer(RunLoop):
         self.score = validation_score(metrics)
         shown = shown_rows(rows, infos, self.config.trainer.log_val_generations)
         self.tracker.log_generations(shown, self.steps_done)
-        if self.config.trainer.validation_data_dir and self.ranks.rank == 0:
+        if REWARD_LOGS and self.config.trainer.validation_data_dir and self.ranks.rank == 0:
             write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
         return metrics
 
@@ -365,8 +362,6 @@ class LocalPPOTrainer(RunLoop):
             metrics.update(correction_metrics)
         else:
             batch.batch.pop("rollout_log_probs", None)
-        if algorithm.adv_estimator == "gdpo":
-            check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")
         with calling(ESTIMATOR, algorithm.adv_estimator), self._same_random_numbers("advantages"):
             batch = compute_advantage(
                 batch,
@@ -388,7 +383,7 @@ class LocalPPOTrainer(RunLoop):
         if step in (1, self.total_steps) or step % max(1, self.total_steps // TRAINING_SAMPLES_AT) == 0:
             count = self.config.local.log_train_generations
             self.tracker.log_generations(shown_training_rows(batch, scores, extra, count, self.tokenizer), step)
-        if self.config.trainer.rollout_data_dir:
+        if REWARD_LOGS and self.config.trainer.rollout_data_dir:
             rows = sample_rows(batch, scores, self.tokenizer)
             write_rows(self.config.trainer.rollout_data_dir, step, rows, extra)
 
