@@ -51,7 +51,6 @@ from .batches import (
     reward_metrics,
     rollout_metrics,
 )
-from .callbacks import listed
 from .divergence import DivergenceCheck
 from .dynamic_sampling import choice_of, collect
 from .hook_effects import SharedState
@@ -61,7 +60,7 @@ from .registries import compute_advantage
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollout_watch import RolloutWatch
 from .rollouts import Answers, Metrics, Reward
-from .run_loop import RunLoop
+from .run_loop import RunLoop, listed
 from .sample_files import write_rows
 from .suspects import SuspectCheck, Suspects
 from .validation import answer_and_score, sample_rows, shown_rows, shown_training_rows, validation_metrics
