@@ -2,14 +2,12 @@
 """A scoring function over the samples of a batch: how it is called, what came of it, and where the function is."""
 
 import asyncio
-import contextlib
 import inspect
 import math
-import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -137,8 +135,7 @@ class Scorer:
 def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
     """Return what a function returns for a sample, or a Failure."""
     try:
-        with staying_in_process():
-            return function(**sample)
+        return function(**sample)
     except (Exception, SystemExit) as error:
         return _failure(function, error)
 
@@ -146,8 +143,7 @@ def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
 async def attempt_async(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
     """Do what `attempt` does with a function that is awaited."""
     try:
-        with staying_in_process():
-            return await function(**sample)
+        return await function(**sample)
     except (Exception, SystemExit) as error:
         return _failure(function, error)
 
@@ -165,24 +161,6 @@ def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
     if isinstance(error, TypeError) and str(error).startswith(f"{getattr(own, '__qualname__', None)}() "):
         return Failure(f"{what} cannot be called: {error}\n  {CALLED}", source_of(own))
     return Failure(f"{what} raised {type(error).__name__}: {error}", own_line(error) or source_of(hook))
-
-
-@contextlib.contextmanager
-def staying_in_process() -> Iterator[None]:
-    """End a process that a hook has forked within it and that comes back from there: it would go on with the run."""
-    process = os.getpid()
-    try:
-        yield
-    except BaseException as error:
-        if os.getpid() == process:
-            raise
-        if isinstance(error, SystemExit) and isinstance(error.code, (int, type(None))):
-            os._exit(error.code or 0)
-        traceback.print_exception(error)
-        os._exit(1)
-    if os.getpid() != process:
-        os.write(2, b"error: a process that a hook has forked returns from the hook: end it with os._exit\n")
-        os._exit(1)
 
 
 def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:

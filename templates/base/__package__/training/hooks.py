@@ -21,10 +21,11 @@ import torch
 
 from ..absent import SHIPPED
 from ..errors import ProjectError
-from ..rewards.scoring import ScoringError, own_line, source_of, staying_in_process
+from ..rewards.scoring import ScoringError, own_line, source_of
 from ..switches import HOOK_CHECKS
 from ..vendored.algorithms import core_algos
 from ..vendored.protocol import DataProto
+from .hook_effects import staying_in_process
 from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 
 # How long to look for the sample that made a reward raise, in seconds.
@@ -133,7 +134,7 @@ def is_owners(function: Any) -> bool:
 @contextmanager
 def calling(registered: Registered, name: str) -> Iterator[None]:
     """Turn what is wrong with an owner's function into a HookError: it goes around verl's call of what has the name."""
-    function = registered.registry.get(str(name))
+    function: Any = registered.registry.get(str(name))
     try:
         if HOOK_CHECKS:
             from .hook_results import checking
@@ -179,7 +180,10 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
     """
     given = DataProto(batch.batch.clone(), dict(batch.non_tensor_batch), dict(batch.meta_info))
     try:
-        with staying_in_process():
+        if HOOK_CHECKS:
+            with staying_in_process():
+                result = call_manager(reward_fn, given)
+        else:
             result = call_manager(reward_fn, given)
     except ScoringError as error:
         sample = None if error.row is None else describe_sample(batch, error.row, tokenizer)

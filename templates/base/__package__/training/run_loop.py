@@ -2,7 +2,6 @@
 """A run: the loop over a trainer's steps, and what surrounds it. The step itself is in `trainer.py`."""
 
 import contextlib
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,7 @@ from ..run.peers import is_connection_error
 from ..run.process import Closing, without_running_loop
 from ..run.run_lock import lock_run_directory
 from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last
-from ..switches import EARLY_STOPPING, FREED_MEMORY, LORA, OVERLAP, PARTS, SHARDED_CHECKPOINTS
+from ..switches import EARLY_STOPPING, FREED_MEMORY, LORA, OVERLAP, PARTS, SHARDED_CHECKPOINTS, WATCH
 from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
 from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
@@ -85,8 +84,9 @@ class RunLoop(Closing):
         self.failure: Exception | None = None
         self.score: float | None = None
         self._lock = parts.lock
-        self._has_begun = self._is_going_on = False
-        self._thread = 0  # in which it is going on
+        self._has_begun = False
+        if PARTS:
+            self._is_going_on = False
         self.callbacks = Callbacks(callbacks, self)
         self.begin_prompts()
         self._state = RunState(self)
@@ -206,14 +206,6 @@ class RunLoop(Closing):
         """Draw the next batch from where the data loader is now."""
         self.prompts = PromptsAhead(self) if OVERLAP else Prompts(self)
 
-    def require_open(self) -> None:
-        """Raise a ConfigError if it has been closed, or if a run is going on in another thread."""
-        super().require_open()
-        if self._is_going_on and threading.get_ident() != self._thread:  # both would use the same model and numbers
-            raise ConfigError(
-                "a run is going on in another thread", "call it there, in the loop over steps(), or in a callback"
-            )
-
     def _say_nothing_to_do(self) -> None:
         if self.ranks.rank == 0:
             place = self.resumed_from or "the model"
@@ -229,36 +221,26 @@ class RunLoop(Closing):
         config, checkpoints, total, start = self.config, self.checkpoints, self.total_steps, self.steps_done
         directory, processes = checkpoints.directory, self.ranks.world_size
         lock, self._lock = self._lock or lock_run_directory(directory, self.ranks), None
-        with lock:
+        with contextlib.ExitStack() as around:
+            around.enter_context(lock)
             if not (config.trainer.val_only or self._has_begun):
                 checkpoints.begin(self.resumed_from)
             self._has_begun = True
             self.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
-            noting, going_on = noting_checkpoint(checkpoints, config, total), self._marked_going_on()
-            with noting, self.tracker, going_on:
-                if start and self.resumed_from is not None:
-                    self.tracker.message(f"resuming from {self.resumed_from}")
-                if self._state.missing_row:
-                    self.tracker.log_missing(self._state.missing_row, start)
-                if SHARDED_CHECKPOINTS and OVERLAP:
-                    with waiting_for_last(checkpoints), self._putting_back():
-                        yield
-                elif SHARDED_CHECKPOINTS:
-                    with waiting_for_last(checkpoints):
-                        yield
-                elif OVERLAP:
-                    with self._putting_back():
-                        yield
-                else:
-                    yield
-
-    @contextlib.contextmanager
-    def _marked_going_on(self) -> Iterator[None]:
-        self._is_going_on, self._thread = True, threading.get_ident()
-        try:
+            around.enter_context(noting_checkpoint(checkpoints, config, total))
+            around.enter_context(self.tracker)
+            if PARTS:
+                self._is_going_on = True
+                around.callback(setattr, self, "_is_going_on", False)
+            if start and self.resumed_from is not None:
+                self.tracker.message(f"resuming from {self.resumed_from}")
+            if self._state.missing_row:
+                self.tracker.log_missing(self._state.missing_row, start)
+            if SHARDED_CHECKPOINTS:
+                around.enter_context(waiting_for_last(checkpoints))
+            if OVERLAP:
+                around.enter_context(self._putting_back())
             yield
-        finally:
-            self._is_going_on = False
 
     if OVERLAP:
 
@@ -281,7 +263,8 @@ class RunLoop(Closing):
     def _after_step(self, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> None:
         """Validate if it is time, and remember the state."""
         step = self.steps_done
-        self.divergence.remember(batch)
+        if WATCH:
+            self.divergence.remember(batch)
         self.callbacks("on_step_end")
         if EARLY_STOPPING:
             self.stopping.improved = False

@@ -2,7 +2,6 @@
 """What a run needs, besides the weights, to do its next step exactly as it would have been done without a stop."""
 
 import copy
-import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,10 +10,9 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..run.distributed import random_state, set_random_state
-from ..switches import EARLY_STOPPING, LORA
+from ..switches import EARLY_STOPPING, LORA, WATCH
 from .early_stopping import EarlyStopping
 
-PLACES = 64  # rows, evenly spread, that tell one set of data from another
 SETTINGS = {
     "data.shuffle": "prompts of this epoch may come twice, or not at all",
     "data.seed": "the order of this epoch is that of the checkpoint",
@@ -106,7 +104,8 @@ class RunState:
         if self._remembered is None or self._steps != trainer.steps_done:
             self.remember()
         assert self._remembered is not None
-        trainer.divergence.before_saving()
+        if WATCH:
+            trainer.divergence.before_saving()
         is_last = trainer.steps_done >= trainer.total_steps
         if EARLY_STOPPING:
             is_last = is_last or self.stopping.reason is not None
@@ -147,14 +146,8 @@ def identity(trainer: Any) -> dict[str, Any]:
 
     A run that goes on with others trains all the same, and so it may be meant; but it says so.
     """
-    dataset = trainer.train_loader.dataset
-    rows = len(dataset)
-    table: Any = getattr(dataset, "dataframe", None)
-    step, held = max(rows // PLACES, 1), hashlib.sha256()
-    for index in range(0, rows, step) if table is not None and len(table) == rows else ():
-        held.update(repr(table[index]).encode(errors="replace"))
     settings = {key: OmegaConf.select(trainer.config, key) for key in SETTINGS}
-    return {**settings, "rows": rows, "data": held.hexdigest()}
+    return {**settings, "rows": len(trainer.train_loader.dataset)}
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -162,6 +155,6 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str
     for key, what in SETTINGS.items():
         if key in then and then[key] != now[key]:
             yield f"{key} was {then[key]} when the checkpoint was written, and is {now[key]}: {what}"
-    if (then.get("rows"), then.get("data")) != (now["rows"], now["data"]) and "rows" in then:
-        other = "other rows" if then["rows"] == now["rows"] else f"{now['rows']} rows in place of {then['rows']}"
+    if then.get("rows", now["rows"]) != now["rows"]:
+        other = f"{now['rows']} rows in place of {then['rows']}"
         yield f"the training data are {other}: prompts of this epoch may come twice, or not at all"
