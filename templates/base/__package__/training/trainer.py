@@ -192,7 +192,7 @@ class LocalPPOTrainer(RunLoop):
             of_engine = self.watch.take(batch) if WATCH else batch.batch.get("rollout_log_probs")
 
             # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
-            own_known = self._needs_old_log_probs(batch)
+            own_known = "rollout_log_probs" in batch.batch.keys() or self._asks_old_log_probs(len(batch))
             if ROLLOUT_CORRECTION and take_rollout_log_probs(batch, config):
                 own_known = False
             if own_known:
@@ -325,11 +325,8 @@ class LocalPPOTrainer(RunLoop):
             responses = self.config.data.train_batch_size * self.rollout_n
             return bool(rollout.calculate_log_probs or self._asks_old_log_probs(responses) or self.watch.due(step))
 
-    def _needs_old_log_probs(self, batch: DataProto) -> bool:
-        """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
-        return "rollout_log_probs" in batch.batch.keys() or self._asks_old_log_probs(len(batch))
-
     def _asks_old_log_probs(self, responses: int) -> bool:
+        """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
         return bool(
             self.config.local.recompute_old_log_probs
             or self.config.algorithm.use_kl_in_reward
