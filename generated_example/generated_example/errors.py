@@ -9,7 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .shims.not_vendored import FeatureNotVendored
+
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+RESUMABLE = "hint: the same command goes on from the last checkpoint in trainer.default_local_dir"
+ROOM = "make room, or write to another disk (trainer.default_local_dir, data.cache_dir)"
 
 
 class ProjectError(Exception):
@@ -72,27 +76,53 @@ class DataProblems(DataError):
         self.args = (self.problems, prompts)  # so that it can be pickled
 
 
-def full_disk(error: BaseException) -> str | None:
-    """Say which file the disk has no room for; None if the error is another one. Libraries in Rust have their own."""
+def add_note(error: BaseException, note: str) -> None:
+    """Have `note` shown below the error, as its own `add_note` does, which Python has since 3.11."""
+    error.__notes__ = [*notes_on(error), note]  # type: ignore[attr-defined]
+
+
+def notes_on(error: BaseException) -> list[Any]:
+    """Return what `add_note` has added."""
+    return list(getattr(error, "__notes__", []))
+
+
+def os_error(error: BaseException) -> OSError | None:
+    """Return the error of the system below another one; None: there is none."""
     cause: BaseException | None = error
     while cause is not None:
-        found = re.search(r"\(os error (\d+)\)", str(cause))
-        number = cause.errno if isinstance(cause, OSError) else int(found[1]) if found else None
-        if number in FULL:
-            place = getattr(cause, "filename", None)
-            return f"the disk takes no more: {f'{place}: ' if place else ''}{os.strerror(number)}"
+        if isinstance(cause, OSError):
+            return cause
+        if found := re.search(r"\(os error (\d+)\)", str(cause)):  # of a library in Rust
+            return OSError(int(found[1]), os.strerror(int(found[1])))
         cause = cause.__cause__ or cause.__context__  # torch fails once more when it closes the file
     return None
 
 
+def full_disk(error: BaseException) -> str | None:
+    """Say which file the disk has no room for; None if the error is another one."""
+    found = os_error(error)
+    if found is None or found.errno not in FULL:
+        return None
+    return f"the disk takes no more: {f'{found.filename}: ' if found.filename else ''}{found.strerror}"
+
+
+def describe(error: BaseException) -> tuple[int, str | None]:
+    """Return the exit code and the text of an error; no text if it may be a bug, which needs its traceback."""
+    if isinstance(error, (ProjectError, FeatureNotVendored)):
+        code = 2 if isinstance(error, (HintedError, FeatureNotVendored)) else 1
+        return code, "\n".join([str(error), *notes_on(error)])
+    if full := full_disk(error):
+        return 1, "\n".join([f"{full}\nhint: {ROOM}", *notes_on(error)])
+    return 1, None
+
+
 def report_error(error: Exception) -> int:
     """Print an error that can be put right, and return a command's exit code. Raise any other."""
-    full = full_disk(error)
-    if not isinstance(error, HintedError) and full is None:
+    code, text = describe(error)
+    if text is None:
         raise error
-    text = str(error) if full is None else f"{full}\nhint: make room, or write to another disk"
     print(f"error: {text}", file=sys.stderr)
-    return 1 if full else 2
+    return code
 
 
 def show_plainly() -> None:
@@ -102,12 +132,10 @@ def show_plainly() -> None:
         return
 
     def show(kind: Any, error: BaseException, trace: Any) -> None:
-        from .run.failures import describe  # it imports much
-
-        text = None if isinstance(error, KeyboardInterrupt) else describe(error)[1]
+        text = describe(error)[1]
         if text is None:
             former(kind, error, trace)
         else:
-            print(text, file=sys.stderr)
+            print(f"error: {text}", file=sys.stderr)
 
     sys.excepthook = show

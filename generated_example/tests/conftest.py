@@ -1,4 +1,4 @@
-# vextract:template base/tests/conftest.py.jinja - edit freely
+# vextract:template base/tests/conftest.py - edit freely
 """What the tests share: the toy model, made once, and a batch of prompts that have been answered."""
 
 import os
@@ -79,7 +79,7 @@ def tokenizer(model_path: Path) -> Any:
 @pytest.fixture
 def data_config(tmp_path: Path) -> DictConfig:
     """A config with the keys that datasets and reward managers read, and no others."""
-    return OmegaConf.create(
+    made = OmegaConf.create(
         {
             "data": {
                 "train_files": None,
@@ -94,6 +94,7 @@ def data_config(tmp_path: Path) -> DictConfig:
             "reward_model": {"reward_manager": "env", "sandbox_fusion": {"url": None}},
         }
     )
+    return made
 
 
 @pytest.fixture

@@ -1,34 +1,18 @@
-# vextract:template base/tests/test_data.py.jinja - edit freely
+# vextract:template base/tests/test_data.py - edit freely
 """Every kind of data file that the config may name, and what a bad one gets."""
 
 import copy
 import itertools
 import json
-import subprocess
-import sys
-from pathlib import Path
 
-import datasets
-import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import Alone
-from omegaconf import OmegaConf
-from transformers import AutoTokenizer
 
-from generated_example.api.inputs.datasets import dataset_of
 from generated_example.custom.env_dataset import environment_rows
-from generated_example.data import encoding
-from generated_example.data.dataloading import PlacedPrompts, build_dataloaders, build_loaders
-from generated_example.data.datasets import DataError, RowPrompts, build_datasets, data_section, dataset_of_rows
-from generated_example.data.files import Rows, small_rows, with_all_columns
-from generated_example.data.toy import ensure_toy_model
-from generated_example.rewards.manager import TextRewardManager
-from generated_example.run.process import import_transformers
-from generated_example.settings import reward_keys
-from generated_example.training import reward_managers
+from generated_example.data.dataloading import PlacedPrompts, build_loaders
+from generated_example.data.datasets import DataError, build_datasets
 from generated_example.training.hook_errors import HookError
 from generated_example.vendored.data.rl_dataset import collate_fn
 
@@ -86,65 +70,11 @@ def test_several_files_become_one_dataset_and_max_samples_shortens_it(data_confi
     assert len(train) == 10
 
 
-@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
-def test_files_whose_columns_differ_in_type_become_one_dataset(data_config, tokenizer, tmp_path, ending):
-    truths = ["2", {"inputs": ["1"], "outputs": ["2"]}, ["2", "2.0"]]
-    files = []
-    for number, truth in enumerate(truths):
-        row = {"data_source": f"of{number}", "reward_model": {"style": "rule", "ground_truth": truth}}
-        row |= {"prompt": [{"role": "user", "content": "1="}], "level": "1" if number == 1 else number}
-        files.append(write(tmp_path / f"{number}.{ending}", [row, row]))
-    train, _ = build(data_config, tokenizer, files)
-    found = [train[index]["reward_model"]["ground_truth"] for index in (0, 3, 4)]
-    assert [truth if isinstance(truth, (str, dict)) else list(truth) for truth in found] == truths
-    assert [train[index]["level"] for index in (0, 3, 4)] == [0, "1", 2]
-
-
 def test_messages_and_a_column_of_another_name_are_understood(data_config, tokenizer, tmp_path):
     data_config.data.prompt_key = "question"
     rows = [{"question": [{"role": "system", "content": "+"}, {"role": "user", "content": "1="}], "ground_truth": "2"}]
     train, _ = build(data_config, tokenizer, write(tmp_path / "chat.jsonl", rows))
     assert tokenizer.decode(train[0]["raw_prompt_ids"]) == "<system>+<user>1=<assistant>"
-
-
-def test_a_prompt_does_not_depend_on_the_form_of_its_row(data_config, tmp_path):
-    """Templates ask whether a message has a field: one that a row never had is no null in it."""
-    tokenizer = AutoTokenizer.from_pretrained(ensure_toy_model(tmp_path / "model", task="text"))
-    tokenizer.chat_template = "{% for m in messages %}{{ m | tojson }}{% endfor %}"
-    data_config.data.max_prompt_length, data_config.data.filter_overlong_prompts = 1000, True
-    call, asked = {"function": {"name": "f", "arguments": {"a": 1}}}, {"role": "user", "content": "1"}
-    chats = [
-        [asked, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": "2"}],
-        [{**asked, "name": "2"}],
-        [asked, {"role": "assistant", "content": "", "tool_calls": [call, {"id": "2"}]}, asked],
-    ]
-    rows = [{"prompt": chat, "ground_truth": "2", "extra_info": {str(n): n}} for n, chat in enumerate(chats)]
-    schema = [
-        {"prompt": chat, "data_source": "it", "reward_model": {"ground_truth": "2"}, "extra_info": {"index": 0}}
-        for chat in chats
-    ]
-    forms = [rows, datasets.Dataset.from_list(rows), pandas.DataFrame(rows), pa.Table.from_pylist(rows)]
-    files = [write(tmp_path / f"it.{ending}", rows) for ending in ("jsonl", "json", "parquet")]
-    forms += [*files, write(tmp_path / "schema.parquet", schema), pandas.read_parquet(files[2]).to_dict("records")]
-    forms += [[{**row, "prompt": tuple(row["prompt"])} for row in rows]]
-    wanted = [tokenizer(tokenizer.apply_chat_template(chat, tokenize=False))["input_ids"] for chat in chats]
-    for form in forms[:-2] + forms[-1:]:
-        found = dataset_of(form, "train", data_config, tokenizer)
-        assert [found[row]["raw_prompt_ids"] for row in range(3)] == wanted, form
-    assert len(dataset_of(forms[-2], "train", data_config, tokenizer)) == 3  # pandas makes 1.0 of a 1 beside a null
-    for form in (rows, forms[2], *files[:2]):  # what JSON says is known; of a table it is not
-        found = dataset_of(form, "train", data_config, tokenizer)
-        assert [found[row]["extra_info"] for row in range(3)] == [{"index": n, str(n): n} for n in range(3)]
-
-
-def test_content_in_parts_is_its_text(data_config, tokenizer, tmp_path):
-    parts = [{"type": "text", "text": "1"}, {"type": "text", "text": "+2="}]
-    chats = [[{"role": "user", "content": content}] for content in (parts, ["1", "+2="])]
-    rows = [{"prompt": chat, "ground_truth": "3"} for chat in chats]
-    for form in (rows, write(tmp_path / "it.jsonl", rows), write(tmp_path / "it.parquet", rows[:1])):
-        found = dataset_of(form, "train", data_config, tokenizer)
-        for row in range(len(found)):
-            assert tokenizer.decode(found[row]["raw_prompt_ids"]) == "<user>1+2=<assistant>"
 
 
 def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_path):
@@ -180,14 +110,6 @@ def test_a_batch_is_encoded_as_its_rows_are(data_config, tokenizer, tmp_path, tr
     assert whole[1]["position_ids"].tolist() == [0, 0, 0, 1, 2, 3]
 
 
-def test_prompts_are_padded_also_where_the_tokenizer_has_no_token_for_it(data_config, tokenizer, tmp_path):
-    bare = copy.deepcopy(tokenizer)
-    bare.pad_token = None
-    train, _ = build(data_config, bare, write(tmp_path / "plain.jsonl", PLAIN))
-    assert train[0]["attention_mask"].tolist() == [0] * 8 + [1] * 4
-    assert train[0]["input_ids"][:8].tolist() == [0] * 8
-
-
 def test_a_bad_row_is_named_with_a_hint(data_config, tokenizer, tmp_path):
     path = tmp_path / "bad.jsonl"
     path.write_text('{"prompt": "1=", "ground_truth": 2}\n{oops')
@@ -196,60 +118,6 @@ def test_a_bad_row_is_named_with_a_hint(data_config, tokenizer, tmp_path):
     path.write_text('{"question": "1=", "ground_truth": 2}')
     with pytest.raises(DataError, match="row 0: no column 'prompt'; it has ground_truth, question"):
         build(data_config, tokenizer, str(path))
-
-
-class OwnManager:
-    """A reward manager of the owner's, which need not compare responses with anything."""
-
-
-class NaiveManager(TextRewardManager):
-    """One that is derived from the project's."""
-
-
-CASES = ["own manager", "derived manager", "none"]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer, tmp_path, monkeypatch, case):
-    managers = {"own manager": OwnManager, "derived manager": NaiveManager}
-    known = {"mine": managers.get(case), "env": NaiveManager}
-    monkeypatch.setattr(reward_managers, "registered_managers", lambda: known)
-    settings = {reward_keys.MANAGER: "mine" if case in managers else "env"}
-    for key, value in settings.items():
-        OmegaConf.update(data_config, key, value, force_add=True)
-    files = [tmp_path / "plain.jsonl", tmp_path / "style.jsonl"]
-    files[0].write_text('{"prompt": "1="}\n')
-    files[1].write_text('{"prompt": "1=", "reward_model": {"style": "model"}}\n')
-    for path in files:
-        if case in ("none", "derived manager"):
-            with pytest.raises(DataError, match="reward_model"):
-                build(data_config, tokenizer, str(path))
-        else:
-            assert len(build(data_config, tokenizer, str(path))[0]) == 1
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [("prompt", [], "row 3: there is no message"), ("reward_model", None, "train prompt 3 has no reward_model")],
-)
-def test_an_empty_row_in_verls_schema_is_named(data_config, tokenizer, tmp_path, column, value, message):
-    rows = [dict(row) for row in environment_rows("train", dict(data_config.data.env))[:5]]
-    rows[3][column] = value
-    with pytest.raises(DataError, match=message):
-        build(data_config, tokenizer, write(tmp_path / "rows.parquet", rows))
-
-
-def test_a_column_that_the_first_row_lacks_is_not_lost(data_config, tokenizer, tmp_path):
-    rows = [*PLAIN[:2], {**PLAIN[2], "level": 3}]
-    train, _ = build(data_config, tokenizer, write(tmp_path / "some.jsonl", rows))
-    assert [train[row]["level"] for row in range(3)] == [None, None, 3]
-    assert dataset_of_rows(rows, "train", data_section(data_config), tokenizer)[2]["level"] == 3
-
-
-def test_training_files_need_validation_files(data_config, tokenizer, tmp_path):
-    data_config.data.train_files = write(tmp_path / "a.jsonl", PLAIN)
-    with pytest.raises(DataError, match="data.val_files is not"):
-        build_datasets(data_config, tokenizer)
 
 
 def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
@@ -276,48 +144,6 @@ def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
         build_datasets(data_config, tokenizer)
 
 
-OWN = """
-from torch.utils.data import IterableDataset
-from generated_example.custom.env_dataset import EnvDataset
-
-class Own(EnvDataset):
-    def __getitem__(self, item):
-        row = super().__getitem__(item)
-        if item == 5:
-            WHAT
-        return row
-
-class Stream(IterableDataset):
-    def __iter__(self):
-        yield {}
-"""
-
-
-@pytest.mark.parametrize(
-    ("what", "error", "message"),
-    [
-        ("raise KeyError('row five')", HookError, "KeyError: 'row five'(.|\\n)*own.py:9"),
-        ("row['level'] = 3", HookError, "1 of .* items of the dataset have 'level'"),
-        ("row['raw_prompt'] = [{'role': 'user', 'content': '1' * 99}]", DataError, "prompt 5 has 101 tokens"),
-    ],
-)
-def test_what_comes_up_in_the_middle_of_ones_own_data_is_said(data_config, tokenizer, tmp_path, what, error, message):
-    if "raw_prompt" in what and not hasattr(encoding, "EncodedPrompts"):
-        pytest.skip("in this release a dataset encodes its prompts itself")
-    path = tmp_path / "own.py"
-    path.write_text(OWN.replace("WHAT", what))
-    data_config.data.custom_cls = {"path": str(path), "name": "Own"}
-    settings = {"shuffle": False, "seed": 3, "train_batch_size": 8, "gen_batch_size": None, "val_batch_size": None}
-    data_config.data.update({**settings, "validation_shuffle": False, "dataloader_num_workers": 0})
-    loaders = build_dataloaders(data_config, Alone(), lambda: build_datasets(data_config, tokenizer))
-    for loader in loaders:
-        with pytest.raises((error, DataError), match=message):
-            list(loader)
-    data_config.data.custom_cls.name = "Stream"
-    with pytest.raises(DataError, match="Stream in .* is a stream"):
-        build_datasets(data_config, tokenizer)
-
-
 @pytest.mark.parametrize(("shuffle", "workers"), [(True, 0), (False, 0), (True, 2)])
 def test_batches_go_on_from_any_step_of_any_epoch(data_config, shuffle, workers):
     settings = {"shuffle": shuffle, "seed": 3, "train_batch_size": 2, "gen_batch_size": None, "val_batch_size": None}
@@ -338,55 +164,3 @@ def test_batches_go_on_from_any_step_of_any_epoch(data_config, shuffle, workers)
     for done in range(1, 9, 1 if workers == 0 else 3):
         rest = itertools.islice(batches_from(steps[done - 1][1]), 9 - done)
         assert [batch for batch, _ in rest] == numbers[done:]
-
-
-SEVERAL_FORMS = [
-    {"prompt": [{"role": "user", "content": "1="}], "truth": {"a": 1}, "tests": [[1, 2]], "more": 1},
-    {"prompt": [{"role": "tool", "content": "2", "id": "x"}], "truth": {"b": [2], "a": None}, "tests": [[1.5], "x"]},
-]
-
-
-def test_rows_in_memory_stay_as_they_are_given():
-    rows = copy.deepcopy(SEVERAL_FORMS)
-    held = RowPrompts.__new__(RowPrompts)
-    held.data_files, held.prompt_key, held.filter_overlong_prompts = [rows], "prompt", False
-    held._read_files_and_tokenize()
-    rows[0]["truth"]["a"] = 2  # what was given may change, and what is handed out
-    held.dataframe[0]["truth"]["a"] = 3
-    held.dataframe["truth"][0]["a"] = 4
-    assert list(held.dataframe) == with_all_columns(SEVERAL_FORMS)
-    assert held.dataframe.column_names == ["prompt", "truth", "tests", "more"]
-    assert list(held.dataframe.select([1]))[0]["more"] is None
-
-
-def test_small_files_are_read_as_datasets_reads_them(tmp_path):
-    """Larger ones, and what it decodes, are left to it."""
-    file = Path(write(tmp_path / "a.parquet", SEVERAL_FORMS[:1] * 3))
-    theirs = datasets.load_dataset("parquet", data_files=str(file), cache_dir=tmp_path)["train"]
-    ours = small_rows([file])
-    assert list(ours) == list(theirs) and ours["truth"] == list(theirs["truth"])
-    assert ours.filter(lambda row: row["more"]).to_list() == theirs.to_list()
-    features = {"info": {"features": {"prompt": {"_type": "Image"}}}}
-    marked = pq.read_table(file).replace_schema_metadata({"huggingface": json.dumps(features)})
-    pq.write_table(marked, tmp_path / "Image.parquet")
-    assert small_rows([str(tmp_path / "Image.parquet")]) is None
-
-
-def test_rows_of_the_environment_need_no_pandas():
-    code = f"import sys; from {Rows.__module__} import Rows; Rows([dict(a=1)])[0]; sys.exit('pandas' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_transformers_reads_the_files_of_its_models_once() -> None:
-    code = (
-        "import functools; plain = functools.lru_cache\n"
-        f"from {import_transformers.__module__} import import_transformers\n"
-        "import_transformers(); assert functools.lru_cache is plain\n"
-        "import transformers.models; from transformers.utils import import_utils\n"
-        # As it is called today:
-        "read = getattr(import_utils, 'create_import_structure_from_path', None)\n"
-        "known = read and read.cache_info()\n"
-        "assert not known or known.maxsize is None and known.hits and known.misses == known.currsize, known\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-# vextract:template base/tests/test_flags.py.jinja - edit freely
+# vextract:template base/tests/test_flags.py - edit freely
 """Hydra's flags: which file a config starts from, where it lies, and several runs at once."""
 
 import shutil

@@ -1,4 +1,4 @@
-# vextract:template base/tests/test_hook_calls.py.jinja - edit freely
+# vextract:template base/tests/test_hook_calls.py - edit freely
 """A hook that cannot be imported, or a loss of one's own that is wrong, is named with file and line."""
 
 import importlib

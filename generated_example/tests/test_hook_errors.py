@@ -1,4 +1,4 @@
-# vextract:template base/tests/test_hook_errors.py.jinja - edit freely
+# vextract:template base/tests/test_hook_errors.py - edit freely
 """A hook that is wrong is named, with the sample that shows it."""
 
 import asyncio

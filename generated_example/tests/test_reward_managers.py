@@ -1,4 +1,4 @@
-# vextract:template base/tests/test_reward_managers.py.jinja - edit freely
+# vextract:template base/tests/test_reward_managers.py - edit freely
 """Managers that score one response each time are called as those that score a batch."""
 
 import contextlib
@@ -51,18 +51,6 @@ def test_each_response_is_scored(manager, batch):
     assert result["reward_tensor"].tolist() == [[0, 0, 2, 0], [0, 0, 2, 0], [0, 1, 0, 0]]
     assert result["reward_extra_info"]["right"] == [True, False, False]
     assert torch.equal(found(batch), result["reward_tensor"])
-
-
-def test_the_data_source_may_stand_in_another_column(manager, batch):
-    columns = batch.non_tensor_batch
-    columns["kind"] = columns.pop("data_source")
-    right = manager("later", "data.reward_fn_key=kind")(batch, return_dict=True)["reward_extra_info"]["right"]
-    assert right == [True, False, False]
-
-
-def test_scores_that_are_given_are_the_reward(manager, batch):
-    batch.batch["rm_scores"] = torch.full((3, 4), 0.25)
-    assert torch.equal(manager("later")(batch), batch.batch["rm_scores"])
 
 
 def test_a_function_that_fails_is_named_with_the_sample(manager, batch):

@@ -90,6 +90,12 @@ def test_explain_a_file_as_json(run, project: Path, monkeypatch) -> None:
             "ours, from a template",
             "base/__package__/",
         ),
+        (
+            "LocalPPOTrainer.fit",
+            "toy.training.run_loop:RunLoop.fit",
+            "ours, from a template",
+            "base/__package__/",
+        ),
         ("toy/data/__init__.py", "toy/data/__init__.py", "ours, from a template", None),
         ("LICENSE.verl", "LICENSE.verl", "verl's, copied as it is", None),
         ("vextract.lock", "vextract.lock", "vextract's record", None),

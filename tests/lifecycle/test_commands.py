@@ -360,6 +360,9 @@ def test_a_feature_is_added_and_removed(run: Run, small: Path) -> None:
     assert run("remove", "critic", "--project", small).code == 0
     assert lock.read(small).options.features == ()
     assert not (small / CRITIC.path).exists()
+    wrong = run("remove", "critic", str(small))
+    assert wrong.code == 2
+    assert f"hint: give the project by `--project {small}`" in wrong.err
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ projects, at the end, run everywhere.
 
 from __future__ import annotations
 
+import ast
 import io
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -32,18 +34,24 @@ from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS
 REPOSITORY = Path(__file__).parents[2]
 # The last commit before the layout changed.
 BEFORE = "18a68d028af503e23a82722b43aebb7fd336bb9f"
+# The last commit before features were taken out of the default project, which had 30,550 lines of ours.
+LARGE = "6c0d83f2ce72c2eaf2c8c496ac1990819cbbdc93"
+
+
+def _code(commit: str, folder: Path) -> Path:
+    """Return the vextract of that commit."""
+    done = subprocess.run(["git", "-C", REPOSITORY, "archive", commit], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"this checkout is shallow and has no {commit[:7]}: git fetch --unshallow")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
 
 
 @pytest.fixture(scope="module")
 def former_code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The vextract of that time."""
-    done = subprocess.run(["git", "-C", REPOSITORY, "archive", BEFORE], capture_output=True, check=False)
-    if done.returncode:
-        pytest.skip(f"this checkout is shallow and has no {BEFORE[:7]}: git fetch --unshallow")
-    folder = tmp_path_factory.mktemp("former")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
-    return folder
+    return _code(BEFORE, tmp_path_factory.mktemp("former"))
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +151,33 @@ def test_another_release_comes_at_the_same_time(former: Callable[[str], Path], t
     assert b"MINE_1" in (project / "orphaned/toy/vendored/workers/dp_actor.py").read_bytes()
     assert not (project / "toy/workers/dp_actor.py").exists()
     assert b"MINE_2" in (project / "toy/tracking/plots.py").read_bytes()
+
+
+@pytest.mark.network
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", [1, 2])
+def test_edits_all_over_a_large_project_are_all_there_after_an_upgrade(seed: int, tmp_path: Path) -> None:
+    project = _made(_code(LARGE, tmp_path / "code"), tmp_path / "made/toy", NEWEST[-1])
+    own = [path for path in sorted((project / "toy").rglob("*.py")) if not {"vendored", "custom"} & set(path.parts)]
+    draw, marks = random.Random(seed), []
+    for path in own:
+        text = path.read_text(encoding="utf-8")
+        functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+        if functions:
+            last = draw.choice(functions).body[-1]
+            lines = text.split("\n")
+            lines.insert(last.lineno - 1, f"{' ' * last.col_offset}mine = {len(marks)}  # MINE_{len(marks)}")
+            path.write_text("\n".join(lines), encoding="utf-8")
+            marks.append(f"# MINE_{len(marks)}\n")
+    assert len(marks) > 200
+    assert command(["upgrade", str(project), "--to", NEWEST[-1], "--offline"]) in (0, 1)
+    texts = {path: path.read_text(encoding="utf-8") for path in project.rglob("*.py")}
+    found = {mark: next((path for path, text in texts.items() if mark in text), None) for mark in marks}
+    assert None not in found.values()
+    parked = [path for path in found.values() if path is not None and "orphaned" in path.parts]
+    in_conflict = [path for path, text in texts.items() if "<<<<<<<" in text]
+    assert len(parked) < len(marks) / 10, parked
+    assert len(in_conflict) < len(marks) / 4, in_conflict
 
 
 # The rules, in small

@@ -1,4 +1,4 @@
-"""A project's own tests pass: they take longer than all of a file's others here, and have one of their own."""
+"""A project's own tests pass, and what `more/` asks of the same modules, which is run beside them in a project."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ def test_the_projects_own_tests_pass(
     made: Callable[[Configuration], Made], tmp_path: Path, configuration: Configuration
 ) -> None:
     root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
+    for file in sorted((Path(__file__).parent / "more").glob("*.py")):
+        shutil.copyfile(file, root / "tests" / f"test_more_{file.name}")
     done = forked(root, "-m", "pytest", "-q", "-x")
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout or "100%" in done.stdout

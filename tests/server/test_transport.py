@@ -248,7 +248,7 @@ def test_an_answer_too_many_is_not_the_next_requests(module: Any, connect: Any) 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_asked_to_stop_waits_no_longer(module: Any, connect: Any, number: int) -> None:
-    interrupts = importlib.import_module("sgserved.run.interrupts")
+    interrupts = importlib.import_module("sgserved.run.process")
     connection = connect(ENDLESS["a byte at a time"], timeout=600.0)
     with interrupts.StopSignal():
         threading.Timer(0.1, os.kill, [os.getpid(), number]).start()
@@ -261,7 +261,7 @@ def test_a_run_that_is_asked_to_stop_waits_no_longer(module: Any, connect: Any, 
 def test_an_update_may_end_when_a_run_is_asked_to_stop(
     module: Any, connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupts = importlib.import_module("sgserved.run.interrupts")
+    interrupts = importlib.import_module("sgserved.run.process")
 
     async def answer(writer: Any, received: Received) -> None:
         await asyncio.sleep(0.4 if received.path == "/short" else 600.0)

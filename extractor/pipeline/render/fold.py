@@ -96,6 +96,8 @@ def _of_if(lines: list[str], node: ast.If, value: bool, *, alone: bool) -> _Edit
         above = lines[start - 1].rstrip() if start else ""
         while end < len(lines) and not lines[end].strip() and (not above or above.endswith(":")):
             end += 1
+        while end == len(lines) and start and not lines[start - 1].strip():
+            start -= 1
         return _Edit(start, end, ())
     first = node.orelse[0]
     if isinstance(first, ast.If) and lines[first.lineno - 1].lstrip().startswith("elif"):

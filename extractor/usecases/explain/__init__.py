@@ -31,7 +31,8 @@ def explain(
         options: The project's options.
         source: verl.
         ours: The files that verl has no part in.
-        name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name.
+        name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name. A method that a
+            class inherits is found where it is defined.
 
     Returns:
         One explanation for each thing of that name.
@@ -39,10 +40,12 @@ def explain(
     Raises:
         UsageError: nothing here is called that; the message says whether verl has it, the hint names what is near.
     """
-    found = (*of_vendored(generated, manifest, options, name), *ours.named(name))
-    if not found:
-        raise _unknown(generated, options, source, ours, name)
-    return found
+    holder, _, method = name.replace(":", ".").rpartition(".")
+    for subject in (name, *(f"{base}.{method}" for base in ours.bases(holder))):
+        found = (*of_vendored(generated, manifest, options, subject), *ours.named(subject))
+        if found:
+            return found
+    raise _unknown(generated, options, source, ours, name)
 
 
 def _unknown(generated: Generated, options: Options, source: Source, ours: Ours, name: str) -> UsageError:

@@ -70,6 +70,15 @@ class Ours:
                         symbols.append(replace(holder, subject=subject, symbols=()))
         return tuple(symbols)
 
+    def bases(self, name: str) -> list[str]:
+        """Name the classes that a class of this name derives from, the nearest first."""
+        classes = [node for path in self._paths() for node in self._body(path) if isinstance(node, ast.ClassDef)]
+        found = [name.rpartition(".")[2]]
+        for known in found:
+            parents = [ast.unparse(parent) for node in classes if node.name == known for parent in node.bases]
+            found += [last for parent in parents if (last := parent.rpartition(".")[2]) not in found]
+        return found[1:]
+
     def names(self) -> set[str]:
         """Return what can be asked for: paths, and what the files define."""
         return {name for path in self._paths() for name in (path, posixpath.basename(path), *self._names(path))}
@@ -102,18 +111,21 @@ class Ours:
 
     def _names(self, path: str) -> Iterator[str]:
         """Return what a Python file that is none of verl's defines, on disk: functions, classes and methods."""
-        entry = self._files.get(path)
-        if not path.endswith(".py") or (entry is not None and entry.kind is FileKind.VENDORED):
-            return
-        try:
-            tree = readers.python(readers.read_bytes(self._project / path))
-        except (OSError, SyntaxError):
-            return
-        for node in tree.body:
+        for node in self._body(path):
             if isinstance(node, _DEFINITIONS):
                 yield node.name
             if isinstance(node, ast.ClassDef):
                 yield from (f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, _DEFINITIONS))
+
+    def _body(self, path: str) -> list[ast.stmt]:
+        """Return the statements of a Python file that is none of verl's."""
+        entry = self._files.get(path)
+        if not path.endswith(".py") or (entry is not None and entry.kind is FileKind.VENDORED):
+            return []
+        try:
+            return readers.python(readers.read_bytes(self._project / path)).body
+        except (OSError, SyntaxError):
+            return []
 
     def _dotted(self, path: str) -> str:
         return module_name(path) if path.endswith(".py") else path

@@ -27,6 +27,12 @@ class Request:
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Raise a UsageError for a path in the place of a feature's name."""
+        for name in (*self.added, *self.dropped):
+            if "/" in name or name.startswith("."):
+                raise UsageError(f"{name!r} is the name of no feature", hint=f"give the project by `--project {name}`")
+
     @property
     def other_options(self) -> bool:
         """Return True where more than the release is asked for."""

@@ -14,7 +14,7 @@ from ..data.toy import ensure_toy_model
 from ..rewards.manager import TextRewardManager
 from ..run.checkpoint import Checkpoints, load_state, restoring, step_of
 from ..run.distributed import Ranks, seed_everything
-from ..run.run_lock import lock_run_directory
+from ..run.process import lock_run_directory
 from ..settings.batch_sizes import fitting
 from ..settings.checks import check_config
 from ..settings.loading import settle_device

@@ -10,51 +10,45 @@ global_step_20/
     trainer.pt      random states of every process, KL controller, sample ids
     complete.json   every file's size and SHA-256; written last
 latest_checkpointed_iteration.txt, best_checkpointed_iteration.txt
-earlier_1/          checkpoints of a run that was started anew in this directory
-damaged_1/          checkpoints that are not as they were written; the run went on from the one before
+earlier_1/          checkpoints that the run in this directory does not continue, or that are damaged
 """
 
 import contextlib
 import copy
 import math
-import os
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError
+from ..errors import ConfigError, os_error
 from ..settings.path_checks import resume_hint
 from ..training.hook_errors import HookError
-from ..workers.trained_model import TrainedModel, Write, parts_of
+from ..workers.trained_model import TrainedModel, parts_of
 from .checkpoint_files import (
     MANIFEST,
     WRITING,
     CheckpointError,
     notes_of,
+    publish,
     read_state,
     recover,
     remove,
-    replace_directory,
     save_state,
     set_aside,
     what_is_wrong,
     write_manifest,
     write_text,
 )
-from .distributed import Ranks
-from .peers import is_connection_error
+from .distributed import Ranks, is_connection_error
 
 LATEST = "latest_checkpointed_iteration.txt"
 BEST = "best_checkpointed_iteration.txt"
 NAME = re.compile(r"global_step_\d+")
-# How torch and safetensors report that a disk refuses what is written, in exceptions of their own.
-DISK = re.compile(r"I/O error|iostream|inline_container")
-NUMBER = re.compile(r"os error (\d+)")
 
 
 class Checkpoints:
@@ -101,48 +95,36 @@ class Checkpoints:
         random_states = self.ranks.gather_objects(trainer["random"])
         states = {"data.pt": data, "trainer.pt": {**trainer, "random": random_states}}
         score = score if score is not None and math.isfinite(score) else None
-        notes = {"step": step, "score": score, "finished": finished}
-        self._write(path, self._parts(models), states, notes)
+        self._write(path, models, states, {"step": step, "score": score, "finished": finished})
         return path
 
-    def _parts(self, models: Mapping[str, TrainedModel]) -> Iterator[tuple[str, Write]]:
-        """Return what writes the models, each with the name of its directory."""
-        return ((name, write) for name, model in models.items() for write in parts_of(model, self.ranks))
-
     def _write(
-        self, path: Path, parts: Iterable[tuple[str, Write]], states: dict[str, Any], notes: dict[str, Any]
+        self, path: Path, models: Mapping[str, TrainedModel], states: dict[str, Any], notes: dict[str, Any]
     ) -> None:
-        """Write the parts one after the other, each of which may be gathered as it is asked for, then the rest."""
+        """Write the models' parts one after the other, each of which is gathered as it is asked for, then the rest."""
         scratch = path.with_name(f"{WRITING}{path.name}")
         with self._writing(scratch):
-            self.ranks.on_driver(self._remove_leftovers)
-            for name, write in parts:
-                self.ranks.on_driver(partial(write, scratch / name))
-                del write  # and what it holds
+            self.ranks.on_driver(partial(remove_leftovers, self.directory))
+            for name, model in models.items():
+                for write in parts_of(model, self.ranks):
+                    self.ranks.on_driver(partial(write, scratch / name))
+                    del write  # and what it holds
             self.ranks.on_driver(partial(self._finish, scratch, path, states, notes))
 
-    def _finish(self, scratch: Path, path: Path, states: dict[str, Any], notes: dict[str, Any]) -> None:
-        """Write the rest, and give the checkpoint its name."""
+    def _finish(
+        self,
+        scratch: Path,
+        path: Path,
+        states: dict[str, Any],
+        notes: dict[str, Any],
+        digests: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write the rest, give the checkpoint its name, and remove those that are too many now."""
         for name, state in states.items():
             save_state(state, scratch / name)
-        write_manifest(scratch, notes)
-        self._publish(scratch, path, notes)
-
-    def _publish(self, scratch: Path, path: Path, notes: dict[str, Any]) -> None:
-        """Give a checkpoint that is complete its name."""
-        replace_directory(scratch, path)
+        write_manifest(scratch, notes, digests)
+        publish(scratch, path)
         self._mark(notes["step"])
-
-    def elsewhere(self, directory: Path) -> "Checkpoints":
-        """Return the same for another directory, in which all are kept."""
-        other = copy.copy(self)
-        other.directory, other.keep = directory, None
-        return other
-
-    def _remove_leftovers(self) -> None:
-        """Remove what a run that was killed has left."""
-        for leftover in self.directory.glob(f"{WRITING}global_step_*"):
-            shutil.rmtree(leftover, ignore_errors=True)
 
     @contextlib.contextmanager
     def _writing(self, scratch: Path) -> Iterator[None]:
@@ -152,16 +134,23 @@ class Checkpoints:
         except Exception as error:
             if self.ranks.rank == 0:
                 shutil.rmtree(scratch, ignore_errors=True)
+            text = f"cannot save a checkpoint in {self.directory}"
             if isinstance(error, CheckpointError):
-                raise CheckpointError(f"cannot save a checkpoint in {self.directory}: {error}") from error
-            reason = None if is_connection_error(error) else _disk_error(error)
+                raise CheckpointError(f"{text}: {error}") from error
+            reason = None if is_connection_error(error) else os_error(error)
             if reason is None:
                 raise
             raise CheckpointError(
-                f"cannot save a checkpoint in {self.directory}: {reason}\n"
+                f"{text}: {reason.strerror or reason}\n"
                 "hint: make room or choose another trainer.default_local_dir (trainer.max_actor_ckpt_to_keep keeps "
                 "fewer); the same command goes on from the last checkpoint"
             ) from error
+
+    def elsewhere(self, directory: Path) -> "Checkpoints":
+        """Return the same for another directory, in which all are kept."""
+        other = copy.copy(self)
+        other.directory, other.keep = directory, None
+        return other
 
     def weights(self, start: Path | None, name: str) -> str | None:
         """Return where the checkpoint that a run goes on from has a model's weights; None: it starts anew."""
@@ -178,55 +167,28 @@ class Checkpoints:
     def begin(self, start: Path | None) -> None:
         """Set aside what this run does not continue, in `earlier_1` and so on, or it would be resumed next time.
 
-        Those are the complete checkpoints of later steps than `start`, the one that the run goes on from; None: it
-        starts anew, so that they are all.
+        Those are the checkpoints of later steps than `start`, the one that the run goes on from; None: it starts anew,
+        so that they are all.
         """
         self.ranks.on_driver(lambda: self._begin(start))
 
     def _begin(self, start: Path | None) -> None:
         step = 0 if start is None else step_of(start)
-        others = [path for path in reversed(all_checkpoints(self.directory)) if step_of(path) > step]
+        others = [path for path in all_checkpoints(self.directory) if step_of(path) > step]
         if not others:
             return
-        newest = others[-1]
-        is_result = start is None and what_is_wrong(newest) is None and notes_of(newest).get("finished")
-        aside = set_aside(others, "earlier")
+        was_result = start is None and _is_result(others[0])
+        aside = set_aside(others)
         for name in (LATEST, BEST):
             (self.directory / name).unlink(missing_ok=True)
         if (left := self.last_complete()) is not None:
             self._mark(step_of(left))
-        names = ", ".join(path.name for path in others)
+        names = ", ".join(path.name for path in reversed(others))
         print(f"moved to {aside}, since this run does not continue them: {names}", file=sys.stderr)
-        if is_result:
-            at = shlex.quote(f"{aside}/{newest.name}")
+        if was_result:
+            at = shlex.quote(f"{aside}/{others[0].name}")
             further = f"trainer.resume_mode=resume_path trainer.resume_from_path={at}"
             print(f"  that run had come to its end; to train further from it: {further}", file=sys.stderr)
-
-    def newest(self) -> Path | None:
-        """Find the last checkpoint that is undamaged, and move damaged ones after it aside.
-
-        Raises:
-            ConfigError: there are checkpoints, and all are damaged.
-        """
-        damaged: dict[Path, str] = {}
-        for path in all_checkpoints(self.directory):
-            problem = None if _is_of_verl(path) else what_is_wrong(path, digests=self.digests)
-            if problem is None:
-                if damaged:
-                    aside = set_aside(list(damaged), "damaged")
-                    for other, reason in damaged.items():
-                        print(f"warning: {other.name} is damaged, and is in {aside} now: {reason}", file=sys.stderr)
-                    print(f"going on from the one before: {path}", file=sys.stderr)
-                return path
-            damaged[path] = problem
-        if damaged:
-            listed = "".join(f"\n  {path.name}: {problem}" for path, problem in damaged.items())
-            raise ConfigError(
-                f"every checkpoint in {self.directory} is damaged{listed}",
-                "restore the named files from a backup; or start anew with trainer.resume_mode=disable, which "
-                "moves these checkpoints aside",
-            )
-        return None
 
     def last_complete(self) -> Path | None:
         """Return the last complete checkpoint, as this process sees the disk."""
@@ -250,15 +212,13 @@ class Checkpoints:
         return self.ranks.on_driver(lambda: self._to_resume(mode, path, begin_from))
 
     def _to_resume(self, mode: str, path: str | None, begin_from: str | None) -> Path | None:
-        for found in recover(self.directory):
-            print(f"recovered {found}: the run was killed before it had this name", file=sys.stderr)
+        recover(self.directory)
         if mode == "disable":
             return None
         if mode == "auto":
-            last = next(iter(all_checkpoints(self.directory)), None)
-            ended = last is not None and what_is_wrong(last) is None and notes_of(last).get("finished")
-            if last is not None and not ended:
-                return self.newest()
+            found = all_checkpoints(self.directory)
+            if found and not _is_result(found[0]):
+                return self._undamaged(found)
             if begin_from is None:
                 return None
             path = begin_from
@@ -276,17 +236,26 @@ class Checkpoints:
             raise ConfigError(f"cannot resume from {path}: {problem}", "choose another global_step_N directory")
         return chosen
 
+    def _undamaged(self, found: list[Path]) -> Path:
+        """Return the first of these checkpoints that is as it was written; `begin` sets the ones before it aside."""
+        damaged: list[str] = []
+        for path in found:
+            problem = None if _is_of_verl(path) else what_is_wrong(path, digests=self.digests)
+            if problem is None:
+                for text in damaged:
+                    print(f"warning: {text}; going on from {path.name}", file=sys.stderr)
+                return path
+            damaged.append(f"{path.name} is damaged: {problem}")
+        raise ConfigError(
+            "\n  ".join([f"every checkpoint in {self.directory} is damaged", *damaged]),
+            "restore the named files from a backup; or start anew with trainer.resume_mode=disable, which "
+            "moves these checkpoints aside",
+        )
+
     def chosen(self, path: str | Path) -> Path:
         """Return the checkpoint that `path` is, or the last complete one of the run that it is the directory of."""
-        if not isinstance(path, (str, os.PathLike)):
-            raise ConfigError(f"no checkpoint is named: {path!r:.80}", "name a global_step_N directory, or a run's")
         found = self.to_resume("resume_path", str(path))
         assert found is not None
-        if self.ranks.on_driver(lambda: _is_of_verl(found)):
-            raise ConfigError(
-                f"{found} is a checkpoint of verl",
-                f"a new run takes it over: trainer.resume_mode=resume_path trainer.resume_from_path={found}",
-            )
         return found
 
     def _mark(self, step: int) -> None:
@@ -343,16 +312,15 @@ def restoring(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _disk_error(error: BaseException) -> str | None:
-    """Say what the disk, or the file system, has refused; None if the error is another one."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError):
-            return cause.strerror or str(cause)
-        if number := NUMBER.search(str(cause)):  # safetensors
-            return os.strerror(int(number[1]))
-        cause = cause.__cause__ or cause.__context__
-    return f"the disk does not take it ({error})" if DISK.search(str(error)) else None
+def remove_leftovers(directory: Path) -> None:
+    """Remove what a run that was killed has left of a checkpoint that it was writing."""
+    for leftover in directory.glob(f"{WRITING}global_step_*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _is_result(path: Path) -> bool:
+    """Tell whether a checkpoint is the result of a run that has ended, and no place to go on from."""
+    return what_is_wrong(path) is None and bool(notes_of(path).get("finished"))
 
 
 def _is_of_verl(path: Path) -> bool:

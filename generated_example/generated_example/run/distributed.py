@@ -11,7 +11,9 @@ import datetime
 import os
 import pickle
 import random
+import re
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
@@ -22,11 +24,12 @@ import torch.distributed as dist
 
 from ..errors import ConfigError
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
-from .peers import Peers
 
 T = TypeVar("T")
 
 SEEDS = 2**31 - 1
+# How torch's backends report a peer that has ended or never joined. Some of these errors have no class of their own.
+CONNECTION = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe|Timed out waiting", re.IGNORECASE)
 
 
 class Ranks:
@@ -119,18 +122,6 @@ class Ranks:
         if self.world_size > 1:
             dist.barrier(group=self.group)
 
-    def share(self, batch: DataProto) -> DataProto:
-        """Return this process's rows of a global batch, which is the same on every process."""
-        if self.world_size == 1:
-            return batch
-        return batch[np.array_split(np.arange(len(batch)), self.world_size)[self.rank]]
-
-    def gather(self, part: DataProto) -> DataProto:
-        """Return the global batch from each process's part, in the order of the ranks."""
-        if self.world_size == 1:
-            return part
-        return DataProto.concat(self.gather_objects(part))
-
     def spread(self, function: Callable[[DataProto], DataProto], batch: DataProto) -> DataProto:
         """Return what `function` makes of a global batch, row by row: each process applies it to its share.
 
@@ -142,7 +133,8 @@ class Ranks:
         if self.world_size == 1:
             return function(batch)
         padded, padding = pad_dataproto_to_divisor(batch, self.world_size)
-        return unpad_dataproto(self.gather(function(self.share(padded))), padding)
+        share = padded[np.array_split(np.arange(len(padded)), self.world_size)[self.rank]]
+        return unpad_dataproto(DataProto.concat(self.gather_objects(function(share))), padding)
 
     def gather_objects(self, value: T) -> list[T]:
         """Gather each process's value, in the order of the ranks, on every process."""
@@ -155,10 +147,7 @@ class Ranks:
     def on_driver(self, function: Callable[[], T]) -> T:
         """Run `function` on rank 0 only and give every process its result, or raise its exception everywhere.
 
-        The others wait for as long as it takes, see `wait_for_driver`.
-
-        Args:
-            function: uses no collective operation.
+        The others wait for as long as it takes, see `wait_for_driver`. The function uses no collective operation.
         """
         if self.world_size == 1:
             return function()
@@ -211,6 +200,73 @@ class Ranks:
         return self.peers is None or self.peers.all_arrive(place, seconds)
 
 
+class Peers:
+    """The other processes, met in the store that all share: waiting there has no deadline.
+
+    torchrun ends all processes of its machine when one of them has failed or was killed.
+    """
+
+    def __init__(self, store: dist.Store, rank: int, world_size: int) -> None:
+        self.store, self.rank, self.world_size = store, rank, world_size
+
+    def explain(self, error: BaseException) -> str | None:
+        """Return why a collective operation failed; None if the process that made it fail tells it itself."""
+        time.sleep(2.0)  # for the others to say so
+        if not self.is_first_to_fail():
+            return None
+        reason = str(error).strip().splitlines()[0][:300]
+        return f"the processes cannot work together any more, since one has ended or hangs: {reason}"
+
+    def is_first_to_fail(self) -> bool:
+        """Tell whether no other process has reported a failure yet: then this one must."""
+        try:
+            return int(self.store.add("failures", 1)) == 1
+        except RuntimeError:  # no store any more
+            return int(os.environ.get("LOCAL_RANK", 0)) == 0
+
+    def all_arrive(self, place: str, seconds: float) -> bool:
+        """Tell whether every process calls this with the same place within the time."""
+        try:
+            return self._all_come(place, time.monotonic() + seconds)
+        except RuntimeError:
+            return False
+
+    def wait_for_all(self, place: str) -> None:
+        """Return when every process has called this with the same place, however long that takes."""
+        self._all_come(place)
+
+    def wait_for_driver(self, place: str) -> None:
+        """Return when rank 0 has called this with the same place, however long that takes."""
+        if self.rank == 0:
+            self.store.set(f"driver/{place}", "here")
+        else:
+            self._is_set(f"driver/{place}")
+
+    def _all_come(self, place: str, deadline: float | None = None) -> bool:
+        if self.store.add(f"arrived/{place}", 1) == self.world_size:
+            self.store.set(f"all/{place}", "yes")
+        return self._is_set(f"all/{place}", deadline)
+
+    def _is_set(self, key: str, deadline: float | None = None) -> bool:
+        """Wait until a key is set; tells whether it is by the deadline, None: however late."""
+        pause = 0.0005
+        while not self.store.check([key]):
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+        return True
+
+
+def is_connection_error(error: BaseException | None) -> bool:
+    """Tell whether an exception only says that another process is gone, or has not come."""
+    while error is not None:
+        if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and CONNECTION.search(str(error))):
+            return True
+        error = error.__cause__
+    return False
+
+
 @contextlib.contextmanager
 def same_random_numbers(seed: str) -> Iterator[None]:
     """Have the global generators give the numbers that belong to `seed` within it: the same on every process."""
@@ -255,7 +311,7 @@ def set_random_state(state: dict[str, Any]) -> None:
         if isinstance(state["cuda"], list):
             for device, one in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
                 torch.cuda.set_rng_state(one, device)
-        else:  # a checkpoint of before has that of this process's device alone
+        else:  # an older checkpoint has that of this process's device alone
             torch.cuda.set_rng_state(state["cuda"])
 
 

@@ -78,12 +78,6 @@ class RunState:
         self.row = None
         self._remembered = {**trainer.prompts.place(), "kl_coef": trainer.kl_ctrl.value, "score": trainer.score}
 
-    @property
-    def data(self) -> Any:
-        """Return the data loader's state, as remembered."""
-        assert self._remembered is not None
-        return self._remembered["data"]
-
     def set_random_numbers(self) -> None:
         """Put the global random generators back to where they were after the last step, if that is remembered.
 

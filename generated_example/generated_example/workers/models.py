@@ -13,7 +13,6 @@ from torch import nn
 
 from ..errors import ConfigError
 from ..output import install_command
-from ..run.checkpoint_files import check_saved_model
 from ..run.distributed import Ranks
 from ..settings.devices import attention_for
 from ..shims.precision import to_dtype
@@ -92,7 +91,6 @@ def load_model(
         _check_packing(attention)
 
     def read_config() -> Any:
-        check_saved_model(path)
         try:
             return AutoConfig.from_pretrained(path, **arguments)
         except Exception as error:  # of many classes, depending on the value that does not fit

@@ -16,7 +16,7 @@ from ..rewards.manager import TextRewardManager
 from ..run.base_models import base_models
 from ..run.checkpoint import Checkpoints, load_state, restoring, step_of
 from ..run.distributed import Ranks, seed_everything
-from ..run.run_lock import lock_run_directory
+from ..run.process import lock_run_directory
 from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
 from ..settings.ahead import check_dataset_ahead
 from ..settings.batch_sizes import fitting

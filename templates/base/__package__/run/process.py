@@ -1,22 +1,34 @@
 # vextract:template - edit freely
-"""What a run sets up in its process: quiet libraries, a faster import, event loops of its own, an end."""
+"""What a run sets up in its process: quiet libraries, event loops of its own, an end, signals, a lock."""
 
+import contextlib
 import functools
+import gc
+import itertools
 import logging
 import os
+import shlex
+import signal
+import socket
 import sys
+import time
 import warnings
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
-from types import TracebackType
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 from ..errors import ConfigError
+from ..output import say
 
 C = TypeVar("C", bound="Closing")
 
-_READS_A_FOLDER = "create_import_structure_from_path"
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# A signal within this many seconds of the first counts as the same one: a process group and torchrun both pass it on.
+SAME = 0.5
+PATIENCE = 10.0  # seconds after which the processes that a killed run left behind have ended
 
 
 def quiet() -> None:
@@ -38,18 +50,17 @@ def quiet() -> None:
 
 
 def import_transformers() -> None:
-    """Import transformers, with all that it notes of its models kept until it needs it again.
+    """Import transformers so that it reads the files of its hundreds of models once.
 
-    To know what its hundreds of models define, transformers reads all of their files when it is imported, and again
-    when the first of them is: of what it found it keeps 128 folders, and there are more
-    (`transformers.utils.import_utils`). Where it was imported before, or notes this otherwise, nothing is changed.
+    It reads them all when it is imported, and again when the first model is: it keeps what it found of 128 folders
+    (`transformers.utils.import_utils`), and there are more.
     """
     if "transformers" in sys.modules:
         return
     plain: Any = functools.lru_cache
 
     def keeping(maxsize: Any = 128, typed: bool = False) -> Any:
-        if getattr(maxsize, "__name__", "") == _READS_A_FOLDER:  # it is the decorator itself
+        if getattr(maxsize, "__name__", "") == "create_import_structure_from_path":  # it is the decorator itself
             return plain(maxsize=None)(maxsize)
         return plain(maxsize, typed)
 
@@ -62,11 +73,7 @@ def import_transformers() -> None:
 
 @contextmanager
 def without_running_loop() -> Iterator[None]:
-    """Let what is called within it run event loops of its own, though this thread runs one.
-
-    That one waits for the call to return in any case: a notebook's cell is a task of its loop. So hooks may call
-    `asyncio.run` there, as anywhere.
-    """
+    """Let what is called within it run event loops of its own, though this thread runs one, as a notebook does."""
     import asyncio
 
     running = asyncio._get_running_loop()
@@ -89,9 +96,7 @@ class Closing:
     def __enter__(self: C) -> C:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         self.close()
 
     def close(self) -> None:
@@ -104,3 +109,114 @@ class Closing:
         if not self._end.alive:
             name = type(self).__name__
             raise ConfigError(f"this {name} has been closed", f"make another {name}: what it ran on has ended")
+
+
+class StopRequested(Exception):
+    """Ends what waits for others, and would for long, because the run was asked to stop."""
+
+
+class StopSignal:
+    """Within it, the first Ctrl-C or SIGTERM sets `requested`; a second one of either interrupts at once."""
+
+    active: "list[StopSignal]" = []
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._first = 0.0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopSignal":
+        with contextlib.suppress(ValueError):  # not the main thread, as in some notebooks: signals stay as they are
+            self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+            self.active.append(self)
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if self in self.active:
+            self.active.remove(self)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if error is not None and os.environ.get("WORLD_SIZE", "1") != "1":
+            # torchrun ends the other processes when one has failed. They end by themselves, with their errors printed.
+            signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            if time.monotonic() - self._first < SAME:
+                return
+            raise KeyboardInterrupt
+        self.requested, self._first = True, time.monotonic()
+        several = os.environ.get("WORLD_SIZE", "1") != "1"
+        if os.environ.get("RANK", "0") != "0" or (several and number == signal.SIGTERM):
+            return  # torchrun sends SIGTERM, too, when another process has failed
+        again = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+        with contextlib.suppress(RuntimeError):  # the signal may have come while something was being printed
+            say(f"stopping after this step ({again} again: at once)")
+
+
+def stop_requested() -> bool:
+    """Tell whether the run was asked to stop, and is about to."""
+    return any(signals.requested for signals in StopSignal.active)
+
+
+def _leave_in_child() -> None:
+    """Have a process that is forked in a run, as by a reward that limits its time, end on SIGTERM."""
+    if StopSignal.active:
+        StopSignal.active.clear()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_in_child)
+
+
+def lock_run_directory(directory: Path, ranks: Any) -> AbstractContextManager[Any]:
+    """Let no other run begin in `directory` until what is returned is closed, or this process has ended.
+
+    Two would write into the same metrics and replace each other's checkpoints.
+
+    Raises:
+        ConfigError: another run is going on there, or it cannot be written to.
+    """
+    held: list[AbstractContextManager[Any]] = []
+    ranks.on_driver(lambda: held.append(_locked(directory)))
+    return held[0] if held else contextlib.nullcontext()
+
+
+def _locked(directory: Path) -> AbstractContextManager[Any]:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return contextlib.nullcontext()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        file = (directory / ".lock").open("a+")
+    except OSError as error:
+        hint = "set trainer.default_local_dir to a directory that you can write to"
+        raise ConfigError(f"cannot write to {directory}: {error.strerror}", hint) from error
+    own, deadline = f"process {os.getpid()} on {socket.gethostname()}", time.monotonic() + PATIENCE
+    for attempt in itertools.count():
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            file.seek(0)
+            other = file.read(200).strip()
+        except OSError:  # a file system without locks
+            break
+        if attempt == 0:
+            gc.collect()  # a trainer that nothing refers to any more may not have ended yet
+        elif other == own or time.monotonic() > deadline:
+            file.close()
+            text = f"another run is going on in {directory} ({other})"
+            anew = f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"
+            if other != own:
+                raise ConfigError(text, f"{anew}; or wait")
+            hint = f"close that one first (trainer.close(), or use it in a with statement), or {anew}"
+            raise ConfigError(f"{text}: another trainer of this same process", hint)
+        time.sleep(0.2 if attempt else 0)
+    with contextlib.suppress(OSError):  # a full disk does not keep a run from starting
+        file.truncate(0)
+        file.write(f"{own}\n")
+        file.flush()
+    return file

@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..api.assembly import load_parts
-from ..errors import ConfigError
+from ..errors import ConfigError, add_note, notes_on
 from ..run.checkpoint import Checkpoints, restoring
-from ..run.checkpoint_files import CheckpointError, check_storable
-from ..run.distributed import random_state, set_random_state
-from ..run.failures import add_note, notes_on, noting_checkpoint
+from ..run.checkpoint_files import CheckpointError
+from ..run.distributed import is_connection_error, random_state, set_random_state
+from ..run.failures import noting_checkpoint
 from ..run.heap import freed_memory
-from ..run.interrupts import StopRequested, StopSignal
-from ..run.peers import is_connection_error
-from ..run.process import Closing, without_running_loop
-from ..run.run_lock import lock_run_directory
+from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory, without_running_loop
 from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last
 from ..switches import EARLY_STOPPING, FREED_MEMORY, LORA, OVERLAP, PARTS, SHARDED_CHECKPOINTS, WATCH
 from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
@@ -135,7 +132,6 @@ class RunLoop(Closing):
             self._state.remember()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or self.ranks.any(stop.requested))  # validating may have taken long
-            first = self.steps_done + 1
             self.begin_prompts()
             for prompts in self.prompts if trains else ():
                 self.callbacks("on_step_begin")
@@ -149,8 +145,6 @@ class RunLoop(Closing):
                 if FREED_MEMORY:
                     freed_memory.after_step()
                 self._after_step(batch, metrics, timing)
-                if self.steps_done == first:
-                    self.ranks.on_driver(lambda: check_storable(self._state.data))
                 ends = self._save_and_log(stop, batch, metrics, timing)
                 yield Step(self.steps_done, as_numbers(metrics), batch)
                 self._state.set_random_numbers()

@@ -84,12 +84,6 @@ class RunState:
         if EARLY_STOPPING:
             self._remembered["early_stopping"] = self.stopping.state()
 
-    @property
-    def data(self) -> Any:
-        """Return the data loader's state, as remembered."""
-        assert self._remembered is not None
-        return self._remembered["data"]
-
     def set_random_numbers(self) -> None:
         """Put the global random generators back to where they were after the last step, if that is remembered.
 

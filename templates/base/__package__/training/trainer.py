@@ -21,8 +21,7 @@ from ..api.inputs import Given
 from ..api.inputs.datasets import batch_of, loader_of
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
-from ..run.interrupts import StopRequested
-from ..run.process import without_running_loop
+from ..run.process import StopRequested, without_running_loop
 from ..switches import (
     CRITIC,
     DISTILLATION,

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import ConfigError
-from ..run.checkpoint_files import check_saved_model
 from ..run.distributed import Ranks
 from .model_files import ADAPTER_CONFIG
 
@@ -43,8 +42,6 @@ def starting_point(path: str, model: Any, ranks: Ranks) -> Start:
     """
     wanted, resumes = wants_adapter(model), path != model.path
     holds_adapter = ranks.on_driver(lambda: (Path(path) / ADAPTER_CONFIG).is_file())
-    if model.lora_adapter_path and not resumes:
-        ranks.on_driver(lambda: check_saved_model(model.lora_adapter_path))
     if holds_adapter and not resumes:
         raise ConfigError(
             f"{path} holds a LoRA adapter, and no whole model",

@@ -15,17 +15,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import psutil
 import torch.distributed as dist
 
+from ..errors import RESUMABLE
 from ..tracking.terminal import live_views
 from ..tracking.timing import phases
-from .peers import HINT, Peers
-
-if TYPE_CHECKING:
-    from .distributed import Ranks
 
 T = TypeVar("T")
 
@@ -35,21 +32,8 @@ WORK = 0.2  # seconds of processor time between two looks at a silent process th
 NOTED = 600.0  # seconds after which a wait is spoken of
 
 
-def watch_peers(ranks: "Ranks", patience: float) -> None:
-    """Watch the other processes from now on. Every process calls this.
-
-    Args:
-        ranks: this process among its peers.
-        patience: seconds of silence after which a process counts as lost; 0: for ever.
-    """
-    if ranks.peers is not None:
-        ranks.peers = ranks.watch = Watch(ranks.peers.store, ranks.rank, ranks.world_size, patience)
-        ranks.barrier()  # from here on every process has told
-        ranks.watch.start()
-
-
-class Watch(Peers, threading.Thread):
-    """Tells the other processes that this one lives, and ends it when one of them does not.
+class Watch(threading.Thread):
+    """Tells the other processes that this one lives, and ends it when one of them does not: `Peers` with signs of life.
 
     Args:
         store: that all processes share; for the watch alone, since a store serves one thread at a time.
@@ -59,8 +43,8 @@ class Watch(Peers, threading.Thread):
     """
 
     def __init__(self, store: dist.Store, rank: int, world_size: int, patience: float) -> None:
-        Peers.__init__(self, store, rank, world_size)
-        threading.Thread.__init__(self, name="watch", daemon=True)
+        super().__init__(name="watch", daemon=True)
+        self.store, self.rank, self.world_size = store, rank, world_size
         self.patience = patience
         self._host = socket.gethostname()
         self._beats = 0
@@ -79,7 +63,7 @@ class Watch(Peers, threading.Thread):
         """Start the threads that give signs of life and look for those of the others."""
         now = time.monotonic()
         self._answered, self._changed = now, [now] * self.world_size
-        threading.Thread.start(self)
+        super().start()
         self._signs_of_life.start()
 
     def run(self) -> None:
@@ -316,7 +300,7 @@ class Watch(Peers, threading.Thread):
         except RuntimeError:
             tells = int(os.environ.get("LOCAL_RANK", 0)) == 0
         if tells and text:
-            print(f"error: {text}\n{HINT}", file=sys.stderr, flush=True)
+            print(f"error: {text}\n{RESUMABLE}", file=sys.stderr, flush=True)
         if live_views:
             with contextlib.suppress(OSError):
                 os.write(1, b"\n\x1b[?25h")  # shows the cursor

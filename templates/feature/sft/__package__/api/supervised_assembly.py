@@ -13,7 +13,7 @@ from ..errors import ConfigError
 from ..run.base_models import base_models
 from ..run.checkpoint import Checkpoints, restoring
 from ..run.distributed import Ranks, seed_everything
-from ..run.run_lock import lock_run_directory
+from ..run.process import lock_run_directory
 from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
 from ..settings.batch_sizes import fitting
 from ..settings.devices import device_problems

@@ -16,10 +16,9 @@ import torch
 from ..workers.shared_parts import parts_of
 from ..workers.trained_model import TrainedModel
 from .background import Background, without_deadline
-from .checkpoint import Checkpoints
-from .checkpoint_files import WRITING, digests_in, files_in, save_state, seal, sync_tree
-from .distributed import Ranks
-from .peers import is_connection_error
+from .checkpoint import Checkpoints, remove_leftovers
+from .checkpoint_files import WRITING
+from .distributed import Ranks, is_connection_error
 
 
 class SharedCheckpoints(Checkpoints):
@@ -80,19 +79,21 @@ class SharedCheckpoints(Checkpoints):
         """Tell whether what is written is copied, so that training may go on."""
         return bool(self.may_go_on and self.settings.asynchronous)
 
-    def _parts(self, models: Mapping[str, TrainedModel]) -> Iterator[tuple[str, Any]]:
-        for name, model in models.items():
-            for write in parts_of(model, self.ranks, sharded=self.sharded, copies=self._copies):
-                yield name, write
-
     def _write(
-        self, path: Path, parts: Iterable[tuple[str, Any]], states: dict[str, Any], notes: dict[str, Any]
+        self, path: Path, models: Mapping[str, TrainedModel], states: dict[str, Any], notes: dict[str, Any]
     ) -> None:
+        parts = self._parts(models)
         if not self._copies:
             self._write_now(path, parts, states, notes)
             return
         copied = list(parts)
         self.background.start(path.name, lambda: self._write_now(path, copied, states, notes))
+
+    def _parts(self, models: Mapping[str, TrainedModel]) -> Iterator[tuple[str, Any]]:
+        """Return what writes the models, each with the name of its directory."""
+        for name, model in models.items():
+            for write in parts_of(model, self.ranks, sharded=self.sharded, copies=self._copies):
+                yield name, write
 
     def _write_now(
         self, path: Path, parts: Iterable[tuple[str, Any]], states: dict[str, Any], notes: dict[str, Any]
@@ -103,23 +104,12 @@ class SharedCheckpoints(Checkpoints):
         writers = self._writers()
         digests: dict[str, str] = {}
         with self._writing(scratch):
-            writers.on_driver(self._remove_leftovers)
+            writers.on_driver(partial(remove_leftovers, self.directory))
             for name, write in parts:
                 digests |= {f"{name}/{file}": digest for file, digest in write(scratch / name, writers).items()}
                 del write  # and what it holds
             all_digests = {file: digest for part in writers.gather_objects(digests) for file, digest in part.items()}
-            writers.on_driver(partial(self._seal, scratch, path, states, notes, all_digests))
-
-    def _seal(
-        self, scratch: Path, path: Path, states: dict[str, Any], notes: dict[str, Any], digests: dict[str, str]
-    ) -> None:
-        """Write the rest; what other processes have written, they have brought to the disk, and given its digests."""
-        for name, state in states.items():
-            save_state(state, scratch / name)
-        sync_tree(scratch)
-        own = digests_in(scratch, [name for name in files_in(scratch) if name not in digests])
-        seal(scratch, notes, {**digests, **own})
-        self._publish(scratch, path, notes)
+            writers.on_driver(partial(self._finish, scratch, path, states, notes, all_digests))
 
     def _writers(self) -> Ranks:
         """Return the processes as they write: they wait as long as a disk takes."""

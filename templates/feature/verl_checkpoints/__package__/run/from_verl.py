@@ -28,7 +28,7 @@ from ..settings.critic_checks import wants_critic
 from ..switches import CRITIC, LORA
 from ..workers.optimizer_state import FILE as OPTIMIZER_FILE
 from ..workers.optimizers import build_optimizer
-from .checkpoint_files import WRITING, replace_directory, save_state, set_aside, write_manifest
+from .checkpoint_files import WRITING, publish, save_state, set_aside, write_manifest
 from .verl_shards import HINT, SharedTensor, Shares, flat_parts, is_of_verl, read, whole, world_sizes
 
 SECTION = "actor_rollout_ref.model"
@@ -75,8 +75,8 @@ def take_over(checkpoint: Path, config: Any, directory: Path) -> Path:
         save_state({"random": [], "ids": ids, "kl_coef": coefficient, "score": None}, scratch / "trainer.pt")
         write_manifest(scratch, {"step": step, "score": None, "finished": False})
         if path.exists():
-            set_aside([path], "earlier")
-        replace_directory(scratch, path)
+            set_aside([path])
+        publish(scratch, path)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return path

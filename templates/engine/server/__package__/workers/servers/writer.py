@@ -4,7 +4,7 @@
 import dataclasses
 from collections.abc import Callable, Collection
 
-from ...run.interrupts import StopRequested, stop_requested
+from ...run.process import StopRequested, stop_requested
 from .assembly import counted
 from .http import Connection
 from .interface import Request, Sampling, Server

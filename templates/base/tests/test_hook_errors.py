@@ -9,13 +9,14 @@ import sys
 import pytest
 import torch
 
-from {{ package }} import custom
-from {{ package }}.data.datasets import DataError
-from {{ package }}.rewards.manager import TextRewardManager
-from {{ package }}.rewards.scoring import ScoringError
-from {{ package }}.training import hooks, registries
-from {{ package }}.training.batches import reward_metrics
-from {{ package }}.training.hooks import HookError, call_reward, check_advantages
+from __package__ import custom
+from __package__.data.datasets import DataError
+from __package__.rewards.manager import TextRewardManager
+from __package__.rewards.scoring import ScoringError
+from __package__.switches import HOOK_CHECKS
+from __package__.training import hooks, registries
+from __package__.training.batches import reward_metrics
+from __package__.training.hooks import HookError, call_reward, check_advantages
 
 
 @pytest.fixture
@@ -166,7 +167,7 @@ def test_a_hook_that_cannot_be_imported_is_named(tmp_path, monkeypatch, text, me
     monkeypatch.setattr(custom, "__path__", [*custom.__path__, str(tmp_path)])
     sys.dont_write_bytecode = True
     with pytest.raises(HookError) as caught, hooks.importing_hooks():
-        importlib.import_module("{{ package }}.custom.broken_hook")
+        importlib.import_module("__package__.custom.broken_hook")
     assert message in str(caught.value) and caught.value.hook_file == f"{tmp_path / 'broken_hook.py'}:{line}"
 
 
@@ -176,7 +177,7 @@ def test_a_hook_that_cannot_be_imported_is_named(tmp_path, monkeypatch, text, me
     [
         (lambda log_prob, **others: {}["x"], "raised KeyError: 'x'"),
         (lambda log_prob: None, "cannot be called: "),
-        (lambda log_prob, **others: None, {% if "hook_checks" in features %}"returned nothing"{% else %}"does not return the loss"{% endif %}),
+        (lambda log_prob, **others: None, "returned nothing" if HOOK_CHECKS else "does not return the loss"),
     ],
 )
 def test_a_loss_that_cannot_be_used_is_named(train, monkeypatch, capsys, loss, message):

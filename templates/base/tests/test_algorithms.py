@@ -5,8 +5,8 @@ import numpy as np
 import torch
 from omegaconf import OmegaConf
 
-from {{ package }} import custom  # noqa: F401  (registers the hooks)
-from {{ package }}.vendored.algorithms.core_algos import get_adv_estimator_fn, get_policy_loss_fn
+from __package__ import custom  # noqa: F401  (registers the hooks)
+from __package__.vendored.algorithms.core_algos import get_adv_estimator_fn, get_policy_loss_fn
 
 
 def test_group_rank_ranks_within_each_group():

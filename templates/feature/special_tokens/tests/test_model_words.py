@@ -10,22 +10,20 @@ import torch
 from conftest import CONFIG_DIRECTORY, object_array
 from transformers import AutoTokenizer
 
-{% if "reward_forms" in features %}
-from {{ package }}.api.inputs import Given
-from {{ package }}.api.inputs.reward_forms import manager_of_forms
-{% endif %}
-from {{ package }}.data.toy import CHAT_TEMPLATE, ensure_toy_model
-{% if "episodes" in features %}
-from {{ package }}.episodes.words import text_of_turn
-{% endif %}
-from {{ package }}.settings import reward_keys
-from {{ package }}.settings.loading import load_config
-from {{ package }}.training.hooks import call_reward
-from {{ package }}.training.model_words import ModelWords
-from {{ package }}.training.reward_managers import load_manager
-from {{ package }}.training.reward_of_words import RewardOfWords
-from {{ package }}.vendored.protocol import DataProto
+from __package__.api.inputs import Given
+from __package__.api.inputs.reward_forms import manager_of_forms
+from __package__.data.toy import CHAT_TEMPLATE, ensure_toy_model
+from __package__.episodes.words import text_of_turn
+from __package__.settings import reward_keys
+from __package__.settings.loading import load_config
+from __package__.switches import EPISODES, REWARD_FORMS
+from __package__.training.hooks import call_reward
+from __package__.training.model_words import ModelWords
+from __package__.training.reward_managers import load_manager
+from __package__.training.reward_of_words import RewardOfWords
+from __package__.vendored.protocol import DataProto
 
+FORMS = ["env", "naive", "trl", "own"] if REWARD_FORMS else ["env", "naive", "own"]
 THINKS = CHAT_TEMPLATE.replace("%}<assistant>", "%}<assistant><think>\n")
 FUNCTION = """
 import json
@@ -57,12 +55,11 @@ def answered(tokenizer, prompt, *parts):
     mask = torch.tensor([[0, 0, *[1] * (len(before) + len(tokens)), 0]])
     tensors = {"prompts": prompts, "responses": responses, "attention_mask": mask}
     columns = {"reward_model": {"ground_truth": "2"}, "data_source": "it", "extra_info": {"a": 1}}
-{% if "episodes" in features %}
-    if len(parts) > 1:  # the turns of the model, and the answers of an environment between them
-        said = [{"role": ("assistant", "user")[n % 2], "content": text} for n, text in enumerate(parts)]
-        columns |= {"turn_starts": starts, "turn_ends": ends, "conversation": said}
-        columns["raw_prompt"] = [{"role": "user", "content": "?"}]
-{% endif %}
+    if EPISODES:
+        if len(parts) > 1:  # the turns of the model, and the answers of an environment between them
+            said = [{"role": ("assistant", "user")[n % 2], "content": text} for n, text in enumerate(parts)]
+            columns |= {"turn_starts": starts, "turn_ends": ends, "conversation": said}
+            columns["raw_prompt"] = [{"role": "user", "content": "?"}]
     return DataProto.from_dict(tensors, {name: object_array([value]) for name, value in columns.items()})
 
 
@@ -73,14 +70,14 @@ def scored(form, tokenizer, batch, tmp_path, keeps=False):
     source.write_text(FUNCTION.format(str(seen)))
     settings = [f"{reward_keys.FUNCTION}.path={source}"]
 
-{% if "reward_forms" in features %}
-    def of_batch(completions, completion_ids, extra_info):
-        (text,) = (one if isinstance(one, str) else one[0]["content"] for one in completions)
-        assert words.decoder.decode(completion_ids[0], skip_special_tokens=True) == text.replace("\n5", "5")
-        seen.write_text(json.dumps([text, extra_info[0].get("conversation")]))
-        return [1.0]
+    if REWARD_FORMS:
 
-{% endif %}
+        def of_batch(completions, completion_ids, extra_info):
+            (text,) = (one if isinstance(one, str) else one[0]["content"] for one in completions)
+            assert words.decoder.decode(completion_ids[0], skip_special_tokens=True) == text.replace("\n5", "5")
+            seen.write_text(json.dumps([text, extra_info[0].get("conversation")]))
+            return [1.0]
+
     def manager(data, return_dict=False):
         text = words.decoder.decode(data.batch["responses"][0], skip_special_tokens=True)
         seen.write_text(json.dumps([text, data.non_tensor_batch["extra_info"][0].get("conversation")]))
@@ -90,11 +87,9 @@ def scored(form, tokenizer, batch, tmp_path, keeps=False):
 
     if form == "own":
         made = manager
-{% if "reward_forms" in features %}
-    elif form == "trl":
+    elif REWARD_FORMS and form == "trl":
         config = load_config(CONFIG_DIRECTORY, [])
         made = manager_of_forms(Given(reward_fn=of_batch), "reward_fn", config, words.decoder)
-{% endif %}
     else:
         config = load_config(CONFIG_DIRECTORY, [*settings, f"{reward_keys.MANAGER}={form}"])
         sys.modules.pop("custom_module", None)  # under which verl keeps the first reward function of a process
@@ -104,29 +99,29 @@ def scored(form, tokenizer, batch, tmp_path, keeps=False):
     return *json.loads(seen.read_text()), reward
 
 
-{% if "episodes" in features %}
 EPISODE = ("1<think>2</think>3<eos>", "<user>4<assistant>", "5<eos>")
 TEXTS = {False: "123\n5", True: "1<think>2</think>3\n5"}
 
 
-@pytest.mark.parametrize("keeps", [False, True])
-@pytest.mark.parametrize("form", ["env", "naive", {% if "reward_forms" in features %}"trl", {% endif %}"own"])
-def test_a_reward_gets_the_turns_of_the_model_and_the_conversation_beside(tokenizer, tmp_path, capsys, form, keeps):
-    batch = answered(tokenizer, "<user>?<assistant>", *EPISODE)
-    text, conversation, reward = scored(form, tokenizer, batch, tmp_path, keeps)
-    own = TEXTS[keeps].replace("\n", "<user>4<assistant>")  # it has response_mask
-    assert text == (own if form == "own" else TEXTS[keeps])
-    assert [message["content"] for message in conversation] == ["?", *EPISODE]
-    assert [message["role"] for message in conversation] == ["user", "assistant", "user", "assistant"]
-    assert reward[0].nonzero()[:, 0].tolist() == [10]  # the last token of the episode
-    said = capsys.readouterr().err
-    assert 'extra_info["conversation"] has all messages' in said
-    assert ("<think> (1 times), </think> (1 times)" in said) != keeps
+if EPISODES:
+
+    @pytest.mark.parametrize("keeps", [False, True])
+    @pytest.mark.parametrize("form", FORMS)
+    def test_a_reward_gets_the_turns_of_the_model_and_the_conversation_beside(tokenizer, tmp_path, capsys, form, keeps):
+        batch = answered(tokenizer, "<user>?<assistant>", *EPISODE)
+        text, conversation, reward = scored(form, tokenizer, batch, tmp_path, keeps)
+        own = TEXTS[keeps].replace("\n", "<user>4<assistant>")  # it has response_mask
+        assert text == (own if form == "own" else TEXTS[keeps])
+        assert [message["content"] for message in conversation] == ["?", *EPISODE]
+        assert [message["role"] for message in conversation] == ["user", "assistant", "user", "assistant"]
+        assert reward[0].nonzero()[:, 0].tolist() == [10]  # the last token of the episode
+        said = capsys.readouterr().err
+        assert 'extra_info["conversation"] has all messages' in said
+        assert ("<think> (1 times), </think> (1 times)" in said) != keeps
 
 
-{% endif %}
 @pytest.mark.parametrize("keeps", [False, True])
-@pytest.mark.parametrize("form", ["env", "naive", {% if "reward_forms" in features %}"trl", {% endif %}"own"])
+@pytest.mark.parametrize("form", FORMS)
 def test_what_the_template_has_begun_a_response_with_is_handed_over_if_asked_for(
     tokenizer, tmp_path, capsys, form, keeps
 ):
@@ -140,11 +135,10 @@ def test_what_the_template_has_begun_a_response_with_is_handed_over_if_asked_for
     assert reward[0].tolist() == [0, 0, 0, 1, 0]
     said = capsys.readouterr().err
     assert ("'<think>', with which the chat template begins a response" in said) != keeps
-{% if "episodes" in features %}
-    context = tokenizer(prompt, add_special_tokens=False)["input_ids"]
-    turn = tokenizer("1</think>2<eos>")["input_ids"]
-    assert text_of_turn(ModelWords(tokenizer, keeps), context, turn) == text  # what an environment gets
-{% endif %}
+    if EPISODES:
+        context = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        turn = tokenizer("1</think>2<eos>")["input_ids"]
+        assert text_of_turn(ModelWords(tokenizer, keeps), context, turn) == text  # what an environment gets
 
 
 @pytest.mark.parametrize(

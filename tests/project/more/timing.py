@@ -1,10 +1,8 @@
-# vextract:template base/tests/test_timing.py.jinja - edit freely
 """What is under way, and how far it has come."""
 
 import pytest
-
-from generated_example.tracking import timing
-from generated_example.tracking.timing import Phase, advance, begin, expect, phases, timed, under_way
+from toy.tracking import timing
+from toy.tracking.timing import Phase, advance, begin, expect, phases, timed, under_way
 
 
 class Kept(list[Phase]):

@@ -9,12 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import AutoTokenizer
 
-from {{ package }} import load_config
-from {{ package }}.data.demonstrations import collate, demonstrations_of
-from {{ package }}.data.toy import ensure_toy_model
-from {{ package }}.errors import DataError
-from {{ package }}.training.supervised import SupervisedTrainer
-from {{ package }}.vendored.protocol import DataProto
+from __package__ import load_config
+from __package__.data.demonstrations import collate, demonstrations_of
+from __package__.data.toy import ensure_toy_model
+from __package__.errors import DataError
+from __package__.switches import WATCH
+from __package__.training.supervised import SupervisedTrainer
+from __package__.vendored.protocol import DataProto
 
 ROWS = [{"prompt": "1=", "response": "2"}, {"prompt": "31=", "response": "42"}]
 CHAT = [
@@ -37,7 +38,7 @@ def test_what_the_assistant_says_is_learned(tmp_path: Path, rows: list[dict[str,
 
 def test_a_conversation_is_the_same_tokens_whatever_its_rows_were_read_from(tmp_path: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(ensure_toy_model(tmp_path / "model", task="text"))
-    tokenizer.chat_template = "{% raw %}{% for m in messages %}{{ m | tojson }}{% endfor %}{% endraw %}"
+    tokenizer.chat_template = "{% for m in messages %}{{ m | tojson }}{% endfor %}"
     call = {"function": {"name": "f", "arguments": {"a": 1}}}
     chats = [CHAT, [*CHAT[:1], {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": "2"}]]
     rows = [{"messages": chat} for chat in chats]
@@ -60,20 +61,20 @@ def test_the_toy_model_learns_its_demonstrations(tmp_path: Path) -> None:
         before = trainer.evaluate()["val/loss"]
         trainer.fit()
         assert trainer.evaluate()["val/loss"] < before / 2
-{% if "watch" in features %}
 
 
-def test_a_batch_that_led_to_no_number_is_written_down_without_rewards(tmp_path: Path) -> None:
-    config = load_config(*SETTINGS, f"trainer.default_local_dir={tmp_path}", config_name="sft")
-    with SupervisedTrainer(config) as trainer:
-        batch = DataProto.from_single_dict(next(iter(trainer.train_loader)))
-        log_probs = trainer.policy.compute_log_prob(batch, entropy=False).batch["old_log_probs"]
-        where, _ = trainer.suspects.write(batch, log_probs, 1)
-        assert "its least likely token" in where
-        assert "reward" not in where
-        log_probs[3, 0] = float("nan")
-        batch.batch["response_mask"][3, 0] = 1
-        where, _ = trainer.suspects.write(batch, log_probs, 2)
-        assert where.startswith("  sample 3 of step 2: the policy's log-probabilities of it are not finite")
-    assert len((tmp_path / "not_finite" / "step_1.jsonl").read_text().splitlines()) == len(batch)
-{% endif %}
+if WATCH:
+
+    def test_a_batch_that_led_to_no_number_is_written_down_without_rewards(tmp_path: Path) -> None:
+        config = load_config(*SETTINGS, f"trainer.default_local_dir={tmp_path}", config_name="sft")
+        with SupervisedTrainer(config) as trainer:
+            batch = DataProto.from_single_dict(next(iter(trainer.train_loader)))
+            log_probs = trainer.policy.compute_log_prob(batch, entropy=False).batch["old_log_probs"]
+            where, _ = trainer.suspects.write(batch, log_probs, 1)
+            assert "its least likely token" in where
+            assert "reward" not in where
+            log_probs[3, 0] = float("nan")
+            batch.batch["response_mask"][3, 0] = 1
+            where, _ = trainer.suspects.write(batch, log_probs, 2)
+            assert where.startswith("  sample 3 of step 2: the policy's log-probabilities of it are not finite")
+        assert len((tmp_path / "not_finite" / "step_1.jsonl").read_text().splitlines()) == len(batch)

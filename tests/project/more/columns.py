@@ -1,11 +1,9 @@
-# vextract:template - edit freely
 """What of a step's metrics a table shows, and how."""
 
 import math
 
 import pytest
-
-from {{ package }}.tracking.columns import (
+from toy.tracking.columns import (
     COLUMNS,
     cell,
     clock,

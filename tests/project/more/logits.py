@@ -1,12 +1,10 @@
-# vextract:template - edit freely
-"""Logits in pieces: the same numbers and gradients, and nothing of the size of all logits is held."""
+"""Log-probabilities from logits that are computed in pieces."""
 
 import pytest
 import torch
+from toy.vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
+from toy.workers.logits import Asked, LogitsInPieces
 from transformers import Gemma2Config, Gemma2ForCausalLM, Qwen2Config, Qwen2ForCausalLM
-
-from {{ package }}.vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
-from {{ package }}.workers.logits import Asked, LogitsInPieces
 
 VOCABULARY, ROWS, LENGTH = 509, 3, 40
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2}

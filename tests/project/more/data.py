@@ -1,8 +1,6 @@
-# vextract:template - edit freely
-"""Every kind of data file that the config may name, and what a bad one gets."""
+"""Every kind of data, and what a bad one gets, further than a project's own tests go."""
 
 import copy
-import itertools
 import json
 import subprocess
 import sys
@@ -13,24 +11,21 @@ import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from conftest import Alone
 from omegaconf import OmegaConf
+from toy.api.inputs.datasets import dataset_of
+from toy.custom.env_dataset import environment_rows
+from toy.data import encoding
+from toy.data.dataloading import build_dataloaders
+from toy.data.datasets import DataError, RowPrompts, build_datasets, data_section, dataset_of_rows
+from toy.data.files import Rows, small_rows, with_all_columns
+from toy.data.toy import ensure_toy_model
+from toy.rewards.manager import TextRewardManager
+from toy.run.process import import_transformers
+from toy.settings import reward_keys
+from toy.training import reward_managers
+from toy.training.hooks import HookError
 from transformers import AutoTokenizer
-
-from {{ package }}.api.inputs.datasets import dataset_of
-from {{ package }}.custom.env_dataset import environment_rows
-from {{ package }}.data import encoding
-from {{ package }}.data.dataloading import PlacedPrompts, build_dataloaders, build_loaders
-from {{ package }}.data.datasets import DataError, RowPrompts, build_datasets, data_section, dataset_of_rows
-from {{ package }}.data.files import Rows, small_rows, with_all_columns
-from {{ package }}.data.toy import ensure_toy_model
-from {{ package }}.rewards.manager import TextRewardManager
-from {{ package }}.run.process import import_transformers
-from {{ package }}.settings import reward_keys
-from {{ package }}.training import reward_managers
-from {{ package }}.training.hooks import HookError
-from {{ package }}.vendored.data.rl_dataset import collate_fn
 
 PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]
 
@@ -50,42 +45,6 @@ def build(config, tokenizer, train, val=None):
     return build_datasets(config, tokenizer)
 
 
-def test_without_files_the_environment_gives_the_prompts(data_config, tokenizer):
-    data_config.data.truncation = "left"
-    for split, dataset in zip(("train", "val"), build_datasets(data_config, tokenizer), strict=True):
-        rows = environment_rows(split, data_config.data.env)
-        assert len(dataset) == len(rows) > 0
-        assert dataset[0]["data_source"] == rows[0]["data_source"]
-
-
-def test_files_in_verls_schema_are_used_as_they_are(data_config, tokenizer, tmp_path):
-    data_config.data.truncation = "left"
-    rows, held_out = (environment_rows(split, data_config.data.env) for split in ("train", "val"))
-    train, val = write(tmp_path / "train.parquet", rows), write(tmp_path / "val.parquet", held_out)
-    train_set, val_set = build(data_config, tokenizer, [train], val)
-    assert (len(train_set), len(val_set)) == (len(rows), len(held_out))
-    assert train_set.data_files == [train]
-    batch = collate_fn([train_set[i] for i in range(3)])
-    assert batch["input_ids"].shape == (3, 12) and batch["input_ids"].dtype == torch.int64
-    assert list(batch["reward_model"]) == [row["reward_model"] for row in rows[:3]]
-
-
-@pytest.mark.parametrize("name", ["plain.jsonl", "plain.json", "plain.parquet"])
-def test_plain_files_are_converted(data_config, tokenizer, tmp_path, name):
-    rows = [dict(row, level=1) for row in PLAIN]
-    train, _ = build(data_config, tokenizer, write(tmp_path / name, rows))
-    item = train[3]
-    assert tokenizer.decode(item["raw_prompt_ids"]) == "<user>3=<assistant>"
-    assert item["reward_model"] == {"style": "rule", "ground_truth": "4"}
-    assert (item["data_source"], item["index"], item["level"]) == ("plain", 3, 1)
-
-
-def test_several_files_become_one_dataset_and_max_samples_shortens_it(data_config, tokenizer, tmp_path):
-    files = [write(tmp_path / "a.jsonl", PLAIN), write(tmp_path / "b.jsonl", PLAIN[:2])]
-    train, _ = build(data_config, tokenizer, files, files[1])
-    assert len(train) == 10
-
-
 @pytest.mark.parametrize("ending", ["parquet", "jsonl"])
 def test_files_whose_columns_differ_in_type_become_one_dataset(data_config, tokenizer, tmp_path, ending):
     truths = ["2", {"inputs": ["1"], "outputs": ["2"]}, ["2", "2.0"]]
@@ -100,17 +59,10 @@ def test_files_whose_columns_differ_in_type_become_one_dataset(data_config, toke
     assert [train[index]["level"] for index in (0, 3, 4)] == [0, "1", 2]
 
 
-def test_messages_and_a_column_of_another_name_are_understood(data_config, tokenizer, tmp_path):
-    data_config.data.prompt_key = "question"
-    rows = [{"question": [{"role": "system", "content": "+"}, {"role": "user", "content": "1="}], "ground_truth": "2"}]
-    train, _ = build(data_config, tokenizer, write(tmp_path / "chat.jsonl", rows))
-    assert tokenizer.decode(train[0]["raw_prompt_ids"]) == "<system>+<user>1=<assistant>"
-
-
 def test_a_prompt_does_not_depend_on_the_form_of_its_row(data_config, tmp_path):
     """Templates ask whether a message has a field: one that a row never had is no null in it."""
     tokenizer = AutoTokenizer.from_pretrained(ensure_toy_model(tmp_path / "model", task="text"))
-    tokenizer.chat_template = "{% raw %}{% for m in messages %}{{ m | tojson }}{% endfor %}{% endraw %}"
+    tokenizer.chat_template = "{% for m in messages %}{{ m | tojson }}{% endfor %}"
     data_config.data.max_prompt_length, data_config.data.filter_overlong_prompts = 1000, True
     call, asked = {"function": {"name": "f", "arguments": {"a": 1}}}, {"role": "user", "content": "1"}
     chats = [
@@ -147,55 +99,12 @@ def test_content_in_parts_is_its_text(data_config, tokenizer, tmp_path):
             assert tokenizer.decode(found[row]["raw_prompt_ids"]) == "<user>1+2=<assistant>"
 
 
-def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_path):
-    file = write(tmp_path / "long.jsonl", [*PLAIN, {"prompt": "1" * 40, "ground_truth": "2"}])
-    with pytest.raises(DataError, match="prompt 8 has 42 tokens, more than data.max_prompt_length=12") as caught:
-        build(data_config, tokenizer, file)
-    assert "data.filter_overlong_prompts=true" in caught.value.hint
-    data_config.data.filter_overlong_prompts = True
-    assert len(build(data_config, tokenizer, file)[0]) == 8
-    data_config.data.max_prompt_length = 3
-    with pytest.raises(DataError, match="none of the 9 prompts has at most 3 tokens; the shortest has 4|is empty"):
-        build(data_config, tokenizer, file)
-    data_config.data.filter_overlong_prompts = False
-    data_config.data.truncation = "left"
-    assert build(data_config, tokenizer, file)[0][8]["input_ids"].shape == (3,)
-
-
-@pytest.mark.parametrize(
-    ("truncation", "kept"),
-    [("left", "45678<assistant>"), ("right", "<user>12345"), ("middle", "<user>1278<assistant>")],
-)
-def test_a_batch_is_encoded_as_its_rows_are(data_config, tokenizer, tmp_path, truncation, kept):
-    data_config.data.truncation, data_config.data.max_prompt_length = truncation, 6
-    file = write(tmp_path / "plain.jsonl", [*PLAIN, {"prompt": "12345678", "ground_truth": "2"}])
-    train, _ = build(data_config, tokenizer, file)
-    whole = PlacedPrompts(train, seed=1).__getitems__([(0, 0, index) for index in (8, 3, 0)])
-    for item, alone in zip(whole, (train[8], train[3], train[0]), strict=True):
-        for name in ("input_ids", "attention_mask", "position_ids"):
-            assert torch.equal(item[name], alone[name]) and item[name].shape == (6,)
-        assert item["raw_prompt_ids"] == alone["raw_prompt_ids"]
-    assert tokenizer.decode(whole[0]["input_ids"]) == kept
-    assert whole[1]["attention_mask"].tolist() == [0, 0, 1, 1, 1, 1]
-    assert whole[1]["position_ids"].tolist() == [0, 0, 0, 1, 2, 3]
-
-
 def test_prompts_are_padded_also_where_the_tokenizer_has_no_token_for_it(data_config, tokenizer, tmp_path):
     bare = copy.deepcopy(tokenizer)
     bare.pad_token = None
     train, _ = build(data_config, bare, write(tmp_path / "plain.jsonl", PLAIN))
     assert train[0]["attention_mask"].tolist() == [0] * 8 + [1] * 4
     assert train[0]["input_ids"][:8].tolist() == [0] * 8
-
-
-def test_a_bad_row_is_named_with_a_hint(data_config, tokenizer, tmp_path):
-    path = tmp_path / "bad.jsonl"
-    path.write_text('{"prompt": "1=", "ground_truth": 2}\n{oops')
-    with pytest.raises(DataError, match=r"bad.jsonl:2: not valid JSON(.|\n)*hint: check data.train_files"):
-        build(data_config, tokenizer, str(path))
-    path.write_text('{"question": "1=", "ground_truth": 2}')
-    with pytest.raises(DataError, match="row 0: no column 'prompt'; it has ground_truth, question"):
-        build(data_config, tokenizer, str(path))
 
 
 class OwnManager:
@@ -207,12 +116,6 @@ class NaiveManager(TextRewardManager):
 
 
 CASES = ["own manager", "derived manager", "none"]
-{% if "episodes" in features %}
-CASES.append("environment")
-{% endif %}
-{% if "reward_model" in features %}
-CASES.append("judge")
-{% endif %}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -221,13 +124,6 @@ def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer
     known = {"mine": managers.get(case), "env": NaiveManager}
     monkeypatch.setattr(reward_managers, "registered_managers", lambda: known)
     settings = {reward_keys.MANAGER: "mine" if case in managers else "env"}
-{% if "reward_model" in features %}
-    settings |= {reward_keys.JUDGE: True} if case == "judge" else {}
-{% endif %}
-{% if "episodes" in features %}
-    if case == "environment":
-        settings |= {"actor_rollout_ref.rollout.multi_turn.enable": True, "local.env.is_reward": True}
-{% endif %}
     for key, value in settings.items():
         OmegaConf.update(data_config, key, value, force_add=True)
     files = [tmp_path / "plain.jsonl", tmp_path / "style.jsonl"]
@@ -265,33 +161,9 @@ def test_training_files_need_validation_files(data_config, tokenizer, tmp_path):
         build_datasets(data_config, tokenizer)
 
 
-def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
-    source = tmp_path / "mine.py"
-    source.write_text(
-        "from {{ package }}.custom.env_dataset import EnvDataset\n"
-        "class Mine(EnvDataset):\n"
-        "    def __getitem__(self, item):\n"
-        "        return {**super().__getitem__(item), 'mine': True}\n"
-        "class Broken(EnvDataset):\n"
-        "    def __getitem__(self, item):\n"
-        "        raise KeyError('state')\n"
-    )
-    data_config.data.truncation = "left"
-    data_config.data.custom_cls = {"path": str(source), "name": "Mine"}
-    train, val = build_datasets(data_config, tokenizer)
-    assert train[0]["mine"] and val[0]["mine"]
-    data_config.data.custom_cls.name = "Broken"
-    with pytest.raises(HookError, match="raised KeyError: 'state'") as caught:
-        build_datasets(data_config, tokenizer)
-    assert caught.value.hook_file == f"{source}:7"
-    data_config.data.custom_cls.name = "Absent"
-    with pytest.raises(DataError, match="has no class 'Absent'"):
-        build_datasets(data_config, tokenizer)
-
-
 OWN = """
 from torch.utils.data import IterableDataset
-from {{ package }}.custom.env_dataset import EnvDataset
+from toy.custom.env_dataset import EnvDataset
 
 class Own(EnvDataset):
     def __getitem__(self, item):
@@ -329,28 +201,6 @@ def test_what_comes_up_in_the_middle_of_ones_own_data_is_said(data_config, token
     data_config.data.custom_cls.name = "Stream"
     with pytest.raises(DataError, match="Stream in .* is a stream"):
         build_datasets(data_config, tokenizer)
-
-
-@pytest.mark.parametrize(("shuffle", "workers"), [(True, 0), (False, 0), (True, 2)])
-def test_batches_go_on_from_any_step_of_any_epoch(data_config, shuffle, workers):
-    settings = {"shuffle": shuffle, "seed": 3, "train_batch_size": 2, "gen_batch_size": None, "val_batch_size": None}
-    data_config.data.update({**settings, "validation_shuffle": False, "dataloader_num_workers": workers})
-    rows = [{"number": torch.tensor(number)} for number in range(7)]
-
-    def batches_from(state):
-        loader, _ = build_loaders(data_config.data, rows, rows)
-        if state is not None:
-            loader.load_state_dict(state)
-        while True:
-            for batch in loader:
-                yield batch["number"].tolist(), copy.deepcopy(loader.state_dict())
-
-    steps = list(itertools.islice(batches_from(None), 9))  # three epochs
-    numbers = [batch for batch, _ in steps]
-    assert (numbers[:3] != numbers[3:6]) == shuffle
-    for done in range(1, 9, 1 if workers == 0 else 3):
-        rest = itertools.islice(batches_from(steps[done - 1][1]), 9 - done)
-        assert [batch for batch, _ in rest] == numbers[done:]
 
 
 SEVERAL_FORMS = [

@@ -4,12 +4,13 @@
 import pytest
 from omegaconf import OmegaConf
 
-from {{ package }} import custom  # noqa: F401  (registers the hooks)
-from {{ package }}.custom import env_dataset
-from {{ package }}.custom.env_dataset import EnvDataset, environment_rows
-from {{ package }}.custom.env_wrapper import make_env
-from {{ package }}.custom.reward_manager import EnvRewardManager, extract_action, score_action
-from {{ package }}.data.encoding import encoded
+from __package__ import custom  # noqa: F401  (registers the hooks)
+from __package__.custom import env_dataset
+from __package__.custom.env_dataset import EnvDataset, environment_rows
+from __package__.custom.env_wrapper import make_env
+from __package__.custom.reward_manager import EnvRewardManager, extract_action, score_action
+from __package__.data.encoding import encoded
+from __package__.switches import EPISODES
 
 # The environment
 
@@ -22,29 +23,29 @@ def test_a_right_answer_earns_the_whole_reward():
     assert (observation, reward, terminated, truncated) == ("", 1.0, True, False)
 
 
-{% if "episodes" in features %}
-def test_a_wrong_answer_gets_a_hint_while_turns_are_left():
-    env = make_env({"task": "succ2", "max_turns": 2})
-    env.reset(options={"question": "12="})
-    observation, reward, terminated, truncated, info = env.step("29")
-    assert (observation, reward, terminated, truncated) == ("12=2?", 0.5, False, False)
-    assert info["turn"] == 1
-    _, reward, terminated, truncated, _ = env.step("00")
-    assert (reward, terminated, truncated) == (0.0, False, True)
-    with pytest.raises(RuntimeError, match="reset"):
-        env.step("23")
+if EPISODES:
+
+    def test_a_wrong_answer_gets_a_hint_while_turns_are_left():
+        env = make_env({"task": "succ2", "max_turns": 2})
+        env.reset(options={"question": "12="})
+        observation, reward, terminated, truncated, info = env.step("29")
+        assert (observation, reward, terminated, truncated) == ("12=2?", 0.5, False, False)
+        assert info["turn"] == 1
+        _, reward, terminated, truncated, _ = env.step("00")
+        assert (reward, terminated, truncated) == (0.0, False, True)
+        with pytest.raises(RuntimeError, match="reset"):
+            env.step("23")
+
+else:
+
+    def test_a_wrong_answer_earns_its_right_characters():
+        env = make_env({"task": "succ2"})
+        env.reset(options={"question": "12="})
+        assert env.step("29")[1] == 0.5
+        with pytest.raises(RuntimeError, match="reset"):
+            env.step("23")
 
 
-{% else %}
-def test_a_wrong_answer_earns_its_right_characters():
-    env = make_env({"task": "succ2"})
-    env.reset(options={"question": "12="})
-    assert env.step("29")[1] == 0.5
-    with pytest.raises(RuntimeError, match="reset"):
-        env.step("23")
-
-
-{% endif %}
 def test_a_seed_gives_the_same_questions_again():
     env = make_env({"task": "add1"})
     first = [env.reset(seed=3)[0], env.reset()[0], env.reset()[0]]

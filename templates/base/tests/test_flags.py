@@ -6,9 +6,9 @@ import shutil
 import pytest
 from conftest import CONFIG_DIRECTORY
 
-from {{ package }}.errors import ConfigError
-from {{ package }}.settings.flags import ConfigFiles, parse
-from {{ package }}.settings.loading import load_config
+from __package__.errors import ConfigError
+from __package__.settings.flags import ConfigFiles, parse
+from __package__.settings.loading import load_config
 
 OWN = "defaults: [ppo_trainer, _self_]\ntrainer:\n  total_training_steps: 7\n"
 

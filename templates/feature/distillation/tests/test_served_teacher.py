@@ -8,12 +8,12 @@ from safetensors.torch import load_file
 from teacher_double import TeacherDouble
 from transformers import AutoModelForCausalLM
 
-from {{ package }}.data.toy import ensure_toy_model
-from {{ package }}.settings.loading import load_config
-from {{ package }}.tracking.run_tracker import read_rows
-from {{ package }}.training.trainer import LocalPPOTrainer
-from {{ package }}.workers.rollout_interface import RolloutError
-from {{ package }}.workers.servers import http
+from __package__.data.toy import ensure_toy_model
+from __package__.settings.loading import load_config
+from __package__.tracking.run_tracker import read_rows
+from __package__.training.trainer import LocalPPOTrainer
+from __package__.workers.rollout_interface import RolloutError
+from __package__.workers.servers import http
 
 LOSS = "distillation.distillation_loss"
 TEACHER = "distillation.teacher_models.teacher_model.model_path"
@@ -120,7 +120,7 @@ def test_teachers_may_be_in_both_places(tmp_path, teacher):
     named = [f"+distillation.teacher_models.{name}.key={key}" for name, key in (("a", "toy_succ2"), ("b", "other"))]
     with TeacherDouble(teacher) as double:
         both = (*named, f"+distillation.teacher_models.b.model_path={teacher}")
-        url = f"local.teacher_server.url={% raw %}{{a: '{double.url}/v1'}}{% endraw %}"
+        url = f"local.teacher_server.url={{a: '{double.url}/v1'}}"
         with started(tmp_path / "run", *both, url) as trainer:
             assert {key: type(found).__name__ for key, found in trainer.distillation.teachers.items()} == {
                 "toy_succ2": "ServedTeacher",

@@ -1,5 +1,4 @@
-# vextract:template - edit freely
-"""A resumed run is the run that was not interrupted, bit for bit."""
+"""Checkpoints of a project, further than its own tests go: what is saved when, and what a run is told."""
 
 import errno
 import json
@@ -8,79 +7,15 @@ import signal
 
 import pytest
 from conftest import CONFIG_DIRECTORY
-from test_trainer import reproducible
-
-from {{ package }}.settings.loading import flat_keys, load_config
-from {{ package }}.tracking.run_tracker import read_rows
+from toy.settings.loading import flat_keys, load_config
+from toy.tracking.run_tracker import read_rows
 
 CHOICE = "actor_rollout_ref.actor.optim.optimizer"
 
 
-def weights(run, step):
-    return (run / f"global_step_{step}" / "actor" / "model.safetensors").read_bytes()
-
-
-def test_resuming_changes_nothing(train, tmp_path):
-    options = ("trainer.save_freq=1", "data.shuffle=true")
-    whole = train(*options, "trainer.total_training_steps=4")
-    halves = train(*options, "trainer.total_training_steps=2")
-    train(*options, "trainer.total_training_steps=4", directory=halves)
-    rows = [reproducible(read_rows(run / "metrics.jsonl")) for run in (whole, halves)]
-    assert rows[0] == rows[1]
-    assert weights(whole, 4) == weights(halves, 4)
-
-
-def test_a_damaged_checkpoint_is_skipped_and_named(train, capsys):
-    run = train("trainer.save_freq=1", "trainer.total_training_steps=2")
-    (run / "global_step_2" / "actor" / "model.safetensors").write_bytes(b"cut short")
-    capsys.readouterr()
-    train("trainer.save_freq=1", "trainer.total_training_steps=3", directory=run)
-    assert "global_step_2" in capsys.readouterr().err
-    assert [row["step"] for row in read_rows(run / "metrics.jsonl")] == [1, 2, 3]
-
-
-def test_a_checkpoint_is_a_model_that_transformers_loads(train):
-    transformers = pytest.importorskip("transformers")
-    run = train("trainer.save_freq=1")
-    model = transformers.AutoModelForCausalLM.from_pretrained(run / "global_step_1" / "actor")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(run / "global_step_1" / "actor")
-    ids = tokenizer("37=", return_tensors="pt")["input_ids"]
-    assert model(ids).logits.shape == (1, 3, len(tokenizer))
-
-
-def test_a_resumed_run_has_the_learning_rate_of_its_config(train):
-    def options(rate, steps):
-        optim = "actor_rollout_ref.actor.optim"
-        return f"{optim}.lr={rate}", f"{optim}.lr_warmup_steps=10", f"trainer.total_training_steps={steps}"
-
-    run = train("trainer.save_freq=2", *options(1e-3, 2))
-    train("trainer.save_freq=2", *options(2e-3, 4), directory=run)
-    rates = [row["actor/lr"] for row in read_rows(run / "metrics.jsonl")]
-    assert rates == pytest.approx([0, 1e-4, 4e-4, 6e-4])
-
-
-def test_a_run_that_starts_anew_is_the_one_that_is_resumed(train, capsys):
-    run = train("trainer.save_freq=1", "trainer.total_training_steps=3")
-    train("trainer.save_freq=1", "trainer.resume_mode=disable", directory=run)
-    assert "earlier_1" in capsys.readouterr().err
-    assert sorted(path.name for path in run.glob("earlier_1/*")) == [f"global_step_{step}" for step in (1, 2, 3)]
-    assert [path.name for path in run.glob("global_step_*")] == ["global_step_1"]
-    train("trainer.save_freq=1", "trainer.total_training_steps=2", directory=run)
-    assert [row["step"] for row in read_rows(run / "metrics.jsonl")] == [1, 2]
-    assert (run / "latest_checkpointed_iteration.txt").read_text() == "2"
-
-
-def test_going_on_from_an_earlier_checkpoint_sets_the_later_ones_aside(train):
-    run = train("trainer.save_freq=1", "trainer.total_training_steps=3")
-    chosen = ("trainer.resume_mode=resume_path", f"trainer.resume_from_path={run}/global_step_1")
-    train(*chosen, "trainer.total_training_steps=2", directory=run)
-    assert sorted(path.name for path in run.glob("earlier_1/*")) == ["global_step_2", "global_step_3"]
-    assert (run / "latest_checkpointed_iteration.txt").read_text() == "1"
-
-
 def test_two_runs_do_not_share_a_directory(train, capsys, monkeypatch):
     fcntl = pytest.importorskip("fcntl")
-    monkeypatch.setattr("{{ package }}.run.run_lock.PATIENCE", 0)
+    monkeypatch.setattr("toy.run.process.PATIENCE", 0)
     run = train()
     with (run / ".lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -166,14 +101,6 @@ def test_a_finished_run_has_saved_its_model_and_says_where(train, capsys):
     assert steps(run) == [1, 2, 3]
 
 
-def test_the_next_run_in_the_directory_of_a_finished_one_starts_anew(train, capsys):
-    run = train(SAVE_LAST)
-    train(SAVE_LAST, "trainer.total_training_steps=2", directory=run)
-    assert steps(run) == [1, 2]
-    assert [path.name for path in run.glob("earlier_1/*")] == ["global_step_1"]
-    assert [path.name for path in run.glob("global_step_*")] == ["global_step_2"]
-
-
 def test_what_is_not_to_be_saved_is_not(train, capsys):
     run = train("local.save_last=false")
     assert not list(run.glob("*global_step*"))
@@ -204,8 +131,8 @@ def test_an_interrupted_run_says_how_to_go_on(train, capsys, monkeypatch):
 
         return name, stopping
 
-    from {{ package }}.training import trainer
-    from {{ package }}.training.trainer import LocalPPOTrainer
+    from toy.training import trainer
+    from toy.training.trainer import LocalPPOTrainer
 
     steps_of_run = ("trainer.total_training_steps=3",)
     with monkeypatch.context() as patched:
@@ -227,7 +154,7 @@ def test_an_interrupted_run_says_how_to_go_on(train, capsys, monkeypatch):
 
 
 def test_export_says_why_there_is_no_checkpoint(train, tmp_path, capsys):
-    from {{ package }}.export import main as export
+    from toy.export import main as export
 
     run = train()
     saved = train("trainer.save_freq=1", directory=tmp_path / "runs" / "one")
@@ -240,7 +167,7 @@ def test_export_says_why_there_is_no_checkpoint(train, tmp_path, capsys):
         saved.parent: f"name a run: {saved}",
         tmp_path / "none": "has no checkpoint\n",
         tmp_path / "nowhere": "there is no",
-        tmp_path / "cut_short" / "global_step_3": "has no readable complete.json",
+        tmp_path / "cut_short" / "global_step_3": "has no complete.json",
     }
     for path, reason in reasons.items():
         capsys.readouterr()

@@ -21,13 +21,14 @@ from engine_settings import engine_settings  # noqa: F401  a fixture: what the r
 from omegaconf import DictConfig, OmegaConf
 from transformers import AutoTokenizer
 
-from {{ package }}.custom.env_dataset import environment_rows
-from {{ package }}.data.toy import ensure_toy_model
-from {{ package }}.settings import loading
-from {{ package }}.settings.flags import ConfigFiles
-from {{ package }}.vendored.protocol import DataProto
+from __package__.custom.env_dataset import environment_rows
+from __package__.data.toy import ensure_toy_model
+from __package__.settings import loading
+from __package__.settings.flags import ConfigFiles
+from __package__.switches import EPISODES, PLOTS
+from __package__.vendored.protocol import DataProto
 
-PACKAGE = "{{ package }}"
+PACKAGE = "__package__"
 CONFIG_DIRECTORY = Path(__file__).resolve().parents[1] / "config"
 torch.set_num_threads(1)
 
@@ -79,7 +80,7 @@ def tokenizer(model_path: Path) -> Any:
 @pytest.fixture
 def data_config(tmp_path: Path) -> DictConfig:
     """A config with the keys that datasets and reward managers read, and no others."""
-    return OmegaConf.create(
+    made = OmegaConf.create(
         {
             "data": {
                 "train_files": None,
@@ -92,11 +93,11 @@ def data_config(tmp_path: Path) -> DictConfig:
                 "env": {"task": "succ2", "val_size": 20, "seed": 0},
             },
             "reward_model": {"reward_manager": "env", "sandbox_fusion": {"url": None}},
-{% if "episodes" in features %}
-            "actor_rollout_ref": {"rollout": {"multi_turn": {"enable": False}}},
-{% endif %}
         }
     )
+    if EPISODES:
+        made.actor_rollout_ref = {"rollout": {"multi_turn": {"enable": False}}}
+    return made
 
 
 @pytest.fixture
@@ -157,10 +158,9 @@ def train(tmp_path: Path, engine_settings: Any, monkeypatch: pytest.MonkeyPatch)
     from main import main
 
     runs = itertools.count()
-{% if "plots" in features %}
-    # A plot takes longer than such a run; tests/test_tracking.py has it drawn.
-    monkeypatch.setattr(f"{PACKAGE}.tracking.plots.draw_curves", lambda *arguments: None)
-{% endif %}
+    if PLOTS:
+        # A plot takes longer than such a run; tests/test_tracking.py has it drawn.
+        monkeypatch.setattr(f"{PACKAGE}.tracking.plots.draw_curves", lambda *arguments: None)
 
     def run(*overrides: str, code: int = 0, directory: Path | None = None) -> Path:
         directory = directory or tmp_path / f"run_{next(runs)}"

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from {{ package }}.errors import ConfigError
-{% if "reward_model" in features %}
-from {{ package }}.settings import reward_keys
-{% endif %}
-from {{ package }}.settings.loading import load_config
-from {{ package }}.settings.path_checks import check_paths
+from __package__.errors import ConfigError
+from __package__.settings import reward_keys
+from __package__.settings.loading import load_config
+from __package__.settings.path_checks import check_paths
+from __package__.switches import REWARD_MODEL
 
 
 def test_a_model_in_shares_is_refused_where_another_program_reads_it(tmp_path):
@@ -21,9 +20,8 @@ def test_a_model_in_shares_is_refused_where_another_program_reads_it(tmp_path):
     config = load_config(Path(__file__).parents[1] / "config", [f"actor_rollout_ref.model.path={actor}"])
     check_paths(config)  # this project reads it, and hands the weights on
     read = {"actor_rollout_ref.rollout.load_format": "safetensors"}
-{% if "reward_model" in features %}
-    read[reward_keys.JUDGE_PATH] = str(actor)
-{% endif %}
+    if REWARD_MODEL:
+        read[reward_keys.JUDGE_PATH] = str(actor)
     for key, value in read.items():
         changed = OmegaConf.merge(config)
         OmegaConf.update(changed, key, value)
