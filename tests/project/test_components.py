@@ -41,7 +41,7 @@ infos = joined_components([(2, {"reward": [1, 2]}), (2, {"reward": [3, 4], "acc"
 assert infos == {"reward": [1, 2, 3, 4], "acc": [None, None, None, 1.0]}, infos
 assert reward_metrics(infos) == {"reward/reward/mean": 2.5, "reward/acc/mean": 1.0}
 
-# Validation: one source has none, of another some samples do; names tell of how many.
+# Validation: one source has none, of another some samples do; four samples for each prompt, of which names tell.
 def samples(*prompts):
     return [{"data_source": source, "uid": uid, "prompt": uid} for source, uid in prompts for _ in range(4)]
 rows = samples(("numbers", "a"), ("dicts", "b"), ("dicts", "c"))
@@ -52,10 +52,9 @@ found = validation_metrics(rows, infos)
 of_acc = {name: value for name, value in found.items() if "/acc/" in name}
 assert not any("numbers" in name for name in of_acc), of_acc
 mean = {name: value for name, value in found.items() if name.startswith("val-core") and "/mean@" in name}
-assert mean == {"val-core/numbers/reward/mean@4": 0.5, "val-core/dicts/acc/mean@3": 2 / 3}, mean
-assert found["val-aux/dicts/acc/mean@1"] == 1.0
+assert mean == {"val-core/numbers/reward/mean@4": 0.5, "val-core/dicts/acc/mean@4": (1 + 2 / 3) / 2}, mean
 assert {name.rpartition("acc/")[2].partition("/")[0] for name in of_acc} == {
-    "mean@1", "mean@3", "std@3", "best@2", "worst@2", "maj@2", "pass@2", "best@3", "worst@3", "maj@3", "pass@3"}, of_acc
+    "mean@4", "std@4", "best@2", "worst@2", "maj@2", "pass@2"}, of_acc
 assert found["val-aux/dicts/acc/pass@2"] == pass_at(2, [1, 0, 1]) == 1.0
 assert "val-core/dicts/acc/pass@4" not in found and "val-aux/numbers/reward/pass@2" not in found
 
@@ -70,7 +69,7 @@ assert abs(ours["val-aux/dicts/acc/pass@2"] - (1 / 2 + 5 / 6) / 2) < 1e-12  # 1 
 assert ours["val-core/dicts/acc/pass@4"] == 1.0
 lacking = validation_metrics(rows, whole | {"other": [None] * 7 + [1.0]})
 assert {name: value for name, value in lacking.items() if "/other/" not in name} == ours
-assert lacking["val-aux/dicts/other/mean@1"] == 1.0
+assert lacking["val-aux/dicts/other/mean@4"] == 1.0
 
 # A table and a file of samples.
 shown = shown_rows(rows, {"acc": [None] * 8, "score": [1.0] * 8}, 2)

@@ -4,7 +4,7 @@
 import math
 import numbers
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -72,26 +72,21 @@ def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) 
         component counts by the samples that have it. Of one whose values are 0 or 1 there is pass@k too, see `pass_at`.
     """
     counted = {name: values for name, values in infos.items() if all(map(_counts, values))}
-    found: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)  # by source and component
-    for name, values in counted.items():
-        having = [row for row, value in enumerate(values) if value is not None]
-        given = {key: [counted[key][row] for row in having] for key in {"pred", name} & counted.keys()}
-        given = {key: chosen for key, chosen in given.items() if None not in chosen}
-        sources, uids = ([rows[row][key] for row in having] for key in ("data_source", "uid"))
-        for source, measured in process_validation_metrics(sources, uids, given).items():
-            if name in measured:
-                prompts: dict[Any, list[Any]] = defaultdict(list)
-                for row in (row for row in having if rows[row]["data_source"] == source):
-                    prompts[rows[row]["uid"]].append(values[row])
-                found[source][name] = {**measured[name], **_passes([*prompts.values()], measured[name])}
+    members: dict[Any, list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        members[row["data_source"]].append(index)
     metrics = {}
-    for source, variables in found.items():
-        core = "acc" if "acc" in variables else "reward"
-        for variable, measures in variables.items():
-            of_most = f"@{max(sizes)}" if (sizes := _sizes(measures)) else ""
+    for source, indices in members.items():
+        uids = [rows[index]["uid"] for index in indices]
+        of_source = {name: [values[index] for index in indices] for name, values in counted.items()}
+        found = {name: _measured(name, uids, of_source) for name in of_source}
+        core = "acc" if found.get("acc") else "reward"
+        for name, measures in found.items():
+            sizes = [int(match[1]) for match in map(_SIZE.search, measures) if match is not None]
+            of_most = f"@{max(sizes)}" if sizes else ""
             for key, value in measures.items():
-                is_core = variable == core and key.startswith(("mean", "maj", "best", "pass")) and of_most in key
-                metrics[f"{'val-core' if is_core else 'val-aux'}/{source}/{variable}/{key}"] = value
+                is_core = name == core and key.startswith(("mean", "maj", "best", "pass")) and of_most in key
+                metrics[f"{'val-core' if is_core else 'val-aux'}/{source}/{name}/{key}"] = value
     return metrics
 
 
@@ -167,17 +162,31 @@ def _counts(value: Any) -> bool:
     return value is None or isinstance(value, (str, numbers.Number, np.generic))
 
 
-def _sizes(measures: Mapping[str, float]) -> set[int]:
-    """Return of how many samples verl's measures are."""
-    return {int(found[1]) for found in map(_SIZE.search, measures) if found is not None}
+def _measured(name: str, uids: Sequence[Any], infos: Mapping[str, list[Any]]) -> dict[str, float]:
+    """Return verl's measures of a component of one data source, and pass@k, over the samples that have it.
 
-
-def _passes(prompts: list[list[Any]], measures: Mapping[str, float]) -> dict[str, float]:
-    """Return pass@k of a component, for each k of verl's best@k; nothing if it has other values than 0 and 1."""
-    if not all(value in (0, 1) for values in prompts for value in values):
-        return {}
-    found = {}
-    for size in sorted(_sizes({name: 0.0 for name in measures if name.startswith("best")})):
-        if chances := [pass_at(size, values) for values in prompts if size <= len(values)]:
-            found[f"pass@{size}"] = float(np.mean(chances))
-    return found
+    Args:
+        name: of the component.
+        uids: which prompt each sample answers.
+        infos: all components, None where a sample has none.
+    """
+    having = [index for index, value in enumerate(infos[name]) if value is not None]
+    given = {key: [infos[key][index] for index in having] for key in {"pred", name} & infos.keys()}
+    given = {key: values for key, values in given.items() if None not in values}
+    asked = Counter(uids)
+    prompts: dict[Any, list[Any]] = defaultdict(list)
+    found: dict[str, list[float]] = defaultdict(list)
+    for index in having:
+        prompts[uids[index]].append(infos[name][index])
+    is_right = all(value in (0, 1) for value in given[name])
+    by_prompt = [uids[index] for index in having]
+    for uid, measures in process_validation_metrics(by_prompt, by_prompt, given).items():
+        for key, value in measures.get(name, {}).items():
+            size = int(match[1]) if (match := _SIZE.search(key)) else 0
+            if size == len(prompts[uid]) and key.startswith(("mean", "std")):  # named after all samples of the prompt
+                found[key.replace(f"@{size}", f"@{asked[uid]}")].append(value)
+            elif size == asked[uid] or not size & (size - 1):  # as verl has: 2, 4, 8 and so on, and all
+                found[key].append(value)
+                if is_right and key == f"best@{size}/mean" and size <= len(prompts[uid]):
+                    found[f"pass@{size}"].append(pass_at(size, prompts[uid]))
+    return {key: float(np.mean(values)) for key, values in found.items()}
