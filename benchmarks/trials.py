@@ -96,11 +96,11 @@ def trial(project: Path, train: bool) -> tuple[str, str, list[str]]:
         overrides += _supply(project, config, supplied)
         read = loading.load_config(Path("config"), overrides)
         where = "paths"
-        importlib.import_module(f"{project.name}.settings.path_checks").check_paths(read)
+        importlib.import_module(f"{project.name}.settings.setting_checks").check_paths(read)
         where = "hooks"
         importlib.import_module(f"{project.name}.custom")
         where = "check_config"
-        importlib.import_module(f"{project.name}.settings.checks").check_config(read, 1)
+        importlib.import_module(f"{project.name}.api.assembly").check_config(read, 1)
         where = "files"
         for value in _flat(read).values():
             if isinstance(value, str) and value.endswith(".py") and Path(value).is_file():

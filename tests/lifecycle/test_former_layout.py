@@ -112,7 +112,7 @@ def test_edits_go_where_their_files_go(former: Callable[[str], Path], tmp_path: 
     _replace(
         package / "training/trainer.py",
         "from .distributed import Ranks, random_state,",
-        "from .config_loading import flat_keys  # MINE_3\nfrom .distributed import Ranks, random_state,",
+        "from .config_loading import load_config  # MINE_3\nfrom .distributed import Ranks, random_state,",
     )
     with (package / "training/distributed.py").open("a", encoding="utf-8") as file:
         file.write(
@@ -129,7 +129,7 @@ def test_edits_go_where_their_files_go(former: Callable[[str], Path], tmp_path: 
     assert "MINE_1" in (package / "vendored/algorithms/core_algos.py").read_text(encoding="utf-8")
     assert "MINE_2" in (package / "run/watch.py").read_text(encoding="utf-8")
     trainer = (package / "training/trainer.py").read_text(encoding="utf-8")
-    assert "from ..settings.loading import flat_keys" in trainer
+    assert "from ..settings.loading import load_config" in trainer
     assert "from ..vendored.utils.device import get_device_name" in (package / "run/distributed.py").read_text()
     assert "echo toy/vendored/algorithms/core_algos.py toy.run.distributed" in (project / "Makefile").read_text()
     assert not (project / "orphaned").exists()
@@ -185,7 +185,7 @@ def test_edits_all_over_a_large_project_are_all_there_after_an_upgrade(seed: int
 FORMER = Tree.of(
     [
         template("toy/training/watch.py", text("# vextract:template", "x = 1")),
-        template("toy/training/suggestions.py", text("# vextract:template", "from . import reward_keys, trainer")),
+        template("toy/training/config_loading.py", text("# vextract:template", "from . import reward_keys, trainer")),
         vendored("utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto")),
         template("main.py", text("# vextract:template", "from toy.training.watch import f")),
     ]
@@ -193,7 +193,7 @@ FORMER = Tree.of(
 TODAY = Tree.of(
     [
         template("toy/run/watch.py", text("# vextract:template", "x = 2")),
-        template("toy/settings/suggestions.py", text("# vextract:template", "from ..training import trainer")),
+        template("toy/settings/loading.py", text("# vextract:template", "from ..training import trainer")),
         vendored("vendored/utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto"), "u"),
         template("main.py", text("# vextract:template", "from toy.run.watch import f")),
     ]
@@ -238,12 +238,12 @@ def test_imports_that_the_owner_wrote_follow(tmp_path: Path) -> None:
         "    from .watch import (  # mine\n        g,\n    )\n    import toy.utils.device as device\n\n"
         "    return g, device\n"
     )
-    (project / "toy/training/suggestions.py").write_text(mine, encoding="utf-8")
+    (project / "toy/training/config_loading.py").write_text(mine, encoding="utf-8")
     (project / "toy/utils/device.py").write_bytes(
         text("# vextract:vendored", "from ..protocol import DataProto", "x = 1")
     )
     _upgraded(project)
-    after = (project / "toy/settings/suggestions.py").read_text(encoding="utf-8")
+    after = (project / "toy/settings/loading.py").read_text(encoding="utf-8")
     assert "    from ..run.watch import (  # mine\n        g,\n    )\n" in after
     assert "import toy.vendored.utils.device as device" in after
     assert (

@@ -100,7 +100,7 @@ def refusal(function: Callable[[], object], package: str = PACKAGE) -> str:
 def check(config: Any) -> None:
     """What a run checks first."""
     module("custom")  # it registers what the config names
-    module("settings.checks").check_config(config, 1)
+    module("api.assembly").check_config(config, 1)
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ def test_no_limit_of_batches_for_a_group_may_be_said_as_in_verl() -> None:
 
 def test_groups_that_share_a_copy_must_be_of_one_size(config: Callable[..., Any]) -> None:
     module("custom")
-    check_config, size = module("settings.checks").check_config, "actor_rollout_ref.actor.fsdp_config.fsdp_size"
+    check_config, size = module("api.assembly").check_config, "actor_rollout_ref.actor.fsdp_config.fsdp_size"
     said = refusal(lambda: check_config(config(f"{size}=3"), 4))
     assert f"{size} is 3, and 4 processes are no multiple of it" in said
     for allowed, processes in ((2, 4), (3, 1), (8, 4), (-1, 4)):

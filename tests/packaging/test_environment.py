@@ -202,7 +202,7 @@ def test_an_environment_of_another_python_is_made_again(tiny: Tiny) -> None:
 def test_an_old_python_is_named_first(tmp_path: Path) -> None:
     """By whatever is started with it; the files that say so are such that it can read them."""
     tiny = Tiny(tmp_path)
-    for name in ("main.py.jinja", "setup.py.jinja", "__package__/__init__.py.jinja", "launch/environment.py"):
+    for name in ("main.py.jinja", "__package__/__init__.py.jinja", "launch/environment.py"):
         text = jinja2.Template((TEMPLATES / name).read_text(encoding="utf-8")).render(package="tiny", features=())
         ast.parse(text, feature_version=(3, 7))
         (tiny.root / "checked.py").write_text(text, encoding="utf-8")

@@ -21,8 +21,8 @@ def shorten(seconds):
     group._get_backend(torch.device("cpu"))._set_default_timeout(datetime.timedelta(seconds=seconds))
 """
 PROGRAM = """
+from types import SimpleNamespace as Section
 from toy.run.distributed import Ranks
-from toy.run.watch import watch_peers
 
 def hold(seconds):
     # sum() over a range lets no other thread run.
@@ -30,8 +30,7 @@ def hold(seconds):
     sum(range(10_000_000))
     sum(range(int(10_000_000 * seconds / (time.monotonic() - begun))))
 
-ranks = Ranks()
-watch_peers(ranks, 4)
+ranks = Ranks.of_config(Section(actor_rollout_ref=Section(nccl_timeout=600), local=Section(peer_timeout=4)))
 ranks.barrier()
 shorten(1.5)
 ranks.on_driver(lambda: time.sleep(3))

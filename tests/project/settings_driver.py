@@ -67,8 +67,7 @@ def change() -> dict[str, str]:
 
 def answer(default: DictConfig, name: str) -> str:
     """To one value that has the setting's type, and that it does not come with."""
-    config, alone = default.copy(), OmegaConf.create()
-    OmegaConf.update(alone, name, OmegaConf.select(default, name))
+    config, alone = default.copy(), {name: loading._plain(default)[name]}
     try:
         OmegaConf.update(config, name, another(name, OmegaConf.select(default, name)), force_add=True)
         loading.check_types(config, alone)  # all others have their default

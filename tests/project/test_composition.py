@@ -32,12 +32,9 @@ def outcome(work):
 for line in json.load(sys.stdin):
     chosen = [one for one in line if one.partition("=")[0] in loading.GROUPS]
     values = [one for one in line if one not in chosen]
-    before = compose(files, chosen)
-    as_it_was = OmegaConf.to_container(before, resolve=False)
     loading._compose, composed[0] = counted, 0
-    ours = outcome(lambda: loading._with_values(files, before, chosen, values))
+    ours = outcome(lambda: loading._with_settings(files, chosen, [], values)[0])
     times, loading._compose = composed[0], compose
-    assert OmegaConf.to_container(before, resolve=False) == as_it_was, line
     answers.append([ours == outcome(lambda: compose(files, line)), times])
 print(json.dumps(answers))
 """
@@ -61,9 +58,7 @@ ANEW = [
     ["~data.shuffle"],
     ["data.shuffle=true,false"],
     ["data={shuffle: false}"],
-    ["no.such.key=1"],
     ["data.shuffle=[1,"],
-    ["preset=rloo", "data.train_files.deeper=1"],
 ]
 
 
@@ -77,7 +72,7 @@ def test_values_give_what_hydra_composes_from_all_overrides(project: Path) -> No
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    expected = [[True, 0]] * len(ONCE) + [[True, 1]] * len(ANEW)  # alike; and how often files were composed for it
+    expected = [[True, 1]] * len(ONCE) + [[True, 2]] * len(ANEW)  # alike; and how often files were composed for it
     found = json.loads(done.stdout)
     assert [*zip(ONCE + ANEW, found, strict=True)] == [*zip(ONCE + ANEW, expected, strict=True)]
 
@@ -113,11 +108,11 @@ SIZES = {
     ("null", "scale=full"): [FULL, 1],
     ("null", f"{MODEL}=some/model"): [FULL, 1],
     ("null", f"++{MODEL}=some/model"): [FULL, 2],  # what adds is composed anew
-    ("null", f"{MODEL}=null"): [TOY, 2],  # what was guessed is wrong
-    ("some/model",): [FULL, 1],
+    ("null", f"{MODEL}=null"): [TOY, 1],
+    ("some/model",): [FULL, 2],  # what was guessed is wrong
     ("some/model", "scale=toy"): [TOY, 1],
-    ("some/model", f"{MODEL}=null"): [TOY, 2],
-    ("${data.custom_cls.name}",): [TOY, 2],
+    ("some/model", f"{MODEL}=null"): [TOY, 1],
+    ("${data.custom_cls.name}",): [TOY, 1],
 }
 
 

@@ -13,23 +13,36 @@ from tests.project.support import Configuration, Made
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
+MORE = Path(__file__).parent / "more"
 
 
-@pytest.mark.parametrize(
-    "configuration",
-    [
-        Configuration(NEWEST[-1], "hf"),
-        pytest.param(Configuration("0.6.1", "hf", everything=True), marks=pytest.mark.thorough),
-    ],
-    ids=str,
-)
+CONFIGURATIONS = [
+    Configuration(NEWEST[-1], "hf"),
+    pytest.param(Configuration("0.6.1", "hf", everything=True), marks=pytest.mark.thorough),
+]
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
 def test_the_projects_own_tests_pass(
     made: Callable[[Configuration], Made], tmp_path: Path, configuration: Configuration
 ) -> None:
     root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
-    for file in sorted((Path(__file__).parent / "more").glob("*.py")):
-        shutil.copyfile(file, root / "tests" / f"test_more_{file.name}")
-    done = forked(root, "-m", "pytest", "-q", "-x")
+    assert_pass(root)
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
+def test_what_more_is_asked_of_a_project(
+    made: Callable[[Configuration], Made], tmp_path: Path, configuration: Configuration
+) -> None:
+    root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
+    names = [f"tests/test_more_{file.name}" for file in sorted(MORE.glob("*.py"))]
+    for name in names:
+        shutil.copyfile(MORE / name.removeprefix("tests/test_more_"), root / name)
+    assert_pass(root, *names)
+
+
+def assert_pass(root: Path, *files: str) -> None:
+    done = forked(root, "-m", "pytest", "-q", "-x", *files)
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout or "100%" in done.stdout
 

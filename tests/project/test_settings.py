@@ -102,8 +102,6 @@ def test_a_setting_of_another_engine_is_refused(made: Maker, tmp_path: Path, rel
 
 
 MISTAKES = {
-    "algorithm.adv_estimator=gpro": "did you mean grpo?",
-    "actor_rollout_ref.actor.policy_loss.loss_mode=gsop": "did you mean gspo?",
     "preset=gprpo": "did you mean grpo?",
     "preset=prime": "vextract add prime",
     "preset=dapo": "vextract add dynamic_sampling",
@@ -124,7 +122,7 @@ MISTAKES = {
     "actor_rollout_ref.rollout.prompt_length=3": "set data.max_prompt_length",
     "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2": "-m pip install flash-attn",
     "actor_rollout_ref.model.override_config.attn_implementation=spda": "did you mean sdpa?",
-    "local.gradient_accumulation_steps=3": "choose a divisor of 512: 1, 2, 4,",
+    "local.gradient_accumulation_steps=3": "choose a divisor of 512",
     "local.quantization.load_in_4bit=true": "vextract add qlora",
     "local.gradient_accumulation_steps=0": "must be at least 1",
     "algorithm.gamma=2": "must be from 0 to 1",
@@ -288,7 +286,7 @@ def test_passes_are_counted_instead_of_their_size(made: Maker) -> None:
             "is 256, and with local.gradient_accumulation_steps=4 a pass",
         ),
         (("critic.ppo_micro_batch_size_per_gpu=32",), 1, "critic.ppo_micro_batch_size_per_gpu is 32"),
-        (("actor_rollout_ref.rollout.n=3",), 5, "cannot be shared by 5 processes"),
+        (("actor_rollout_ref.rollout.n=3",), 5, "on 5 processes"),
         ((f"{actor}.use_dynamic_bsz=true",), 1, "asks for dynamic_bsz"),
     ):
         code = (
@@ -391,7 +389,7 @@ def test_a_response_that_is_alone(made: Maker) -> None:
     """The project finds out by itself which of upstream's estimators compare the responses to a prompt."""
     root = made(Configuration(NEWEST[-1], "hf")).root
     check = (
-        "import sys, main\nfrom toy.errors import ConfigError\nfrom toy.settings.checks import check_config\n"
+        "import sys, main\nfrom toy.errors import ConfigError\nfrom toy.api.assembly import check_config\n"
         "from toy.training.hooks import import_hooks\nimport_hooks()\n"
         "for name in sys.argv[1:]:\n"
         "    config = main.read_config(['actor_rollout_ref.rollout.n=1', f'algorithm.adv_estimator={name}'])\n"

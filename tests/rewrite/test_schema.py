@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from extractor.pipeline.render.registered import registered_names, words_of_registered
+from extractor.pipeline.render.registered import words_of_registered
 from extractor.pipeline.render.schema import aliases_of, names_by_section, schema, schema_of, shipped_text
 from extractor.values.setting_types import types_and_words
 
@@ -53,9 +53,7 @@ def test_settings_are_listed_by_section() -> None:
     assert names_by_section(["top", "a.b.y", "a.b.x"]) == {"": "top", "a.b": "x y"}
 
 
-def test_registered_names_and_what_the_functions_read() -> None:
-    assert registered_names([CODE], "register", "Known") == ("gae", "own")
-    assert registered_names([CODE, "@register(name)\ndef f(): ..."], "register", "Known") is None
+def test_what_registered_functions_read() -> None:
     words = words_of_registered(CODE, "register", "Known")
     assert {"lam", "values"} <= words["gae"]
     assert "gamma" not in words["gae"]

@@ -24,7 +24,6 @@ from extractor.pipeline.render.schema import (
     aliases_of,
     names_by_section,
     reads_of,
-    registered_of,
     schema_of,
     shipped_text,
 )
@@ -174,9 +173,6 @@ def _context(
     }
 
 
-_PASS_SIZE = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
-
-
 def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) -> dict[str, object]:
     """Note about the config what is needed for the checks at the start of a run."""
     shipped = shipped_values(files)
@@ -203,10 +199,7 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
         "sums_responses": "torch.sum(seq_losses) / " in algorithms,
         # Whether a loss is the mean of the means of its passes, as verl's is up to 0.7.1.
         "means_of_passes": f"{options.package}/vendored/workers/dp_actor.py" in files,
-        # The responses per pass that the config files give.
-        "pass_sizes": shipped[_PASS_SIZE],
-        # The names that a setting can choose; and which settings each estimator and loss reads, where not all do.
-        "registered": registered_of(shipped, (text for path, text in files.items() if path.endswith(".py"))),
+        # Which settings each estimator and loss reads, where not all do.
         "reads": reads_of(shipped, algorithms),
         # What settings were called in earlier releases, and are called in other libraries.
         "former_keys": dict(manifest.former_keys),

@@ -1,4 +1,4 @@
-"""What code registers by name, and which words the functions behind the names have."""
+"""Read which words the functions have that code registers by name."""
 
 from __future__ import annotations
 
@@ -9,28 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from extractor.values.readers import python
 
 _WORD = re.compile(r"\w+")
-
-
-def registered_names(texts: Iterable[str], decorator: str, enumeration: str = "") -> tuple[str, ...] | None:
-    """List the names that a decorator registers things under, sorted.
-
-    Args:
-        texts: Of modules.
-        decorator: The function's name: register_adv_est.
-        enumeration: A class whose values may stand for names.
-
-    Returns:
-        None if a name is computed, so that they cannot be read off the code.
-    """
-    trees = [python(text) for text in texts if f"{decorator}(" in text or (enumeration and enumeration in text)]
-    members = _members(trees, enumeration)
-    found = set(members.values())
-    for call in (node for tree in trees for node in ast.walk(tree) if _is_call(node, decorator)):
-        name = _name(call, members)
-        if name is None:
-            return None
-        found.add(name)
-    return tuple(sorted(found))
 
 
 def words_of_registered(text: str, decorator: str, enumeration: str = "") -> dict[str, frozenset[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from extractor.pipeline.render.registered import registered_names, words_of_registered
+from extractor.pipeline.render.registered import words_of_registered
 from extractor.values import resources
 from extractor.values.configtree.compose import read_mapping
 
@@ -17,8 +17,6 @@ _ACTOR = "actor_rollout_ref.actor"
 _REGISTERED = {
     _ESTIMATOR: ("register_adv_est", "AdvantageEstimator"),
     _LOSS: ("register_policy_loss", ""),
-    "reward.reward_manager.name": ("register", ""),
-    "reward_model.reward_manager": ("register", ""),
 }
 # Where the settings are that are arguments of such a function, each of only some of these.
 _ARGUMENTS = {_ESTIMATOR: ("algorithm",), _LOSS: (_ACTOR, f"{_ACTOR}.policy_loss")}
@@ -100,13 +98,6 @@ def names_by_section(shipped: Iterable[str]) -> dict[str, str]:
         section, _, name = key.rpartition(".")
         sections.setdefault(section, []).append(name)
     return {section: " ".join(names) for section, names in sorted(sections.items())}
-
-
-def registered_of(shipped: Iterable[str], code: Iterable[str]) -> dict[str, Sequence[str]]:
-    """Return the names that some settings can choose, as far as they can be read off the code."""
-    keys, texts = {*shipped}, list(code)
-    found = {key: registered_names(texts, *how) for key, how in _REGISTERED.items() if key in keys}
-    return {key: names for key, names in found.items() if names}
 
 
 def reads_of(shipped: Iterable[str], algorithms: str) -> dict[str, dict[str, Sequence[str]]]:

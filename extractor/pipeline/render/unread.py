@@ -16,7 +16,7 @@ from extractor.values.configtree.compose import read_mapping
 _CONFIG = "config/"
 MAIN = f"{_CONFIG}ppo_trainer.yaml"
 # Modules that list settings by name, for checks of the config itself: that is no use of them.
-_TABLES = ("path_checks.py", "setting.py", "setting_checks.py", "unread.py")
+_TABLES = ("setting.py", "setting_checks.py")
 # Folders of such modules.
 _TABLE_FOLDERS = ("api/names/",)
 # Comments, docstrings and messages: a word in them is no use of it. What an f-string has in braces is.

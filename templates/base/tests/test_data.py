@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from __package__.custom.env_dataset import environment_rows
-from __package__.data.dataloading import PlacedPrompts, build_loaders
+from __package__.data.dataloading import build_loaders
 from __package__.data.datasets import DataError, build_datasets
 from __package__.training.hooks import HookError
 from __package__.vendored.data.rl_dataset import collate_fn
@@ -90,24 +90,6 @@ def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_p
     data_config.data.filter_overlong_prompts = False
     data_config.data.truncation = "left"
     assert build(data_config, tokenizer, file)[0][8]["input_ids"].shape == (3,)
-
-
-@pytest.mark.parametrize(
-    ("truncation", "kept"),
-    [("left", "45678<assistant>"), ("right", "<user>12345"), ("middle", "<user>1278<assistant>")],
-)
-def test_a_batch_is_encoded_as_its_rows_are(data_config, tokenizer, tmp_path, truncation, kept):
-    data_config.data.truncation, data_config.data.max_prompt_length = truncation, 6
-    file = write(tmp_path / "plain.jsonl", [*PLAIN, {"prompt": "12345678", "ground_truth": "2"}])
-    train, _ = build(data_config, tokenizer, file)
-    whole = PlacedPrompts(train, seed=1).__getitems__([(0, 0, index) for index in (8, 3, 0)])
-    for item, alone in zip(whole, (train[8], train[3], train[0]), strict=True):
-        for name in ("input_ids", "attention_mask", "position_ids"):
-            assert torch.equal(item[name], alone[name]) and item[name].shape == (6,)
-        assert item["raw_prompt_ids"] == alone["raw_prompt_ids"]
-    assert tokenizer.decode(whole[0]["input_ids"]) == kept
-    assert whole[1]["attention_mask"].tolist() == [0, 0, 1, 1, 1, 1]
-    assert whole[1]["position_ids"].tolist() == [0, 0, 0, 1, 2, 3]
 
 
 def test_a_bad_row_is_named_with_a_hint(data_config, tokenizer, tmp_path):

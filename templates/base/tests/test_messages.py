@@ -17,7 +17,7 @@ from __package__.run import process
 from __package__.run.failures import report
 from __package__.settings import reward_keys
 from __package__.settings.loading import load_config
-from __package__.settings.path_checks import check_paths
+from __package__.settings.setting_checks import check_paths
 
 
 def test_a_path_that_is_not_there_is_named_before_torch_is_imported():

@@ -257,12 +257,11 @@ def test_what_python_is_told(project: Path) -> None:
 def test_every_key_of_the_table_is_one_of_the_release(made: Maker, release: str, tmp_path: Path) -> None:
     root = made(Configuration(release, "hf", features=FEATURES)).root
     program = f"""
-    from {PACKAGE}.api.configuration import load_config
     from {PACKAGE}.api.names.flags import Flags
     from {PACKAGE}.api.names.short_names import table
     from {PACKAGE}.api.names.trl_names import GRPOConfig
-    from {PACKAGE}.settings.loading import flat_keys
-    known = set(flat_keys(load_config()))
+    from {PACKAGE}.settings.setting import SETTINGS
+    known = SETTINGS
     shorts = [short for names in (Flags, GRPOConfig) for preset in ("grpo", "ppo")
               for short in table(names, preset).values()]
     print(sorted({{key for short in shorts for key in (*short.keys, *short.follow, short.switch)}} - known))

@@ -11,12 +11,13 @@ import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from conftest import Alone
 from omegaconf import OmegaConf
 from toy.api.inputs.datasets import dataset_of
 from toy.custom.env_dataset import environment_rows
 from toy.data import encoding
-from toy.data.dataloading import build_dataloaders
+from toy.data.dataloading import PlacedPrompts, build_dataloaders
 from toy.data.datasets import DataError, RowPrompts, build_datasets, data_section, dataset_of_rows
 from toy.data.files import Rows, small_rows, with_all_columns
 from toy.data.toy import ensure_toy_model
@@ -75,7 +76,7 @@ def test_a_prompt_does_not_depend_on_the_form_of_its_row(data_config, tmp_path):
         {"prompt": chat, "data_source": "it", "reward_model": {"ground_truth": "2"}, "extra_info": {"index": 0}}
         for chat in chats
     ]
-    forms = [rows, datasets.Dataset.from_list(rows), pandas.DataFrame(rows), pa.Table.from_pylist(rows)]
+    forms = [rows, datasets.Dataset.from_list(rows)]
     files = [write(tmp_path / f"it.{ending}", rows) for ending in ("jsonl", "json", "parquet")]
     forms += [*files, write(tmp_path / "schema.parquet", schema), pandas.read_parquet(files[2]).to_dict("records")]
     forms += [[{**row, "prompt": tuple(row["prompt"])} for row in rows]]
@@ -84,7 +85,7 @@ def test_a_prompt_does_not_depend_on_the_form_of_its_row(data_config, tmp_path):
         found = dataset_of(form, "train", data_config, tokenizer)
         assert [found[row]["raw_prompt_ids"] for row in range(3)] == wanted, form
     assert len(dataset_of(forms[-2], "train", data_config, tokenizer)) == 3  # pandas makes 1.0 of a 1 beside a null
-    for form in (rows, forms[2], *files[:2]):  # what JSON says is known; of a table it is not
+    for form in (rows, *files[:2]):  # what JSON says is known; of a table it is not
         found = dataset_of(form, "train", data_config, tokenizer)
         assert [found[row]["extra_info"] for row in range(3)] == [{"index": n, str(n): n} for n in range(3)]
 
@@ -97,6 +98,24 @@ def test_content_in_parts_is_its_text(data_config, tokenizer, tmp_path):
         found = dataset_of(form, "train", data_config, tokenizer)
         for row in range(len(found)):
             assert tokenizer.decode(found[row]["raw_prompt_ids"]) == "<user>1+2=<assistant>"
+
+
+@pytest.mark.parametrize(
+    ("truncation", "kept"),
+    [("left", "45678<assistant>"), ("right", "<user>12345"), ("middle", "<user>1278<assistant>")],
+)
+def test_a_batch_is_encoded_as_its_rows_are(data_config, tokenizer, tmp_path, truncation, kept):
+    data_config.data.truncation, data_config.data.max_prompt_length = truncation, 6
+    file = write(tmp_path / "plain.jsonl", [*PLAIN, {"prompt": "12345678", "ground_truth": "2"}])
+    train, _ = build(data_config, tokenizer, file)
+    whole = PlacedPrompts(train, seed=1).__getitems__([(0, 0, index) for index in (8, 3, 0)])
+    for item, alone in zip(whole, (train[8], train[3], train[0]), strict=True):
+        for name in ("input_ids", "attention_mask", "position_ids"):
+            assert torch.equal(item[name], alone[name]) and item[name].shape == (6,)
+        assert item["raw_prompt_ids"] == alone["raw_prompt_ids"]
+    assert tokenizer.decode(whole[0]["input_ids"]) == kept
+    assert whole[1]["attention_mask"].tolist() == [0, 0, 1, 1, 1, 1]
+    assert whole[1]["position_ids"].tolist() == [0, 0, 0, 1, 2, 3]
 
 
 def test_prompts_are_padded_also_where_the_tokenizer_has_no_token_for_it(data_config, tokenizer, tmp_path):

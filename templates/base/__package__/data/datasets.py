@@ -23,7 +23,7 @@ from ..errors import DataError as DataError  # hooks take it from here
 from ..errors import DataProblems, Problem
 from ..rewards.scoring import source_of
 from ..settings import reward_keys
-from ..settings.suggestions import choose_defined
+from ..settings.setting import choose_defined
 from ..switches import EPISODES, REWARD_MODEL
 from ..training.hooks import HookError, hook_file_of, taken_by
 from ..vendored.data.rl_dataset import RLHFDataset

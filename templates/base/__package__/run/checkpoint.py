@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, os_error
-from ..settings.path_checks import resume_hint
+from ..settings.setting_checks import resume_hint
 from ..switches import VERL_CHECKPOINTS
 from ..training.hooks import HookError
 from ..workers.trained_model import TrainedModel, parts_of

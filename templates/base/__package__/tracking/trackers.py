@@ -7,7 +7,7 @@ from typing import Any
 
 from ..absent import MODULES
 from ..output import install_command
-from ..settings.suggestions import choose
+from ..settings.setting import choose
 from ..switches import TRACKERS
 from .services import SERVICES
 from .tensorboard import TensorBoard

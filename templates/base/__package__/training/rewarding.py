@@ -14,7 +14,7 @@ from ..rewards.manager import TextRewardManager
 from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
 from ..settings import reward_keys
-from ..settings.suggestions import choose_defined, functions_in
+from ..settings.setting import choose_defined, functions_in
 from ..switches import REWARD_LOGS, REWARD_MODEL, REWARD_PROCESSES, SANDBOX
 from .hooks import arguments_of
 from .judge import judged
@@ -71,12 +71,12 @@ if REWARD_LOGS or REWARD_PROCESSES or SANDBOX:
     def _note_untaken(config: Any, manager: Any) -> None:
         """Say which settings of `local.reward` are made, and are no arguments of the manager that the config names."""
         taken, made = arguments_of(manager), config.local.reward
-        names = [name for name in ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout") if made.get(name)]
-        for name in names:
+        for name in filter(made.get, ("allow_unisolated", "debug_log", "log_dir", "num_workers", "timeout")):
             if name not in taken:
                 kind = OmegaConf.select(config, reward_keys.MANAGER)
                 print(
-                    f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it", file=sys.stderr
+                    f"note: local.reward.{name} has no effect: the reward manager {kind} does not take it",
+                    file=sys.stderr,
                 )
 
 

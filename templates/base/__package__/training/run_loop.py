@@ -68,19 +68,21 @@ class RunLoop(Closing):
     kl_ctrl: Any
     ids: Any
     divergence: Any
+    checkpoints: Checkpoints
+    total_steps: int
+    resumed_from: Path | None
+    lock: Any
+    if LORA:
+        base_models: Any
     train_step: Any
     validate: Any
 
-    def begin(self, parts: Any, callbacks: list[Any]) -> None:
-        """Begin a run of these parts, or go on with one."""
-        self.checkpoints: Checkpoints = parts.checkpoints
-        self.total_steps: int = parts.total_steps
+    def begin(self, state: tuple[Any, ...], callbacks: list[Any]) -> None:
+        """Begin a run, or go on with one, of which a checkpoint has `state`: the arguments of `restore`."""
         self.tracker = RunTracker(self.config, self.checkpoints.directory, self.total_steps, active=False)
-        self.resumed_from: Path | None = parts.resumed_from
         self.finished, self.steps_done = False, 0
         self.failure: Exception | None = None
         self.score: float | None = None
-        self._lock = parts.lock
         self._has_begun = False
         if PARTS:
             self._is_going_on = False
@@ -88,12 +90,12 @@ class RunLoop(Closing):
         self.begin_prompts()
         self._state = RunState(self)
         if LORA:
-            self._state.base_models = parts.base_models
+            self._state.base_models = self.base_models
         if EARLY_STOPPING:
             self.stopping: EarlyStopping = self._state.stopping
         if self.resumed_from is not None:
             with restoring(self.resumed_from):
-                self._state.restore(*parts.state)
+                self._state.restore(*state)
 
     def fit(self) -> "TrainResult":
         """Train until the last step, or until asked to stop, in which case a checkpoint is saved.
@@ -214,7 +216,7 @@ class RunLoop(Closing):
         """Enter what a run has around it: its records, its lock, a note on its last checkpoint if it fails."""
         config, checkpoints, total, start = self.config, self.checkpoints, self.total_steps, self.steps_done
         directory, processes = checkpoints.directory, self.ranks.world_size
-        lock, self._lock = self._lock or lock_run_directory(directory, self.ranks), None
+        lock, self.lock = self.lock or lock_run_directory(directory, self.ranks), None
         with contextlib.ExitStack() as around:
             around.enter_context(lock)
             if not (config.trainer.val_only or self._has_begun):

@@ -42,6 +42,7 @@ from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_thr
 from ..vendored.algorithms.trainer_functions import apply_kl_penalty
 from ..vendored.protocol import DataProto
 from ..workers.metrics import reduced
+from ..workers.policy import Policy, Reference
 from ..workers.rollout_interface import RolloutError
 from .balance import balance_batch
 from .batches import (
@@ -76,7 +77,7 @@ class LocalPPOTrainer(RunLoop):
     Args:
         config: the whole config, from `load_config`. It is copied.
         train_dataset, val_dataset: prompts; see `api/inputs/datasets.py` for what they may be.
-        reward_fn: scores responses; see `api/inputs/rewards.py`. `val_reward_fn` does so in validation, if it differs.
+        reward_fn: scores responses; see `api/inputs/__init__.py`. `val_reward_fn` does so in validation, if it differs.
         reward_weights: of several reward functions; it takes the feature reward_forms.
         environment, model, tokenizer: objects of the caller's; see `Given`. They take the feature given_objects.
         callbacks: are told what happens, as transformers' `TrainerCallback` describes, and may have the run stop.
@@ -91,6 +92,19 @@ class LocalPPOTrainer(RunLoop):
         DataError: the data cannot be used.
         HookError: a hook cannot be imported, or raised.
     """
+
+    tokenizer: Any
+    policy: Policy
+    reference: Reference | None
+    reward_fn: Any
+    val_reward_fn: Any
+    val_loader: Any
+    if CRITIC:
+        critic: Any
+    if PRIME:
+        process_rewards: Any
+    if DISTILLATION:
+        distillation: Any
 
     def __init__(
         self,
@@ -119,40 +133,25 @@ class LocalPPOTrainer(RunLoop):
         with contextlib.ExitStack() as around, without_running_loop():
             if ranks is None:
                 around.callback(self.ranks.close)
-            parts = self.assemble(given, around)
-            self.tokenizer = parts.tokenizer
-            self.policy = parts.policy
-            self.reference = parts.reference
-            if CRITIC:
-                self.critic = parts.critic
-            if PRIME:
-                self.process_rewards = parts.process_rewards
-            if DISTILLATION:
-                self.distillation = parts.distillation
-            self.models = parts.models
-            self.rollouts = parts.rollouts
-            self.reward_fn = parts.reward_fn
-            self.val_reward_fn = parts.val_reward_fn
-            self.train_loader = parts.train_loader
-            self.val_loader = parts.val_loader
+            state = self.assemble(given, around)
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
             self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
             self.divergence = DivergenceCheck(self.ranks, self.models)
             if WATCH:
-                self.suspects = Suspects(self.ranks, self.tokenizer, parts.checkpoints.directory / "not_finite")
+                self.suspects = Suspects(self.ranks, self.tokenizer, self.checkpoints.directory / "not_finite")
                 self.divergence = SuspectCheck(self.ranks, self.models, self.suspects)
                 self.watch = RolloutWatch(config, self.ranks, self.policy, lambda text: self.tracker.message(text))
             if DYNAMIC_SAMPLING:
                 self.reported: set[str] = set()  # the components of the reward that filter_groups has seen
             self.answers = OverlappedAnswers(self) if OVERLAP else Answers(self)
-            self.begin(parts, callbacks)
+            self.begin(state, callbacks)
             self._end = weakref.finalize(self, around.pop_all().close)
 
-    def assemble(self, given: Given, around: contextlib.ExitStack) -> Any:
-        """Put the parts of the run together: see `api/assembly.py`."""
-        return assemble(self.config, self.ranks, given, around)
+    def assemble(self, given: Given, around: contextlib.ExitStack) -> tuple[Any, ...]:
+        """Put the parts of the run together, as attributes; returns what a checkpoint has, see `api/assembly.py`."""
+        return assemble(self, given, around)
 
     def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
         """Do one step, from prompts to updated weights.

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from __package__.errors import ConfigError
 from __package__.settings import reward_keys
 from __package__.settings.loading import load_config
-from __package__.settings.path_checks import check_paths
+from __package__.settings.setting_checks import check_paths
 from __package__.switches import REWARD_MODEL
 
 

@@ -2,7 +2,6 @@
 """The parts of a run of supervised training, put together."""
 
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from omegaconf import open_dict
@@ -11,20 +10,25 @@ from ..data.dataloading import SharedLoader, build_dataloaders, build_loaders
 from ..data.demonstrations import build_demonstrations, collate, demonstrations_of
 from ..errors import ConfigError
 from ..run.base_models import base_models
-from ..run.checkpoint import Checkpoints, restoring
+from ..run.checkpoint import restoring
 from ..run.distributed import Ranks, seed_everything
-from ..run.process import lock_run_directory
-from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
-from ..settings.batch_sizes import fitting
+from ..run.shared_checkpoints import waiting_for_last
 from ..settings.devices import device_problems
-from ..switches import DYNAMIC_SAMPLING, LORA, QLORA, SHARDED_CHECKPOINTS
+from ..settings.setting_checks import fitting
+from ..switches import CRITIC, DISTILLATION, DYNAMIC_SAMPLING, LORA, PRIME, QLORA, SHARDED_CHECKPOINTS
 from ..training.rollouts import Rollouts
 from ..workers.lora import check_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.quantized import check_quantization
 from ..workers.supervised_policy import SupervisedPolicy
-from ..workers.trained_model import TrainedModel
-from .assembly import Parts, fill_in_device, load_optimizers, prepare_process, settle_model
+from .assembly import (
+    begin_directory,
+    checkpoints_of,
+    fill_in_device,
+    load_optimizers,
+    prepare_process,
+    settle_model,
+)
 from .inputs import Given
 
 
@@ -38,12 +42,11 @@ class NoRollouts(Rollouts):
         """Do nothing: nobody generates."""
 
 
-def assemble_supervised(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Parts:
+def assemble_supervised(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     """Put the parts of a run together; see `assemble`.
 
     Args:
-        config: the whole config; what it leaves open is filled in.
-        ranks: this process among its peers.
+        trainer: gets them.
         given: what the caller brings: datasets, and a tokenizer.
         around: what has to be ended is entered here.
 
@@ -51,58 +54,44 @@ def assemble_supervised(config: Any, ranks: Ranks, given: Given, around: ExitSta
         ConfigError: settings contradict each other, or what they name cannot be used.
         DataError: the data cannot be used.
     """
+    config, ranks = trainer.config, trainer.ranks
     fill_in_device(config)
     prepare_process()
     _check(config)
-    run_directory = Path(config.trainer.default_local_dir)
-    lock = lock_run_directory(run_directory, ranks)
-    around.enter_context(lock)
+    begin_directory(trainer, around)
     model = config.actor_rollout_ref.model
     settle_model(config, ranks)
     seed_everything(config.local.seed + ranks.rank)
 
     tokenizer = load_tokenizer(model, ranks) if given.tokenizer is None else usable_tokenizer(given.tokenizer, model)
-    train_loader, val_loader = _loaders(config, ranks, given, tokenizer)
-    total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
+    trainer.tokenizer = tokenizer
+    trainer.train_loader, trainer.val_loader = _loaders(config, ranks, given, tokenizer)
+    total_steps = config.trainer.total_training_steps or len(trainer.train_loader) * config.trainer.total_epochs
+    trainer.total_steps = total_steps
 
-    keep, local = config.trainer.max_actor_ckpt_to_keep, config.local
-    if SHARDED_CHECKPOINTS:
-        checkpoints: Checkpoints = SharedCheckpoints(
-            local.checkpoint, run_directory, ranks, keep, digests=local.check_digests
-        )
-    else:
-        checkpoints = Checkpoints(run_directory, ranks, keep, digests=local.check_digests)
+    checkpoints = trainer.checkpoints = checkpoints_of(config, ranks)
     resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
+    trainer.resumed_from = resume
     weights = checkpoints.weights(resume, "actor")
-    policy = SupervisedPolicy(config, tokenizer, ranks, weights or model.path, total_steps)
-    models: dict[str, TrainedModel] = {"actor": policy}
+    trainer.policy = SupervisedPolicy(config, tokenizer, ranks, weights or model.path, total_steps)
+    trainer.models = {"actor": trainer.policy}
+    trainer.reference = trainer.reward_fn = trainer.val_reward_fn = None
+    trainer.rollouts = NoRollouts()
+    if CRITIC:
+        trainer.critic = None
+    if PRIME:
+        trainer.process_rewards = None
+    if DISTILLATION:
+        trainer.distillation = None
     if LORA:
-        bases = base_models(config, ranks, resume, reference=False)
+        trainer.base_models = base_models(config, ranks, resume, reference=False)
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
-            state = load_optimizers(resume, models, ranks)
+            state = load_optimizers(resume, trainer.models, ranks)
     if SHARDED_CHECKPOINTS:
         around.enter_context(waiting_for_last(checkpoints))
-    parts = Parts(
-        tokenizer=tokenizer,
-        policy=policy,
-        reference=None,
-        models=models,
-        rollouts=NoRollouts(),
-        reward_fn=None,
-        val_reward_fn=None,
-        train_loader=train_loader,
-        val_loader=val_loader,
-        checkpoints=checkpoints,
-        total_steps=total_steps,
-        resumed_from=resume,
-        state=state,
-        lock=lock,
-    )
-    if LORA:
-        parts.base_models = bases
-    return parts
+    return state
 
 
 def loader_of_demonstrations(value: Any, config: Any, tokenizer: Any, ranks: Ranks) -> SharedLoader:

@@ -54,9 +54,9 @@ class SupervisedTrainer(LocalPPOTrainer):
         datasets = {"train_dataset": train_dataset, "val_dataset": val_dataset}
         super().__init__(config, **datasets, tokenizer=tokenizer, callbacks=callbacks, ranks=ranks)
 
-    def assemble(self, given: Given, around: ExitStack) -> Any:
+    def assemble(self, given: Given, around: ExitStack) -> tuple[Any, ...]:
         """Put the parts of the run together: no rollouts, rewards, reference or critic."""
-        return assemble_supervised(self.config, self.ranks, given, around)
+        return assemble_supervised(self, given, around)
 
     def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
         """Do one optimizer step.

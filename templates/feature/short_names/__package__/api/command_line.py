@@ -12,7 +12,7 @@ from typing import Any, NoReturn, get_type_hints
 import typer
 
 from ..errors import ConfigError
-from ..settings.flags import parse
+from ..settings.flags import CommandLine, parse
 from .configuration import CONFIG_DIRECTORY
 from .names.flags import Flags
 from .names.short_names import table
@@ -41,7 +41,7 @@ def train(
         except ConfigError as error:
             _refuse(error)
         os.environ.update(flags.environment())
-        _run_main([*asked.without_overrides, *words])
+        _run_main([*_flags_of(asked), *words])
 
     try:
         asked = parse(arguments, CONFIG_DIRECTORY)
@@ -71,6 +71,11 @@ def _parameters(preset: str, kind: type[Any]) -> list[inspect.Parameter]:
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in shown.items()
     ]
+
+
+def _flags_of(asked: CommandLine) -> list[str]:
+    found = [f"--{name}" for name in ("cfg", "multirun") if getattr(asked, name)] + asked.flags
+    return found if asked.trials is None else [*found, f"--trials={asked.trials}"]
 
 
 def _run_main(words: Sequence[str]) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from ..errors import ConfigError
-from .configuration import as_overrides, load_config
+from ..settings.flags import as_overrides
+from .configuration import load_config
 from .names.short_names import GRPO, PPO, ShortNames, TrainingConfig
 from .names.trl_names import adapter_settings
 
@@ -153,7 +154,7 @@ class PPOTrainer(SimpleTrainer):
     Args:
         model, args: see `SimpleTrainer`.
         tokenizer: of the model; None: what is saved with it.
-        reward_fn: scores responses, see `api/inputs/rewards.py`; None: the project's reward manager.
+        reward_fn: scores responses, see `api/inputs/__init__.py`; None: the project's reward manager.
         train_dataset, val_dataset: prompts, see `api/inputs/datasets.py`; None: what config/ says.
         environment: gives prompts, rewards or turns, see `api/inputs/environments.py`.
         callbacks: see `LocalPPOTrainer`.
@@ -190,7 +191,7 @@ class GRPOTrainer(SimpleTrainer):
 
     Args:
         model, args: see `SimpleTrainer`.
-        reward_funcs: scores responses, see `api/inputs/rewards.py`; None: the project's reward manager.
+        reward_funcs: scores responses, see `api/inputs/__init__.py`; None: the project's reward manager.
         train_dataset, eval_dataset: prompts, see `api/inputs/datasets.py`; None: what config/ says.
         environment: gives prompts, rewards or turns, see `api/inputs/environments.py`.
         processing_class, tokenizer: the tokenizer of the model, under either name; None: what is saved with it.

@@ -1,5 +1,7 @@
 # vextract:template - edit freely
-"""Datasets and data loaders of torch that a caller brings, besides rows.
+"""Frames, and datasets and data loaders of torch, that a caller brings, besides rows.
+
+Rows as a frame of pandas or polars, or a table of pyarrow.
 
 Tokens, in verl's schema: a dataset of torch whose items have input_ids, attention_mask and position_ids, int64
 tensors of (data.max_prompt_length,) with the padding on the left, raw_prompt_ids (a list without padding),
@@ -19,6 +21,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
 from ...data.datasets import check_item
 from ...data.encoding import encoded
+from ...data.messages import plain
 from ...errors import DataError
 from ...vendored.data.rl_dataset import collate_fn
 from . import Given
@@ -27,6 +30,18 @@ from . import Given
 def without_loader(value: Any) -> Any:
     """Return the dataset of a data loader; anything else as it is."""
     return value.dataset if isinstance(value, DataLoader) else value
+
+
+def rows_of_table(value: Any) -> list[dict[str, Any]] | None:
+    """Return the rows of a frame of pandas or polars, or of a table of pyarrow; None: the value is none."""
+    if hasattr(value, "iterrows"):
+        cells = value.astype(object).where(value.notna(), None)
+        rows = zip(*(cells.iloc[:, place].tolist() for place in range(cells.shape[1])), strict=True)
+        return [dict(zip(map(str, value.columns), plain(row), strict=True)) for row in rows]
+    for name in ("to_dicts", "to_pylist"):
+        if hasattr(value, name):
+            return list(getattr(value, name)())
+    return None
 
 
 def dataset_of_tokens(value: Any, split: str, data: Any, tokenizer: Any) -> Dataset:

@@ -45,8 +45,7 @@ from ...rewards.functions import FunctionsRewardManager, Part, unique_names
 from ...rewards.pipelines import PipelineReward, is_pipeline
 from ...training.hooks import arguments_of
 from ...training.rewarding import offered
-from . import Given
-from .rewards import check_callable, manager_of
+from . import Given, check_callable, manager_of
 
 # Columns that every row has, whatever the data.
 ALWAYS = {"data_source", "ability", "ground_truth", "extra_info"}

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from ...errors import ConfigError
-from ...settings.suggestions import nearest
-from ..configuration import as_overrides
+from ...settings.flags import as_overrides
+from ...settings.setting import nearest
 
 GRPO, PPO = "grpo", "ppo"  # presets
 ACTOR, ROLLOUT, MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "actor_rollout_ref.model"
