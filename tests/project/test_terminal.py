@@ -164,9 +164,8 @@ def test_the_least_important_columns_give_way(
     (frame,) = [frame for frame in frames(shown.text) if any("0/128" in line for line in frame)][-1:]
     assert " ".join(next(line for line in frame if " reward " in line).split()) == expected
     assert [line for line in frame if len(line) > columns or "…" in line] == []
-    assert any("old_log_prob 2 min 05 s" in line for line in frame)
-    bars = [line for line in frame if "━" in line]
-    assert len(bars) == 2 * (columns > 40)
+    assert any(line.startswith("time    gen 9.6 s, old_log_prob 2 min") for line in frame)
+    assert any(re.search("^gen .*16/64 episodes  ━━━━━", line) for line in frame) == (columns > 40)
 
 
 def test_the_clock_moves_while_a_phase_lasts(root: Path, terminal: Callable[..., Terminal]) -> None:
@@ -232,9 +231,7 @@ def test_nothing_that_is_printed_is_lost(root: Path, terminal: Callable[..., Ter
     assert shown.text.rstrip().endswith("the end")
 
 
-def test_a_table_that_cannot_be_drawn_and_a_resized_terminal_end_no_run(
-    root: Path, terminal: Callable[..., Terminal]
-) -> None:
+def test_a_table_that_cannot_be_drawn_ends_no_run(root: Path, terminal: Callable[..., Terminal]) -> None:
     code = """
         view.row(1, METRICS)
         view.row(2, {"critic/rewards/mean": 0.25, "actor/entropy": "no number"})
@@ -252,12 +249,8 @@ def test_a_table_that_cannot_be_drawn_and_a_resized_terminal_end_no_run(
     shown.wait_for(lambda text: "going on" in text)
     shown.type("\n")
     shown.wait_for(lambda text: "tokens/s" in text.rpartition("going on")[2])
-    before = len(shown.text)
-    shown.resize(60)
-    shown.wait_for(lambda text: "s/step" in text[before:].rpartition("project / run")[2])
     shown.type("\n")
     assert shown.finish() == 0
-    assert "tokens/s" not in frames(shown.text)[-1][2]
 
 
 def test_colours_are_left_out_where_they_are_not_wanted(root: Path, terminal: Callable[..., Terminal]) -> None:

@@ -205,7 +205,7 @@ class _Bundle:
 
     def _roots(self) -> list[str]:
         roots = ["custom/__init__.py", *self.include]
-        roots += ["data/toy.py", "data/toy_size.py"] if self.config.toy else []
+        roots += ["data/toy.py"] if self.config.toy else []
         roots += [self.reward.adapted.path.partition("/")[2]] if self.reward.adapted else []
         roots += ["episodes/environments.py", "episodes/observations.py"] if self._plays else []
         return roots

@@ -7,7 +7,7 @@ from typing import Any
 from extractor.usecases.report.curves import Axes, buckets, short
 from extractor.usecases.report.runs import Run, number
 
-# As a project's `tracking/timing.py` has them.
+# As a project's `tracking/terminal.py` has them.
 STEP_PHASES = (
     "gen",
     "gen_max",

@@ -48,7 +48,6 @@ def test_files_in_verls_schema_are_used_as_they_are(data_config, tokenizer, tmp_
     train, val = write(tmp_path / "train.parquet", rows), write(tmp_path / "val.parquet", held_out)
     train_set, val_set = build(data_config, tokenizer, [train], val)
     assert (len(train_set), len(val_set)) == (len(rows), len(held_out))
-    assert train_set.data_files == [train]
     batch = collate_fn([train_set[i] for i in range(3)])
     assert batch["input_ids"].shape == (3, 12) and batch["input_ids"].dtype == torch.int64
     assert list(batch["reward_model"]) == [row["reward_model"] for row in rows[:3]]

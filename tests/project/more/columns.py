@@ -3,13 +3,11 @@
 import math
 
 import pytest
-from toy.tracking.columns import (
+from toy.tracking.terminal import (
     COLUMNS,
     cell,
-    clock,
     duration,
     one_line,
-    phase_times,
     sparkline,
     telling,
     validation_score,
@@ -60,17 +58,6 @@ def test_what_a_run_does_not_have_gets_no_column():
 )
 def test_times_have_the_unit_that_suits_them(seconds, text):
     assert duration(seconds) == text
-
-
-def test_clocks():
-    assert [clock(seconds) for seconds in (0.9, 61, 3723)] == ["0:00", "1:01", "1:02:03"]
-
-
-def test_where_there_is_little_room_the_longest_phases_are_shown():
-    metrics = {"timing_s/gen": 0.0123, "timing_s/adv": 0.001, "timing_s/update_actor": 1.5}
-    assert phase_times(metrics) == "gen 12 ms  adv 1 ms  update_actor 1.5 s"
-    assert phase_times(metrics, 30) == "gen 12 ms  update_actor 1.5 s"
-    assert phase_times(metrics, 5) == ""
 
 
 def test_sparkline():

@@ -17,9 +17,9 @@ from omegaconf import OmegaConf
 from toy.api.inputs.datasets import dataset_of
 from toy.custom.env_dataset import environment_rows
 from toy.data import encoding
-from toy.data.dataloading import PlacedPrompts, build_dataloaders
-from toy.data.datasets import DataError, RowPrompts, build_datasets, data_section, dataset_of_rows
-from toy.data.files import Rows, small_rows, with_all_columns
+from toy.data.dataloading import build_dataloaders
+from toy.data.datasets import DataError, FilePrompts, build_datasets, data_section, dataset_of_rows
+from toy.data.files import Rows, is_as_stored, open_parquet, with_all_columns
 from toy.data.toy import ensure_toy_model
 from toy.rewards.manager import TextRewardManager
 from toy.run.process import import_transformers
@@ -108,7 +108,8 @@ def test_a_batch_is_encoded_as_its_rows_are(data_config, tokenizer, tmp_path, tr
     data_config.data.truncation, data_config.data.max_prompt_length = truncation, 6
     file = write(tmp_path / "plain.jsonl", [*PLAIN, {"prompt": "12345678", "ground_truth": "2"}])
     train, _ = build(data_config, tokenizer, file)
-    whole = PlacedPrompts(train, seed=1).__getitems__([(0, 0, index) for index in (8, 3, 0)])
+    together = getattr(train, "__getitems__", lambda indices: [train[index] for index in indices])
+    whole = together([8, 3, 0])
     for item, alone in zip(whole, (train[8], train[3], train[0]), strict=True):
         for name in ("input_ids", "attention_mask", "position_ids"):
             assert torch.equal(item[name], alone[name]) and item[name].shape == (6,)
@@ -158,7 +159,7 @@ def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer
 
 @pytest.mark.parametrize(
     ("column", "value", "message"),
-    [("prompt", [], "row 3: there is no message"), ("reward_model", None, "train prompt 3 has no reward_model")],
+    [("prompt", [], "row 3: there is no message"), ("reward_model", None, "row 3: neither reward_model nor")],
 )
 def test_an_empty_row_in_verls_schema_is_named(data_config, tokenizer, tmp_path, column, value, message):
     rows = [dict(row) for row in environment_rows("train", dict(data_config.data.env))[:5]]
@@ -229,29 +230,31 @@ SEVERAL_FORMS = [
 
 
 def test_rows_in_memory_stay_as_they_are_given():
-    rows = copy.deepcopy(SEVERAL_FORMS)
-    held = RowPrompts.__new__(RowPrompts)
-    held.data_files, held.prompt_key, held.filter_overlong_prompts = [rows], "prompt", False
-    held._read_files_and_tokenize()
-    rows[0]["truth"]["a"] = 2  # what was given may change, and what is handed out
-    held.dataframe[0]["truth"]["a"] = 3
-    held.dataframe["truth"][0]["a"] = 4
-    assert list(held.dataframe) == with_all_columns(SEVERAL_FORMS)
-    assert held.dataframe.column_names == ["prompt", "truth", "tests", "more"]
-    assert list(held.dataframe.select([1]))[0]["more"] is None
+    held = Rows(SEVERAL_FORMS)
+    held[0]["truth"]["a"] = 3  # what is handed out may change
+    held["truth"][0]["a"] = 4
+    assert [held[0], held[1]] == with_all_columns(SEVERAL_FORMS)
+    assert held.select([1])[0]["more"] is None
 
 
-def test_small_files_are_read_as_datasets_reads_them(tmp_path):
-    """Larger ones, and what it decodes, are left to it."""
-    file = Path(write(tmp_path / "a.parquet", SEVERAL_FORMS[:1] * 3))
-    theirs = datasets.load_dataset("parquet", data_files=str(file), cache_dir=tmp_path)["train"]
-    ours = small_rows([file])
-    assert list(ours) == list(theirs) and ours["truth"] == list(theirs["truth"])
-    assert ours.filter(lambda row: row["more"]).to_list() == theirs.to_list()
+def test_large_files_are_read_by_datasets(data_config, tokenizer, tmp_path, monkeypatch):
+    """So are columns that it decodes."""
+    data_config.data.truncation = "left"
+    file = write(tmp_path / "a.parquet", environment_rows("train", data_config.data.env)[:3])
+    small, _ = build(data_config, tokenizer, file)
+    monkeypatch.setattr(f"{FilePrompts.__module__}.MOST_BYTES", 1)
+    large, _ = build(data_config, tokenizer, file)
+    assert isinstance(large.dataframe, datasets.Dataset)
+    assert isinstance(small.dataframe, Rows)
+    items = [[made[index] for index in range(3)] for made in (small, large)]
+    assert repr(items[0]) == repr(items[1])
     features = {"info": {"features": {"prompt": {"_type": "Image"}}}}
     marked = pq.read_table(file).replace_schema_metadata({"huggingface": json.dumps(features)})
     pq.write_table(marked, tmp_path / "Image.parquet")
-    assert small_rows([str(tmp_path / "Image.parquet")]) is None
+    assert [is_as_stored(open_parquet(Path(path), "it")) for path in (file, tmp_path / "Image.parquet")] == [
+        True,
+        False,
+    ]
 
 
 def test_rows_of_the_environment_need_no_pandas():

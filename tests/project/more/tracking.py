@@ -27,7 +27,7 @@ def test_every_start_of_a_run_is_recorded_with_its_end(tmp_path):
         tracker.log({"loss": 1.0}, 1)
     with pytest.raises(ValueError, match="boom"), RunTracker(CONFIG, tmp_path, 9, start_step=1) as tracker:
         raise ValueError("boom\nand more")
-    unended = RunTracker(CONFIG, tmp_path, 9, start_step=1)  # killed, as far as its files tell
+    RunTracker(CONFIG, tmp_path, 9, start_step=1)  # killed, as far as its files tell
     with RunTracker(CONFIG, tmp_path, 2, start_step=1, processes=2) as tracker:
         tracker.log({"loss": 0.5}, 2)
     starts = read_starts(tmp_path / "environment.json")
@@ -41,7 +41,6 @@ def test_every_start_of_a_run_is_recorded_with_its_end(tmp_path):
     ]
     assert ends[1]["error"] == "ValueError: boom" and ends[3]["step"] == 2
     assert starts[0]["project"]["verl"] and starts[0]["packages"]["torch"] and starts[0]["device"]
-    unended.close()
 
 
 def test_what_models_write_comes_back_as_it_was(tmp_path):

@@ -326,3 +326,13 @@ def is_async(function: Any) -> bool:
     """Tell whether a function returns what is to be awaited."""
     raw = raw_function(function)
     return inspect.iscoroutinefunction(raw) or inspect.iscoroutinefunction(getattr(raw, "__call__", None))  # noqa: B004
+
+
+def resolved(result: Any) -> Any:
+    """Return what a hook returns, such as a method of an environment; waited for if it is a coroutine."""
+
+    async def wait() -> Any:
+        return await result
+
+    is_awaited = type(result) is not tuple and inspect.isawaitable(result)
+    return asyncio.run(wait()) if is_awaited else result

@@ -24,6 +24,8 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 
+from .data.dataloading import of_torchdata
+from .data.verl_place import TAKEN
 from .errors import ConfigError, report_error
 from .export import find_checkpoint, parser_of
 from .output import say
@@ -87,11 +89,11 @@ def to_verl(checkpoint: Path, out: Path, *, processes: int, device: str = "cuda"
         trainer = read_state(checkpoint / "trainer.pt")
         for role in roles:
             _write_model(role, scratch / role.name, trainer["random"], processes, device)
-        place = _place_in_data(read_state(checkpoint / "data.pt"))
-        if place is None:
-            print("note: verl begins the data anew: its loader has no such place", file=sys.stderr)
+        place = read_state(checkpoint / "data.pt")
+        if TAKEN in place:
+            print("note: verl begins the data anew: no step was trained here", file=sys.stderr)
         else:
-            _save(place, scratch / "data.pt")
+            _save(of_torchdata(place), scratch / "data.pt")
         sync_tree(scratch)
         scratch.rename(path)
         write_text(out / LATEST, checkpoint.name.removeprefix("global_step_"))
@@ -171,20 +173,6 @@ def _random(state: dict[str, Any]) -> dict[str, Any]:
     """Return random states by the names that verl has for them."""
     names = {"torch": "cpu", "python": "random"}
     return {names.get(name, name): value for name, value in state.items()}
-
-
-def _place_in_data(state: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the state of verl's data loader at this project's place: the same loader around the same sampler.
-
-    It differs in what it notes of a sampler, which here tells of epochs as well. None: there is nothing to note of one.
-    """
-    found = copy.deepcopy(state)
-    place = found.get("_snapshot", {}).get("_main_snapshot", found)
-    drawn = (place.get("_sampler_iter_state") or {}).get("sampler_iter_state")
-    if not isinstance(drawn, dict) or "indices" not in drawn:
-        return None
-    place["_sampler_iter_state"]["sampler_iter_state"] = drawn["indices"]
-    return found
 
 
 if __name__ == "__main__":

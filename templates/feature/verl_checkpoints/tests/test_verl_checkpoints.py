@@ -3,14 +3,16 @@
 
 import os
 import shutil
+from collections import deque
+from types import SimpleNamespace
 
 import pytest
 import torch
+from conftest import Alone
 from safetensors.torch import load_file
-from torchdata.stateful_dataloader.sampler import RandomSampler
 
-from __package__.data.dataloading import PlaceSampler
-from __package__.data.verl_place import begin_epoch
+from __package__.data.dataloading import SharedLoader, build_loaders
+from __package__.data.verl_place import begin_at
 from __package__.errors import ConfigError
 from __package__.run.verl_shards import Record, is_of_verl, read
 from __package__.to_verl import to_verl
@@ -95,23 +97,25 @@ def test_no_code_of_a_file_is_run(tmp_path):
 
 @pytest.mark.parametrize("has_state", [True, False])
 def test_the_order_of_prompts_goes_on(has_state):
-    def sampler():
-        generator = torch.Generator()
-        generator.manual_seed(3)
-        return RandomSampler(range(10), generator=generator)
+    names = {"train_batch_size": 2, "gen_batch_size": None, "val_batch_size": None, "validation_shuffle": False}
+    data = SimpleNamespace(**names, shuffle=True, seed=3, dataloader_num_workers=0)
+    rows = [{"number": torch.tensor(number)} for number in range(10)]
 
-    whole = PlaceSampler(sampler())
-    list(whole)
-    second = list(whole)
-    indices = sampler()
-    list(indices)
-    drawn = iter(indices)
-    for _ in range(4):
-        next(drawn)
-    resumed = PlaceSampler(sampler())
-    begin_epoch(resumed, 1, 4, drawn.state_dict() if has_state else None)
-    assert list(resumed) == second[4:]
-    assert [place[0] for place in resumed] == [2] * 10
+    def made():
+        return SharedLoader(build_loaders(data, rows, rows)[0], 5, Alone())
+
+    def numbers(loader):
+        return [batch["number"].tolist() for batch in loader]
+
+    whole = made()
+    epochs = [numbers(whole) for _ in range(3)]
+    order = made().loader.sampler
+    list(order)
+    drawn = iter(order)
+    deque((next(drawn) for _ in range(4)), maxlen=0)
+    resumed = made()
+    begin_at(resumed, {"steps": 7, "batches": 2, "indices": drawn.state_dict() if has_state else None})
+    assert [numbers(resumed), numbers(resumed)] == [epochs[1][2:], epochs[2]]
 
 
 def test_what_is_there_is_not_written_over(run, tmp_path):

@@ -26,7 +26,7 @@ from ...data.dataloading import SharedLoader, build_loaders
 from ...data.datasets import GIVEN, build_datasets, data_section, dataset_of_files, dataset_of_rows
 from ...data.messages import plain
 from ...data.rows import RowsDataset
-from ...errors import DataError, DataProblems, Problem, ProjectError
+from ...errors import DataError, ProjectError
 from ...run.distributed import Ranks
 from ...switches import DYNAMIC_SAMPLING, GIVEN_OBJECTS
 from ...training.hooks import HookError, hook_file_of
@@ -58,26 +58,15 @@ def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dat
         return build_datasets(config, tokenizer)
     if sources["val"] is None:
         sources["val"] = config.data.val_files
-    found: list[Problem] = []
     datasets = {
-        split: dataset_of(source, split, config, tokenizer, needs_truth=needs_truth, problems=found)
+        split: dataset_of(source, split, config, tokenizer, needs_truth=needs_truth)
         for split, source in sources.items()
         if source is not None
     }
-    if found:
-        raise DataProblems(found, len(datasets["train"]))  # type: ignore[arg-type]
     return datasets["train"], datasets.get("val", datasets["train"])
 
 
-def dataset_of(
-    value: Any,
-    split: str,
-    config: Any,
-    tokenizer: Any,
-    *,
-    needs_truth: bool = True,
-    problems: list[Problem] | None = None,
-) -> Dataset:
+def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_truth: bool = True) -> Dataset:
     """Return a dataset of prompts as tokens from what a caller brings.
 
     Args:
@@ -86,7 +75,6 @@ def dataset_of(
         config: the whole config.
         tokenizer: its chat template turns messages into tokens.
         needs_truth: whether a row without ground_truth is an error.
-        problems: takes what other settings would mend; None: it is raised.
 
     Raises:
         DataError: it is none of these, or cannot be used.
@@ -99,10 +87,10 @@ def dataset_of(
         value = without_loader(value)
     files = files_of(value, split)
     if files is not None:
-        return dataset_of_files(files, split, data, tokenizer, problems)
+        return dataset_of_files(files, split, data, tokenizer)
     rows = rows_of(value, split, data.get("env") or {}, data.get("prompt_key", "prompt"))
     if rows is not None:
-        return dataset_of_rows(rows, split, data, tokenizer, needs_truth=needs_truth, problems=problems)
+        return dataset_of_rows(rows, split, data, tokenizer, needs_truth=needs_truth)
     if GIVEN_OBJECTS:
         return dataset_of_tokens(value, split, data, tokenizer)
     raise DataError(f"the {split} dataset gives tokens", "give rows with a prompt; or: vextract add given_objects")

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..output import say
-from .columns import COLUMNS, cell, telling, values
-from .terminal import QuietView
+from .terminal import COLUMNS, QuietView, cell, telling, values
 
 ROWS = 12
 SECONDS = 0.5  # between two tables

@@ -15,8 +15,8 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..output import install_command, say
-from ..tracking.columns import REWARD, validation_score
 from ..tracking.run_tracker import METRICS, read_rows
+from ..tracking.terminal import REWARD, validation_score
 from .sweep import INTERRUPTED, check_alone, directory_of, parsed, run_one, say_results
 
 FILE = "search.journal"
