@@ -39,7 +39,8 @@ def _toy_config(project: Project) -> Any:
 
 def make_project(release: str, engine: str, root: Path, package: str) -> Project:
     """A project of the multi-turn recipe, with GRPO."""
-    configuration = Configuration(release, engine, features=("overlap",), recipe="multiturn", package=package)
+    features = ("overlap", "reward_logs")
+    configuration = Configuration(release, engine, features=features, recipe="multiturn", package=package)
     return Project(make(configuration, root).root, package)
 
 

@@ -216,7 +216,7 @@ def test_a_dataset_class_gets_its_files_as_the_config_has_them(
     data = config(f"data.custom_cls.path={file}", "data.custom_cls.name=Rows").data
     data.train_files = said
     datasets = module("data.datasets")
-    with pytest.raises(module("training.hook_errors").HookError) as caught:
+    with pytest.raises(module("training.hooks").HookError) as caught:
         datasets.dataset_of_files(datasets.file_list(said), "train", data, None)
     assert f"got {said or ['train']}" in str(caught.value)
 
@@ -235,7 +235,7 @@ def test_a_dataset_class_gets_what_it_or_its_base_takes(
         "class Rows(Base):\n    def __init__(self, *args, **kwargs):\n        super().__init__(*args, **kwargs)\n"
     )
     data = config(f"data.custom_cls.path={file}", "data.custom_cls.name=Rows").data
-    with pytest.raises(module("training.hook_errors").HookError) as caught:
+    with pytest.raises(module("training.hooks").HookError) as caught:
         module("data.datasets").dataset_of_files([], "train", data, None)
     said = str(caught.value)
     assert "raised ValueError" in said

@@ -12,7 +12,7 @@ SURFACE: dict[str, tuple[str, ...]] = {
     "vendored.data.rl_dataset": ("RLHFDataset",),
     "data.toy": ("ensure_toy_model",),
     "vendored.protocol": ("DataProto",),
-    "rewards.calls": ("resolved",),
+    "rewards.scoring": ("resolved",),
     "rewards.manager": ("GIVEN", "TextRewardManager"),
     "vendored.algorithms.core_algos": (
         "agg_loss",

@@ -19,7 +19,7 @@ from tests.project.support import Configuration, Made
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
-FEATURES = ("hook_checks", "reward_processes")
+FEATURES = ("hook_checks", "reward_logs", "reward_processes")
 REWARD = """
 import os, sys, time
 import torch

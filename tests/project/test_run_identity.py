@@ -1,4 +1,4 @@
-"""A run that goes on with other data, another order or another tokenizer than its checkpoint's says so."""
+"""A run that goes on with other data or another order than its checkpoint's says so."""
 
 from __future__ import annotations
 
@@ -10,41 +10,29 @@ from pathlib import Path
 import pytest
 
 from tests.project.running import forked, overrides
-from tests.project.support import PACKAGE, Configuration, Made
+from tests.project.support import Configuration, Made
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
 ROWS = [{"prompt": f"{a}{b}=", "ground_truth": "11"} for a in range(10) for b in range(4)]
 OTHERS: dict[tuple[str, ...], list[str]] = {
     (): [],
-    ("data.train_files=turned.jsonl", "data.shuffle=false", "local.seed=7"): [
+    ("data.shuffle=false", "local.seed=7"): [
         "data.shuffle was True when the checkpoint was written, and is False",
         "local.seed was 1 when the checkpoint was written, and is 7",
-        "the training data are other rows",
     ],
-    ("data.train_files=fewer.jsonl", "actor_rollout_ref.model.path=permuted"): [
-        "the training data are 30 rows in place of 40",
-        "the tokenizer is another one",
-    ],
+    ("data.train_files=fewer.jsonl",): ["the training data are 30 rows in place of 40"],
 }
 
 
 def test_what_a_run_goes_on_with_otherwise_is_said(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
     root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
-    for name, rows in {"all": ROWS, "turned": ROWS[::-1], "fewer": ROWS[:30]}.items():
+    for name, rows in {"all": ROWS, "fewer": ROWS[:30]}.items():
         (root / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     files = ("data.train_files=all.jsonl", "data.val_files=all.jsonl", "data.env.name=null")
     settings = overrides(*files, "trainer.save_freq=1", "trainer.total_training_steps=1")
     done = forked(root, "main.py", *settings, "trainer.default_local_dir=first")
     assert done.returncode == 0, done.stderr[-3000:]
-    model = root / "permuted"
-    exported = forked(root, "-m", f"{PACKAGE}.export", "first/global_step_1", "permuted")
-    assert exported.returncode == 0, exported.stderr
-    text = (model / "tokenizer.json").read_text(encoding="utf-8")
-    known = json.loads(text)
-    words = known["model"]["vocab"]
-    words["1"], words["2"] = words["2"], words["1"]
-    (model / "tokenizer.json").write_text(json.dumps(known), encoding="utf-8")
     for number, (others, said) in enumerate(OTHERS.items()):
         folder = f"again_{number}"
         shutil.copytree(root / "first", root / folder)

@@ -60,7 +60,7 @@ def driven(root: Path, task: str, out: Path, stdin: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
 def test_what_is_accepted_is_read(made: Maker, tmp_path: Path, release: str) -> None:
-    features = ("critic", "distillation", "dynamic_sampling", "episodes", "prime")
+    features = ("critic", "distillation", "dynamic_sampling", "episodes", "prime", "reward_logs")
     root = made(Configuration(release, "hf", features=features)).root
     offered = releases.load(release).algorithms
     runs = [run for run in RUNS if "distill" in offered or "distill" not in run]
@@ -390,7 +390,7 @@ def test_a_response_that_is_alone(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     check = (
         "import sys, main\nfrom toy.errors import ConfigError\nfrom toy.api.assembly import check_config\n"
-        "from toy.training.hook_calls import import_hooks\nimport_hooks()\n"
+        "from toy.training.hooks import import_hooks\nimport_hooks()\n"
         "for name in sys.argv[1:]:\n"
         "    config = main.read_config(['actor_rollout_ref.rollout.n=1', f'algorithm.adv_estimator={name}'])\n"
         "    try: check_config(config, 1)\n"

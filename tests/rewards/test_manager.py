@@ -140,8 +140,6 @@ def test_the_overlong_penalty_is_added(manager: Callable[..., Any]) -> None:
     assert penalised["reward_tensor"].sum(-1).tolist() == [1.0, 2.5, 3.0]
     assert penalised["reward_extra_info"]["overlong_reward"] == [0.0, -0.5, -1.0]
     assert penalised["reward_extra_info"]["overlong"] == [0.0, 1.0, 1.0]
-    with pytest.raises(ValueError, match=r"overlong buffer's len must be between 1 and max_resp_len, 1"):
-        manager(overlong_buffer_cfg=section, max_resp_len=1)
     off = manager(overlong_buffer_cfg={**section, "enable": False}, max_resp_len=4)
     assert off(batch_of("abcd")).sum().item() == 4.0
 

@@ -218,7 +218,7 @@ def test_a_function_of_a_file_can_be_handed_to_processes(library: Library, tmp_p
     module = loaded(file, "custom_module_123")
     with pytest.raises(pickle.PicklingError):
         pickle.dumps(module.score)
-    calls = library("calls")
+    calls = library("scoring")
     function = partial(module.score, bonus=0.5)
     assert calls.importable(function) is function
     assert calls.importable(None) is None

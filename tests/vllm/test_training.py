@@ -36,7 +36,8 @@ def projects(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
     def project(release: str) -> Path:
         if release not in known:
             root = tmp_path_factory.mktemp("vllm") / release
-            known[release] = make(Configuration(release, "vllm", features=("episodes", "parts", "watch")), root).root
+            features = ("episodes", "parts", "reward_logs", "watch")
+            known[release] = make(Configuration(release, "vllm", features=features), root).root
         return known[release]
 
     return project

@@ -1,18 +1,22 @@
 # vextract:template - edit freely
-"""A hook that is wrong is named, with the sample that shows it."""
+"""A hook that is wrong is named, with file and line, and with the sample that shows it."""
 
 import asyncio
+import importlib
 import pickle
+import sys
 
 import pytest
 import torch
 
-from __package__ import custom  # noqa: F401  (registers the hooks)
+from __package__ import custom
 from __package__.data.datasets import DataError
 from __package__.rewards.manager import TextRewardManager
 from __package__.rewards.scoring import ScoringError
-from __package__.training import registries
-from __package__.training.hook_errors import HookError, call_reward, check_advantages, reward_metrics
+from __package__.switches import HOOK_CHECKS
+from __package__.training import hooks, registries
+from __package__.training.batches import reward_metrics
+from __package__.training.hooks import HookError, call_reward, check_advantages
 
 
 @pytest.fixture
@@ -140,3 +144,45 @@ def test_errors_travel_between_processes():
     for error in (HookError("it is nan", "reward.py:3", {"index": 1}), DataError("no rows", "check data.train_files")):
         copy = pickle.loads(pickle.dumps(error))
         assert str(copy) == str(error) and vars(copy) == vars(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        ("x = 1\ndef f(:\n", "not valid Python: SyntaxError: invalid syntax\n  def f(:", 2),
+        ("def f():\nreturn 1\n", "not valid Python: IndentationError", 2),
+        ("\nimport no_such_module\n", "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'", 2),
+        ("from ..vendored.algorithms.core_algos import nothing\n", "vextract explain says where", 1),
+        (
+            "try:\n    from ..vendored.algorithms.core_algos import nothing\n"
+            "except ImportError:\n    from verl.trainer.ppo.core_algos import nothing\n",
+            "cannot import name 'nothing'",
+            2,
+        ),
+        ("x = 1 / 0\n", "cannot be imported: ZeroDivisionError: division by zero", 1),
+    ],
+)
+def test_a_hook_that_cannot_be_imported_is_named(tmp_path, monkeypatch, text, message, line):
+    (tmp_path / "broken_hook.py").write_text(text)
+    monkeypatch.setattr(custom, "__path__", [*custom.__path__, str(tmp_path)])
+    sys.dont_write_bytecode = True
+    with pytest.raises(HookError) as caught, hooks.importing_hooks():
+        importlib.import_module("__package__.custom.broken_hook")
+    assert message in str(caught.value) and caught.value.hook_file == f"{tmp_path / 'broken_hook.py'}:{line}"
+
+
+@pytest.mark.skipif(len(registries.POLICY_LOSS_REGISTRY) == 1, reason="this release of verl has no registry of losses")
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (lambda log_prob, **others: {}["x"], "raised KeyError: 'x'"),
+        (lambda log_prob: None, "cannot be called: "),
+        (lambda log_prob, **others: None, "returned nothing" if HOOK_CHECKS else "does not return the loss"),
+    ],
+)
+def test_a_loss_that_cannot_be_used_is_named(train, monkeypatch, capsys, loss, message):
+    monkeypatch.setitem(registries.POLICY_LOSS_REGISTRY, "mine", loss)
+    train("actor_rollout_ref.actor.policy_loss.loss_mode=mine", "data.env.task=succ2", code=1)
+    shown = capsys.readouterr().err
+    assert f"error: the policy loss 'mine' {message}" in shown and f"hook: {__file__}:" in shown
+    assert "Traceback" not in shown

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..rewards.calls import source_of
 from ..rewards.sandboxing.errors import SandboxError
+from ..rewards.scoring import source_of
 from ..rewards.verified_code import score_code
 from . import trial
 

@@ -25,7 +25,7 @@ from toy.rewards.manager import TextRewardManager
 from toy.run.process import import_transformers
 from toy.settings import reward_keys
 from toy.training import reward_managers
-from toy.training.hook_errors import HookError
+from toy.training.hooks import HookError
 from transformers import AutoTokenizer
 
 PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]

@@ -41,7 +41,7 @@ def test_a_directory_that_may_not_be_written_is_an_error_at_once(tmp_path, monke
     # Whoever runs the tests may write anywhere.
     monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(tmp_path))
     with pytest.raises(ConfigError, match=f"{tmp_path} is not writable"):
-        check_paths(load_config(CONFIG_DIRECTORY, [f"trainer.rollout_data_dir={tmp_path}/rows"]))
+        check_paths(load_config(CONFIG_DIRECTORY, [f"trainer.default_local_dir={tmp_path}/rows"]))
 
 
 @pytest.mark.parametrize(("kind", "table"), [("gpt2", True), ("opt", True), ("llama", False)])

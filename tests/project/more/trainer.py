@@ -17,14 +17,15 @@ from toy.training import validation
 def test_what_is_measured_of_the_most_samples_is_at_the_core(monkeypatch):
     """Also where an owner's measures are not named after a number of samples."""
     measured = {"acc": {"mean@1": 0.5, "mean@2": 0.6, "best@2/mean": 0.7}, "reward": {"mean": 1.0}}
-    monkeypatch.setattr(validation, "process_validation_metrics", lambda *_: {"toy": measured})
+    monkeypatch.setattr(validation, "process_validation_metrics", lambda *_: {0: measured})
     found = validation.validation_metrics([{"data_source": "toy", "uid": 0}], {"acc": [1]})
     assert [name for name in found if name.startswith("val-core/")] == [
         "val-core/toy/acc/mean@2",
         "val-core/toy/acc/best@2/mean",
     ]
-    monkeypatch.setattr(validation, "process_validation_metrics", lambda *_: {"toy": {"reward": {"mean": 1.0}}})
-    assert list(validation.validation_metrics([], {})) == ["val-core/toy/reward/mean"]
+    monkeypatch.setattr(validation, "process_validation_metrics", lambda *_: {0: {"reward": {"mean": 1.0}}})
+    found = validation.validation_metrics([{"data_source": "toy", "uid": 0}], {"reward": [1.0]})
+    assert list(found) == ["val-core/toy/reward/mean"]
 
 
 def test_verls_own_function_is_no_owners_however_it_is_wrapped():

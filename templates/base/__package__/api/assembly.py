@@ -50,7 +50,7 @@ from ..switches import (
     WATCH,
 )
 from ..training.distillation_choice import check_distillation, check_teachers, distillation_of
-from ..training.hook_calls import import_hooks
+from ..training.hooks import import_hooks
 from ..training.model_words import ModelWords
 from ..training.overlap import OverlappedRollouts
 from ..training.process_checks import check_process_rewards, wants_process_rewards

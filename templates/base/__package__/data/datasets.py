@@ -21,12 +21,11 @@ from torch.utils.data import Dataset, IterableDataset
 from ..episodes.checks import is_reward
 from ..errors import DataError as DataError  # hooks take it from here
 from ..errors import DataProblems, Problem, ProjectError
-from ..rewards.calls import source_of
+from ..rewards.scoring import source_of
 from ..settings import reward_keys
 from ..settings.setting import choose_defined
 from ..switches import EPISODES, REWARD_MODEL
-from ..training.hook_arguments import taken_by
-from ..training.hook_errors import HookError, hook_file_of
+from ..training.hooks import HookError, hook_file_of, taken_by
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import Rows, is_as_stored, open_parquet, read_rows, with_all_columns
@@ -123,7 +122,7 @@ def dataset_of_files(files: list[str], split: str, data: Any, tokenizer: Any, *,
         # As the config has it, one or several: so verl hands it on.
         source = given if files and file_list(given) == files else files or [split]
     elif not files:
-        from ..training.hook_calls import importing_hooks
+        from ..training.hooks import importing_hooks
 
         with importing_hooks():
             from ..custom.env_dataset import EnvDataset

@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ConfigError, ProjectError
-from ..rewards.calls import resolved, source_of
+from ..rewards.scoring import resolved, source_of
 from ..switches import GIVEN_OBJECTS
-from ..training.hook_arguments import taken_by
-from ..training.hook_errors import HookError, hook_file_of
+from ..training.hooks import HookError, hook_file_of, taken_by
 from .datasets import RowPrompts, data_section
 from .makers import factory_of, is_environment
 

@@ -9,9 +9,8 @@ import torch
 
 from ..episodes.places import has_failed
 from ..switches import EPISODES, OVERLAP, REWARD_LOGS, REWARD_PROCESSES
-from .calls import raw_function, source_of
 from .samples import SampleLogs
-from .scoring import Scorer, ScoringError, weighted_sum
+from .scoring import Scorer, ScoringError, raw_function, source_of, weighted_sum
 from .scoring_aside import ScorerAside
 
 # The component that holds scores that were given with the batch.
@@ -65,8 +64,6 @@ class TextRewardManager:
         self.weights = dict(weights) if weights else None
         self.overlong = overlong_buffer_cfg if overlong_buffer_cfg and overlong_buffer_cfg["enable"] else None
         self.max_resp_len = max_resp_len
-        if self.overlong and (max_resp_len is None or not 0 < self.overlong["len"] <= max_resp_len):
-            raise ValueError(f"the overlong buffer's len must be between 1 and max_resp_len, {max_resp_len}")
         is_default = getattr(raw_function(compute_score), "__name__", "") == "default_compute_score"
         self.compute_score = self.score if is_default or compute_score is None else compute_score
         if REWARD_LOGS:

@@ -28,7 +28,7 @@ from typing import Any
 from ..errors import ConfigError, os_error
 from ..settings.setting_checks import resume_hint
 from ..switches import VERL_CHECKPOINTS
-from ..training.hook_errors import HookError
+from ..training.hooks import HookError
 from ..workers.trained_model import TrainedModel, parts_of
 from .checkpoint_files import (
     MANIFEST,

@@ -74,14 +74,12 @@ CODE = (
 # Directories that a run writes into, and makes where they are missing.
 WRITTEN: tuple[str, ...] = (
     "trainer.default_local_dir",
-    "trainer.rollout_data_dir",
-    "trainer.validation_data_dir",
     "local.server.weights_directory",
 )
 CACHE = "data.cache_dir"  # what is kept there is made anew where it cannot be, or not needed
 if REWARD_LOGS:
     DEBUG_LOG = "local.reward.debug_log"  # the beginning of a file's name
-    WRITTEN += ("local.reward.log_dir", DEBUG_LOG)
+    WRITTEN += ("local.reward.log_dir", DEBUG_LOG, "trainer.rollout_data_dir", "trainer.validation_data_dir")
 
 
 def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:

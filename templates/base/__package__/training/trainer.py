@@ -30,6 +30,7 @@ from ..switches import (
     HOOK_CHECKS,
     OVERLAP,
     PRIME,
+    REWARD_LOGS,
     ROLLOUT_CORRECTION,
     WATCH,
 )
@@ -43,31 +44,26 @@ from ..vendored.protocol import DataProto
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_interface import RolloutError
 from ..workers.trained_model import reduced
-from .answers import Answers, Metrics, Reward
 from .balance import balance_batch
 from .batches import (
     add_columns,
-    check_reported,
     group_metrics,
+    reward_metrics,
     rollout_metrics,
-    sample_rows,
-    shown_rows,
-    shown_training_rows,
-    write_rows,
 )
-from .callbacks import listed
 from .divergence import DivergenceCheck
 from .dynamic_sampling import choice_of, collect
-from .hook_calls import calling_estimator
 from .hook_effects import SharedState
-from .hook_errors import check_advantages, reward_metrics
+from .hooks import ESTIMATOR, calling, check_advantages
 from .overlap import OverlappedAnswers
 from .registries import compute_advantage
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollout_watch import RolloutWatch
-from .run_loop import RunLoop
+from .rollouts import Answers, Metrics, Reward
+from .run_loop import RunLoop, listed
+from .sample_files import write_rows
 from .suspects import SuspectCheck, Suspects
-from .validation import answer_and_score, validation_metrics
+from .validation import answer_and_score, sample_rows, shown_rows, shown_training_rows, validation_metrics
 
 TRAINING_SAMPLES_AT = 100  # steps of a run
 
@@ -187,14 +183,14 @@ class LocalPPOTrainer(RunLoop):
             if DYNAMIC_SAMPLING and (choose := choice_of(self)) is not None:
                 batch, reward = collect(self, choose, prompts, timing, metrics)
             else:
-                batch = self.answers.to(prompts, timing, metrics)
+                batch = self.answers.answer(prompts, timing, metrics)
                 self.arrange(batch, metrics)
                 with timed("reward", timing):
                     reward = self.answers.begin_reward(batch)
             of_engine = self.watch.take(batch) if WATCH else batch.batch.get("rollout_log_probs")
 
             # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
-            own_known = self._needs_old_log_probs(batch)
+            own_known = "rollout_log_probs" in batch.batch.keys() or self._asks_old_log_probs(len(batch))
             if ROLLOUT_CORRECTION and take_rollout_log_probs(batch, config):
                 own_known = False
             if own_known:
@@ -302,7 +298,7 @@ class LocalPPOTrainer(RunLoop):
         self.score = validation_score(metrics)
         shown = shown_rows(rows, infos, self.config.trainer.log_val_generations)
         self.tracker.log_generations(shown, self.steps_done)
-        if self.config.trainer.validation_data_dir and self.ranks.rank == 0:
+        if REWARD_LOGS and self.config.trainer.validation_data_dir and self.ranks.rank == 0:
             write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
         return metrics
 
@@ -327,11 +323,8 @@ class LocalPPOTrainer(RunLoop):
             responses = self.config.data.train_batch_size * self.rollout_n
             return bool(rollout.calculate_log_probs or self._asks_old_log_probs(responses) or self.watch.due(step))
 
-    def _needs_old_log_probs(self, batch: DataProto) -> bool:
-        """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
-        return "rollout_log_probs" in batch.batch.keys() or self._asks_old_log_probs(len(batch))
-
     def _asks_old_log_probs(self, responses: int) -> bool:
+        """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
         return bool(
             self.config.local.recompute_old_log_probs
             or self.config.algorithm.use_kl_in_reward
@@ -363,9 +356,7 @@ class LocalPPOTrainer(RunLoop):
             metrics.update(correction_metrics)
         else:
             batch.batch.pop("rollout_log_probs", None)
-        if algorithm.adv_estimator == "gdpo":
-            check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")
-        with calling_estimator(algorithm.adv_estimator), self._same_random_numbers("advantages"):
+        with calling(ESTIMATOR, algorithm.adv_estimator), self._same_random_numbers("advantages"):
             batch = compute_advantage(
                 batch,
                 adv_estimator=algorithm.adv_estimator,
@@ -386,7 +377,7 @@ class LocalPPOTrainer(RunLoop):
         if step in (1, self.total_steps) or step % max(1, self.total_steps // TRAINING_SAMPLES_AT) == 0:
             count = self.config.local.log_train_generations
             self.tracker.log_generations(shown_training_rows(batch, scores, extra, count, self.tokenizer), step)
-        if self.config.trainer.rollout_data_dir:
+        if REWARD_LOGS and self.config.trainer.rollout_data_dir:
             rows = sample_rows(batch, scores, self.tokenizer)
             write_rows(self.config.trainer.rollout_data_dir, step, rows, extra)
 

@@ -19,7 +19,7 @@ from ..shims.device import computing_on, here
 from ..switches import LORA, MFU, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
 from ..training.flops import flops_metrics
-from ..training.hook_calls import calling_policy_loss
+from ..training.hooks import LOSS, calling
 from ..vendored.protocol import DataProto
 from .actor import Actor
 from .adapters import starting_point, wants_adapter
@@ -122,7 +122,7 @@ class Policy(TrainedModel):
         section, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
         part = self.actor.passes.part_of(self.with_old_log_probs(batch))
         expect(len(part) * section.ppo_epochs, "sequences")
-        with calling_policy_loss(section.policy_loss.loss_mode), self.at_work():
+        with calling(LOSS, section.policy_loss.loss_mode), self.at_work():
             prepared = on_device(part, temperature=rollout.temperature)
             if MFU:
                 start = time.perf_counter()

@@ -6,8 +6,8 @@ import textwrap
 import pytest
 import torch
 
-from __package__.training import hook_calls, hook_results, registries
-from __package__.training.hook_errors import HookError
+from __package__.training import hook_results, hooks, registries
+from __package__.training.hooks import HookError
 from __package__.vendored.algorithms import core_algos
 
 METRICS = hook_results._with_metrics()
@@ -27,7 +27,7 @@ def arguments():
 def call(loss):
     registries.POLICY_LOSS_REGISTRY["mine"] = loss
     try:
-        with hook_calls.calling_policy_loss("mine"):
+        with hooks.calling(hooks.LOSS, "mine"):
             return registries.POLICY_LOSS_REGISTRY["mine"](**arguments(), config=None)
     finally:
         assert registries.POLICY_LOSS_REGISTRY.pop("mine") is loss
@@ -105,9 +105,9 @@ def test_what_verls_own_losses_return_is_not_checked(monkeypatch):
     def of_verl(**others):
         return "anything"
 
-    monkeypatch.setattr(of_verl, "__module__", hook_calls.VERLS[0])
+    monkeypatch.setattr(of_verl, "__module__", hooks.VERLS[0])
     monkeypatch.setitem(registries.POLICY_LOSS_REGISTRY, "theirs", of_verl)
-    with hook_calls.calling_policy_loss("theirs"):
+    with hooks.calling(hooks.LOSS, "theirs"):
         assert registries.POLICY_LOSS_REGISTRY["theirs"](log_prob=None) == "anything"
     assert registries.POLICY_LOSS_REGISTRY["theirs"] is of_verl
 
@@ -125,7 +125,7 @@ def test_what_verls_own_losses_return_is_not_checked(monkeypatch):
 )
 def test_an_estimator_that_cannot_be_used_is_named(estimator, message, monkeypatch):
     monkeypatch.setitem(registries.ADV_ESTIMATOR_REGISTRY, "mine", estimator)
-    with pytest.raises(HookError, match=message) as caught, hook_calls.calling_estimator("mine"):
+    with pytest.raises(HookError, match=message) as caught, hooks.calling(hooks.ESTIMATOR, "mine"):
         registries.ADV_ESTIMATOR_REGISTRY["mine"](token_level_rewards=torch.ones(2, 3), response_mask=torch.ones(2, 3))
     assert caught.value.hook_file.startswith(f"{__file__}:") and "the advantage estimator 'mine'" in str(caught.value)
 

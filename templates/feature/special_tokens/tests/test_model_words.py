@@ -17,7 +17,7 @@ from __package__.episodes.words import text_of_turn
 from __package__.settings import reward_keys
 from __package__.settings.loading import load_config
 from __package__.switches import EPISODES, REWARD_FORMS
-from __package__.training.hook_errors import call_reward
+from __package__.training.hooks import call_reward
 from __package__.training.model_words import ModelWords
 from __package__.training.reward_managers import load_manager
 from __package__.training.reward_of_words import RewardOfWords

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ConfigError
-from ...rewards.calls import CALLED, refusal, takes_batch
 from ...rewards.manager import TextRewardManager
+from ...rewards.scoring import CALLED, refusal, takes_batch
 from ...switches import REWARD_FORMS
 from ...training.rewarding import offered
 

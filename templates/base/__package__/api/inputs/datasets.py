@@ -29,7 +29,7 @@ from ...data.rows import RowsDataset
 from ...errors import DataError, ProjectError
 from ...run.distributed import Ranks
 from ...switches import DYNAMIC_SAMPLING, GIVEN_OBJECTS
-from ...training.hook_errors import HookError, hook_file_of
+from ...training.hooks import HookError, hook_file_of
 from ...vendored.data.rl_dataset import collate_fn
 from . import Given
 from .environments import prompts_of_environment

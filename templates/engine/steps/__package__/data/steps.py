@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..rewards.calls import source_of
+from ..rewards.scoring import source_of
 
 Observation = str | Sequence[Mapping[str, Any]]
 

@@ -16,8 +16,8 @@ from ..errors import ConfigError
 from ..switches import PRIME
 from ..tracking.timing import timed
 from ..vendored.protocol import DataProto
-from .answers import Metrics, Reward
 from .batches import add_columns, joined_components, varying_groups
+from .rollouts import Metrics, Reward
 
 if TYPE_CHECKING:
     from .trainer import LocalPPOTrainer
@@ -58,7 +58,7 @@ def collect(
     waiting = [prompts]
 
     def draw() -> Scored:
-        batch = trainer.answers.to(waiting.pop() if waiting else next(trainer.prompts), timing, metrics)
+        batch = trainer.answers.answer(waiting.pop() if waiting else next(trainer.prompts), timing, metrics)
         with timed("reward", timing):
             return batch, *trainer.answers.score(batch)
 

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from ..errors import ConfigError
 from ..settings import reward_keys
-from ..training.hook_calls import importing_hooks
+from ..training.hooks import importing_hooks
 
 
 def is_reward(config: Any) -> bool:

@@ -11,7 +11,7 @@ import torch
 
 from ..errors import ConfigError
 from ..training.batches import REWARD_COLUMNS, objects
-from ..training.hook_errors import HookError, describe_sample
+from ..training.hooks import HookError, describe_sample
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.protocol import DataProto
 from .places import FAILED

@@ -5,10 +5,12 @@ verl calls rewards and environments in processes of their own. Here they run in 
 to another directory would take the checkpoints along, and one that seeds would have every step draw the same responses.
 """
 
+import contextlib
 import os
 import sys
+import traceback
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -37,6 +39,24 @@ class SharedState:
         if torch.initial_seed() != self._torch_seed:
             torch.manual_seed(zlib.crc32(f"{self._seed} {self._step} {os.environ.get('RANK', '0')}".encode()))
             _say("a hook has seeded torch, which draws responses: they are drawn with another seed")
+
+
+@contextlib.contextmanager
+def staying_in_process() -> Iterator[None]:
+    """End a process that a hook has forked within it and that comes back from there: it would go on with the run."""
+    process = os.getpid()
+    try:
+        yield
+    except BaseException as error:
+        if os.getpid() == process:
+            raise
+        if isinstance(error, SystemExit) and isinstance(error.code, (int, type(None))):
+            os._exit(error.code or 0)
+        traceback.print_exception(error)
+        os._exit(1)
+    if os.getpid() != process:
+        os.write(2, b"error: a process that a hook has forked returns from the hook: end it with os._exit\n")
+        os._exit(1)
 
 
 def _directory() -> str | None:

@@ -17,30 +17,22 @@ from typing import Any
 import torch
 
 from . import registries
-from .hook_calls import ESTIMATOR, LOSS, is_owners
-from .hook_errors import HookError, source_of
+from .hooks import ESTIMATOR, LOSS, HookError, Registered, is_owners, source_of
 from .loss_by_pass import note_on_mean
 
 
 @contextmanager
-def checking_policy_loss(name: str) -> Iterator[None]:
-    """Check a policy loss at each call within it: it goes around the actor's update.
+def checking(registered: Registered, name: str) -> Iterator[None]:
+    """Check a policy loss at each call within it, or an owner's advantage estimator: it goes around what calls them.
 
-    Of verl's own, which may have been edited, only whether it is of the whole batch is looked at, once.
+    Of verl's own losses, which may have been edited, only whether it is of the whole batch is looked at, once.
     """
-    owners = is_owners(registries.POLICY_LOSS_REGISTRY.get(str(name)))
-    check = functools.partial(_check_loss if owners else _look_at_loss, name)
-    with _checked(registries.POLICY_LOSS_REGISTRY, name, check):
+    owners = is_owners(registered.registry.get(str(name)))
+    if registered is ESTIMATOR and not owners:
         yield
-
-
-@contextmanager
-def checking_estimator(name: str) -> Iterator[None]:
-    """Check an owner's advantage estimator within it: it goes around `compute_advantage`."""
-    if is_owners(registries.ADV_ESTIMATOR_REGISTRY.get(str(name))):
-        with _checked(registries.ADV_ESTIMATOR_REGISTRY, name, functools.partial(_check_estimates, name)):
-            yield
-    else:
+        return
+    look = _check_estimates if registered is ESTIMATOR else _check_loss if owners else _look_at_loss
+    with _checked(registered.registry, name, functools.partial(look, name)):
         yield
 
 

@@ -19,9 +19,8 @@ from ..switches import DYNAMIC_SAMPLING, EPISODES
 from ..tracking.timing import beside_the_loop, timed, under_way
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
-from .answers import Answers, Metrics, Reward
 from .early_rewards import EarlyRewards, early_rewards
-from .rollouts import Rollouts
+from .rollouts import Answers, Metrics, Reward, Rollouts
 from .run_state import Prompts
 
 CLOSING_SECONDS = 10.0
@@ -87,7 +86,9 @@ class OverlappedRollouts(Rollouts):
         # What is written beside the training goes through a group of processes of its own.
         self._beside = without_deadline(ranks) if config.local.rollout.ahead else ranks
 
-    def generate(self, prompts: DataProto, early: EarlyRewards | None = None) -> DataProto:
+    def generate(  # type: ignore[override]
+        self, prompts: DataProto, early: EarlyRewards | None = None
+    ) -> DataProto:
         """Write the responses to a global batch of prompts, in its order.
 
         Args:
@@ -96,7 +97,7 @@ class OverlappedRollouts(Rollouts):
         """
         self._settle()
         self._early = early
-        return self._generate(prompts, self.ranks)
+        return super().generate(prompts)
 
     def begin(self, prompts: DataProto, then: Callable[[DataProto], None], early: EarlyRewards | None = None) -> None:
         """Begin to write what `generate` would, beside the training, with the weights of now. Every process does.
@@ -112,7 +113,7 @@ class OverlappedRollouts(Rollouts):
             if torch.cuda.is_available():  # a thread begins with the first GPU
                 torch.cuda.set_device(self.ranks.local_rank)
             with beside_the_loop(), drawing_from(seed):
-                self._written = self._generate(prompts, self._beside)
+                self._written = Rollouts.generate(self, prompts, self._beside)
             then(self._written)
 
         self._background.start("the next batch", write)
@@ -170,12 +171,12 @@ class OverlappedAnswers(Answers):
         self._reward_ahead: Future[Reward] | None = None
         self._reward_begun: Future[Reward] | None = None
 
-    def to(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
+    def answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
         """Return a batch of prompts with `rollout.n` responses to each; those to the same prompt have the same uid."""
         if not self.trainer.config.local.rollout.ahead:
-            batch = super().to(prompts, timing, metrics)
+            batch = super().answer(prompts, timing, metrics)
         else:
-            batch = self._to(prompts, timing, metrics)
+            batch = self._answer(prompts, timing, metrics)
         batch.non_tensor_batch[ROW] = np.arange(len(batch))
         return batch
 
@@ -191,7 +192,7 @@ class OverlappedAnswers(Answers):
         early = self._early_rewards(asked, reward_fn)
         return self.trainer.rollouts.generate(asked, early), early or reward_fn
 
-    def begin_reward(self, batch: DataProto) -> "Future[Reward] | None":
+    def begin_reward(self, batch: DataProto, reward_fn: Any = None) -> "Future[Reward] | None":
         """Have rank 0 compute the reward of the last batch, whose rows may have been put into another order since."""
         rows = batch.non_tensor_batch.pop(ROW).tolist()
         begun, self._reward_begun = self._reward_begun, None
@@ -199,10 +200,10 @@ class OverlappedAnswers(Answers):
             return self.trainer.background.submit(lambda: in_order(begun.result(), rows))
         if isinstance(self._reward_fn, EarlyRewards):
             self._reward_fn.in_order(rows)
-        return super().begin_reward(batch)
+        return super().begin_reward(batch, reward_fn)
 
-    def _to(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
-        """Do what `to` does, with responses that may be there already; and have the next ones begun."""
+    def _answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
+        """Do what `answer` does, with responses that may be there already; and have the next ones begun."""
         trainer = self.trainer
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead[0] is prompts:
@@ -212,14 +213,14 @@ class OverlappedAnswers(Answers):
             self._reward_begun, self._reward_ahead = self._reward_ahead, None
         else:
             ahead = None
-            batch, prompt_batch = self._questions(prompts, trainer.steps_done + 1)
+            batch, prompt_batch = self.questions(prompts, trainer.steps_done + 1)
             with timed("gen", timing):
                 asked = prompt_batch.repeat(trainer.rollout_n, interleave=True)
                 responses, self._reward_fn = self.write(asked, trainer.reward_fn)
         metrics["training/steps_behind"] = 0 if ahead is None else 1
         with timed("gen", timing):
             self._ask_ahead(prompts)
-        batch = self._answered(batch, responses, trainer.steps_done + 1)
+        batch = self.answered(batch, responses, trainer.steps_done + 1)
         if EPISODES:
             metrics.update(episode_metrics(batch))
         return batch
@@ -237,15 +238,15 @@ class OverlappedAnswers(Answers):
         if prompts is not trainer.prompts.current or step > trainer.total_steps or trainer.saves_after(step - 1):
             return
         following = trainer.prompts.ahead()
-        batch, prompt_batch = self._questions(following, step)
+        batch, prompt_batch = self.questions(following, step)
         asked = prompt_batch.repeat(trainer.rollout_n, interleave=True)
         early = self._early_rewards(asked, trainer.reward_fn)
         self._reward_ahead = None
 
         def begin_reward(responses: DataProto) -> None:
             if trainer.ranks.rank == 0 and OmegaConf.select(trainer.config, reward_keys.IN_BACKGROUND):
-                answered = self._answered(batch, responses, step)
-                self._reward_ahead = self._start_reward(answered, early or trainer.reward_fn)
+                answered = self.answered(batch, responses, step)
+                self._reward_ahead = Answers.begin_reward(self, answered, early or trainer.reward_fn)
 
         with under_way("weights"):
             trainer.rollouts.begin(asked, begin_reward, early)

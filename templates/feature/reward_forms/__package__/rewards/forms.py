@@ -6,7 +6,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any
 
-from .calls import takes_batch
+from .scoring import takes_batch
 
 # What a function that scores one sample may ask for, besides the columns of the data.
 TEXTS = ("solution_str", "response", "completion")

@@ -9,10 +9,9 @@ from typing import Any
 
 from ..episodes.places import own_tokens
 from ..switches import EPISODES, OVERLAP
-from .calls import source_of
 from .forms import LABELS, QUERIES, VERLS_OF_BATCH, Form, name_of
 from .manager import TextRewardManager
-from .scoring import ScoringError, aligned, plain, problem_of, run_in
+from .scoring import ScoringError, aligned, plain, problem_of, run_in, source_of
 
 # Columns of a batch that are the trainer's own affair.
 INTERNAL = {"uid", "reward_model", "given_prompt", "raw_prompt", "raw_prompt_ids", "full_prompts", "index"}

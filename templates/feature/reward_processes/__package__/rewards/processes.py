@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .calls import attempt, raw_function
+from .scoring import attempt, raw_function
 
 
 def payload_of(function: Callable[..., Any]) -> bytes:

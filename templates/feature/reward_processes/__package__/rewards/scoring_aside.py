@@ -7,10 +7,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from .calls import attempt, attempt_async, source_of
 from .loop_thread import LoopThread
 from .processes import payload_of, score_in_worker, start_pool
-from .scoring import Scorer, aligned, problem_of
+from .scoring import Scorer, aligned, attempt, attempt_async, problem_of, source_of
 from .time_limit import TookTooLong, call_within
 
 # In the results of a sample: 1.0 if it ran out of time or took its process with it, else 0.0.

@@ -239,7 +239,7 @@ def _of_rows(rows: Mapping[str, Sequence[Any]], split: str, data: Any, tokenizer
 
 def _of_environment(split: str, data: Any, tokenizer: Any) -> Dataset[Tokens]:
     """Return the environment's prompts with its ground truths."""
-    from ..training.hook_calls import importing_hooks
+    from ..training.hooks import importing_hooks
 
     with importing_hooks():
         from ..custom.env_dataset import EnvDataset

@@ -7,7 +7,7 @@ from typing import Any
 from ..episodes.words import note_turns, without_answers
 from ..switches import EPISODES, OVERLAP
 from ..vendored.protocol import DataProto
-from .hook_errors import call_manager
+from .hooks import call_manager
 from .model_words import ModelWords
 
 

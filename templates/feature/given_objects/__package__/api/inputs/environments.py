@@ -21,7 +21,7 @@ from ...data.makers import factory_of
 from ...data.rows import RowsDataset, rows_of_environment
 from ...data.steps import checked_step
 from ...errors import ConfigError
-from ...rewards.calls import resolved
+from ...rewards.scoring import resolved
 from ...switches import EPISODES
 from . import Given
 

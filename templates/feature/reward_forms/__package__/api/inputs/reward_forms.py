@@ -43,7 +43,7 @@ from ...errors import ConfigError
 from ...rewards.forms import FORMS, VERLS, Form, FormError, form_of
 from ...rewards.functions import FunctionsRewardManager, Part, unique_names
 from ...rewards.pipelines import PipelineReward, is_pipeline
-from ...training.hook_arguments import arguments_of
+from ...training.hooks import arguments_of
 from ...training.rewarding import offered
 from . import Given, check_callable, manager_of
 

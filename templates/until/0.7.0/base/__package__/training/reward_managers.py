@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..rewards.calls import importable
+from ..rewards.scoring import importable
 from ..settings import reward_keys
 from ..vendored.algorithms.reward import load_reward_manager
 from ..vendored.workers.reward_manager.registry import REWARD_MANAGER_REGISTRY

@@ -1,0 +1,24 @@
+# vextract:template - edit freely
+"""Every sample of a step as a line of a file: `trainer.rollout_data_dir`, `trainer.validation_data_dir`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .validation import components_of
+
+
+def write_rows(directory: str, step: int, rows: list[dict[str, Any]], infos: dict[str, list[Any]]) -> None:
+    """Write samples to `directory`/`step`.jsonl, in upstream's column names, with the reward's components."""
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    with open(Path(directory) / f"{step}.jsonl", "w", encoding="utf-8") as file:
+        for index, row in enumerate(rows):
+            entry = {
+                "input": row["prompt"],
+                "output": row["response"],
+                "gts": row["ground_truth"],
+                "score": row["score"],
+                "step": step,
+                **components_of(infos, index, len(rows)),
+            }
+            file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")
