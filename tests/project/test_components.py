@@ -31,7 +31,7 @@ READERS = """
 import numpy as np, torch
 from omegaconf import OmegaConf
 from toy.errors import ConfigError
-from toy.training.batches import joined_components, reward_metrics
+from toy.training.batches import add_columns, check_reported, joined_components, reward_metrics
 from toy.training.dynamic_sampling import sample_until_full
 from toy.training.validation import pass_at, process_validation_metrics, shown_rows, validation_metrics
 from toy.vendored.protocol import DataProto
@@ -101,6 +101,16 @@ except ConfigError as error:
     assert "'acc'" in str(error) and "numbers" in str(error), error
 else:
     raise AssertionError("a first batch without the component")
+
+# An estimator that reads components.
+batch = scored("ab", [0, 1], None, "numbers")[0]
+add_columns(batch, {"acc": [1.0, None]})
+try:
+    check_reported(batch, ["acc"], "algorithm.gdpo_reward_keys")
+except ConfigError as error:
+    assert "'acc'" in str(error) and "'numbers'" in str(error) and "1 of 2" in str(error), error
+else:
+    raise AssertionError("None would become NaN")
 """
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..errors import ConfigError
 from ..vendored.protocol import DataProto
 
 # What the reward needs, which stays with the batch; the other columns go to the rollout, and come back from it.
@@ -53,6 +54,25 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
         except ValueError:  # lists of different lengths
             column = objects(values)
         batch.non_tensor_batch[name] = column
+
+
+def check_reported(batch: DataProto, names: Iterable[str], key: str) -> None:
+    """Check that every sample of a batch has the components of the reward that a setting names, as numbers.
+
+    Raises:
+        ConfigError: one does not; it names the data source.
+    """
+    columns = batch.non_tensor_batch
+    for name in names:
+        values = columns.get(name, [None] * len(batch))
+        missing = [row for row, value in enumerate(values) if isinstance(value, str | None)]
+        if missing:
+            source = columns["data_source"][missing[0]] if "data_source" in columns else "unknown"
+            raise ConfigError(
+                f"{key} has {name!r}, which the reward does not report for {len(missing)} of {len(batch)} samples, "
+                f"such as those of data source {source!r}",
+                "have the reward report it for every sample, or leave it out of the list",
+            )
 
 
 def joined_components(parts: Sequence[tuple[int, Mapping[str, list[Any]]]]) -> dict[str, list[Any]]:

@@ -47,6 +47,7 @@ from ..workers.trained_model import reduced
 from .balance import balance_batch
 from .batches import (
     add_columns,
+    check_reported,
     group_metrics,
     reward_metrics,
     rollout_metrics,
@@ -356,6 +357,8 @@ class LocalPPOTrainer(RunLoop):
             metrics.update(correction_metrics)
         else:
             batch.batch.pop("rollout_log_probs", None)
+        if algorithm.adv_estimator == "gdpo":
+            check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")
         with calling(ESTIMATOR, algorithm.adv_estimator), self._same_random_numbers("advantages"):
             batch = compute_advantage(
                 batch,
