@@ -70,7 +70,7 @@ def read_config(arguments: list[str]) -> Any:
     from generated_example.errors import ConfigError
     from generated_example.settings.flags import parse
     from generated_example.settings.loading import load_config, notes_on, settle_device
-    from generated_example.settings.path_checks import check_paths
+    from generated_example.settings.setting_checks import check_paths
 
     try:
         asked = parse(arguments, CONFIG_DIRECTORY)

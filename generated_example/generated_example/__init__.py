@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .api.configuration import load_config
     from .custom.env_dataset import EnvDataset
     from .errors import ConfigError, DataError, ProjectError
-    from .training.hook_errors import HookError
+    from .training.hooks import HookError
     from .training.run_loop import Step, TrainResult
     from .training.trainer import LocalPPOTrainer
 
@@ -40,27 +40,20 @@ __all__ = [
     "load_config",
 ]
 
-# Where each of them is.
+# Where each of them is, and those that features bring.
 _PLACES = {
-    "ConfigError": "errors",
-    "DataError": "errors",
-    "EnvDataset": "custom.env_dataset",
-    "GRPOConfig": "api.names.trl_names",
-    "GRPOTrainer": "api.simple",
-    "HookError": "training.hook_errors",
-    "LocalCritic": "workers.value_model",
-    "LocalPPOTrainer": "training.trainer",
-    "LocalPolicy": "api.parts",
-    "LocalReference": "api.parts",
-    "LocalRollouts": "api.parts",
-    "PPOTrainer": "api.simple",
-    "ProjectError": "errors",
-    "RayTrainer": "api.under_ray.trainer",
-    "Step": "training.run_loop",
-    "TrainResult": "training.run_loop",
-    "TrainingConfig": "api.names.short_names",
-    "create_trainer": "api.under_ray.trainer",
-    "load_config": "api.configuration",
+    "api.configuration": "load_config",
+    "api.names.short_names": "TrainingConfig",
+    "api.names.trl_names": "GRPOConfig",
+    "api.parts": "LocalPolicy LocalReference LocalRollouts",
+    "api.simple": "GRPOTrainer PPOTrainer",
+    "api.under_ray.trainer": "RayTrainer create_trainer",
+    "custom.env_dataset": "EnvDataset",
+    "errors": "ConfigError DataError ProjectError",
+    "training.hooks": "HookError",
+    "training.run_loop": "Step TrainResult",
+    "training.trainer": "LocalPPOTrainer",
+    "workers.value_model": "LocalCritic",
 }
 
 AbsentModules.answer_to(__name__)
@@ -75,11 +68,11 @@ class NotHere(Exception):
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    place = next((place for place, names in _PLACES.items() if name in names.split()), None)
+    if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     quiet()  # before transformers looks how much it may say
     show_plainly()
-    place = _PLACES[name]
     if place in MODULES:
         raise ImportError(f"this project was made without {name}\nhint: vextract add {MODULES[place]}")
     if not Path(__file__).parent.joinpath(*place.split(".")).with_suffix(".py").is_file():

@@ -47,12 +47,9 @@ class DataError(HintedError):
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that keeps a run from starting, and other settings with which it would start.
+    """Something that keeps a run from starting, and `settings`, by their keys, with which it would start.
 
-    Attributes:
-        message, hint: what is wrong, and what to do.
-        settings: by their keys; they stand for the hint.
-        is_of_data: whether it is the data's, and not the config's alone.
+    `is_of_data`: whether it is the data's, and not the config's alone.
     """
 
     message: str

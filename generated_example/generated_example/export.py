@@ -22,11 +22,11 @@ from .output import say
 from .run.checkpoint import all_checkpoints, best_of
 from .run.checkpoint_files import MANIFEST, sync_tree, what_is_wrong
 from .run.process import quiet
-from .shims.precision import to_dtype
+from .shims.device import to_dtype
 from .tracking.run_tracker import CONFIG
-from .workers.model_files import ADAPTER_CONFIG, load_pretrained
 
 DTYPES = ("float32", "bfloat16", "float16")
+HINT = "name a global_step_N directory, or the directory of a run"
 RERUN = "the run saves after its last step (local.save_last), when it is interrupted, and every trainer.save_freq steps"
 
 
@@ -75,33 +75,23 @@ def find_checkpoint(path: Path, *, best: bool = False) -> Path:
     """
     if path.name == "actor" and path.parent.name.startswith("global_step_"):
         path = path.parent
-    if not path.is_dir():
-        raise ConfigError(f"there is no {path}", "name a global_step_N directory, or the directory of a run")
-    if not path.name.startswith("global_step_") and not (path / MANIFEST).is_file():
-        return _of_run(path, best=best)
-    problem = what_is_wrong(path, digests=True)
-    if problem is not None:
-        raise ConfigError(f"{path} is not a complete checkpoint: {problem}", "choose another global_step_N directory")
-    return path
-
-
-def _of_run(path: Path, *, best: bool) -> Path:
-    """Find the last checkpoint of a run, or its best one; name those that are damaged, and pass over them."""
+    if path.name.startswith("global_step_") or (path / MANIFEST).is_file():
+        problem = what_is_wrong(path, digests=True) if path.is_dir() else "there is no such directory"
+        if problem is not None:
+            raise ConfigError(f"{path} is not a complete checkpoint: {problem}", "choose another global_step_N")
+        return path
     found = all_checkpoints(path)
     if not found:
         runs = sorted({str(file.parent) for file in path.glob("*/*_checkpointed_iteration.txt")})
-        if runs:
-            raise ConfigError(f"{path} is not the directory of a run", f"name a run: {', '.join(runs)}")
-        if (path / CONFIG).is_file():
-            raise ConfigError(f"{path} has no checkpoint: the run has saved none so far", RERUN)
-        raise ConfigError(f"{path} has no checkpoint", "name a global_step_N directory, or the directory of a run")
+        hint = f"name a run: {', '.join(runs)}" if runs else RERUN if (path / CONFIG).is_file() else HINT
+        raise ConfigError(f"{path} has no checkpoint", hint)
     left = [checkpoint for checkpoint in found if _is_usable(checkpoint, digests=False)]
     while checkpoint := (best_of(left) if best else next(iter(left), None)):
         if _is_usable(checkpoint, digests=True):
             return checkpoint
         left.remove(checkpoint)
     if left:
-        raise ConfigError(f"{path} has no best checkpoint", "it needs validation; or name a global_step_N directory")
+        raise ConfigError(f"{path} has no best checkpoint", f"it needs validation; or {HINT}")
     raise ConfigError(f"every checkpoint in {path} is damaged", "restore the damaged files from a backup")
 
 
@@ -130,7 +120,7 @@ def export(
     if out.exists():
         raise ConfigError(f"{out} is there already", "name another directory, or remove this one")
     actor = checkpoint / "actor"
-    if not (actor / ADAPTER_CONFIG).is_file():
+    if not (actor / "adapter_config.json").is_file():
         model = load_model(actor)
     else:
         raise ConfigError(f"{actor} holds a LoRA adapter", "vextract add lora")
@@ -157,6 +147,8 @@ def load_model(path: Path) -> Any:
         ConfigError: it cannot be loaded.
     """
     from transformers import AutoModelForCausalLM
+
+    from .workers.models import load_pretrained
 
     try:
         return load_pretrained(AutoModelForCausalLM, path, torch_dtype="auto")

@@ -1,7 +1,6 @@
 # vextract:template base/__package__/output.py - edit freely
 """Print for a reader that may leave early, and commands that run as they are printed."""
 
-import importlib.metadata
 import io
 import os
 import shlex
@@ -26,12 +25,10 @@ def say(text: str) -> None:
 
 
 def settle_streams() -> None:
-    """Have a program go on when whoever read its output has left, as `head` does, or where there is nobody at all."""
+    """Have a program go on when whoever read its output has left, as `head` does."""
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
-        if stream is None:  # as daemons are started
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end of the process
-        elif type(stream) is io.TextIOWrapper and stream is getattr(sys, f"__{name}__") and not stream.isatty():
+        if type(stream) is io.TextIOWrapper and stream is getattr(sys, f"__{name}__") and not stream.isatty():
             stream.flush()
             kept = {key: getattr(stream, key) for key in ("encoding", "errors", "line_buffering", "write_through")}
             raw: Any = _Pipe(number, "wb", closefd=False)
@@ -55,16 +52,10 @@ class _Pipe(io.FileIO):
 
 def python_command() -> str:
     """Write the interpreter that runs now as a shell starts it from here."""
-    here = Path.cwd()
-    python = Path(sys.executable)
-    found = shutil.which("python")
-    if python.is_relative_to(here):
-        name = str(python.relative_to(here))
-    elif found is not None and Path(found) == python:
-        name = "python"
-    else:
-        name = str(python)
-    return shlex.quote(name)
+    python, here = Path(sys.executable), Path.cwd()
+    if shutil.which("python") == str(python) and not python.is_relative_to(here):
+        return "python"
+    return shlex.quote(str(python.relative_to(here) if python.is_relative_to(here) else python))
 
 
 def main_command(*words: str) -> str:
@@ -80,10 +71,8 @@ def install_command(*requirements: str) -> str:
 
 def module_command(module: str) -> str:
     """Write the shell command that runs a module of this package with the interpreter that runs now."""
-    here = Path.cwd()
-    package = __name__.partition(".")[0]
-    path = "" if here == PROJECT or _is_installed(package) else f"PYTHONPATH={shlex.quote(_path())} "
-    return f"{path}{python_command()} -m {package}.{module}"
+    path = "" if Path.cwd() == PROJECT else f"PYTHONPATH={shlex.quote(str(PROJECT))}:$PYTHONPATH "
+    return f"{path}{python_command()} -m {__name__.partition('.')[0]}.{module}"
 
 
 def command_with(settings: Mapping[str, Any]) -> str | None:
@@ -99,17 +88,3 @@ def command_with(settings: Mapping[str, Any]) -> str | None:
 
 def _quoted(word: str) -> str:
     return f'"{word}"' if "'" in word and not set('"$`\\!') & set(word) else shlex.quote(word)
-
-
-def _path() -> str:
-    """Return PYTHONPATH with the project in front of what somebody has put there."""
-    return os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
-
-
-def _is_installed(package: str) -> bool:
-    """Tell whether Python finds a package from any directory; otherwise it does so from the project's only."""
-    try:
-        importlib.metadata.distribution(package)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True

@@ -230,8 +230,8 @@ def test_export_says_why_there_is_no_checkpoint(train, tmp_path, capsys):
     run = train()
     (tmp_path / "cut_short" / "global_step_3").mkdir(parents=True)
     reasons = {
-        run: "the run has saved none so far",
-        tmp_path / "nowhere": "there is no",
+        run: "has no checkpoint\nhint: the run saves",
+        tmp_path / "nowhere": "has no checkpoint",
         tmp_path / "cut_short" / "global_step_3": "has no complete.json",
     }
     for path, reason in reasons.items():

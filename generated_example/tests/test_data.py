@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from generated_example.custom.env_dataset import environment_rows
-from generated_example.data.dataloading import PlacedPrompts, build_loaders
+from generated_example.data.dataloading import build_loaders
 from generated_example.data.datasets import DataError, build_datasets
-from generated_example.training.hook_errors import HookError
+from generated_example.training.hooks import HookError
 from generated_example.vendored.data.rl_dataset import collate_fn
 
 PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]
@@ -48,7 +48,6 @@ def test_files_in_verls_schema_are_used_as_they_are(data_config, tokenizer, tmp_
     train, val = write(tmp_path / "train.parquet", rows), write(tmp_path / "val.parquet", held_out)
     train_set, val_set = build(data_config, tokenizer, [train], val)
     assert (len(train_set), len(val_set)) == (len(rows), len(held_out))
-    assert train_set.data_files == [train]
     batch = collate_fn([train_set[i] for i in range(3)])
     assert batch["input_ids"].shape == (3, 12) and batch["input_ids"].dtype == torch.int64
     assert list(batch["reward_model"]) == [row["reward_model"] for row in rows[:3]]
@@ -90,24 +89,6 @@ def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_p
     data_config.data.filter_overlong_prompts = False
     data_config.data.truncation = "left"
     assert build(data_config, tokenizer, file)[0][8]["input_ids"].shape == (3,)
-
-
-@pytest.mark.parametrize(
-    ("truncation", "kept"),
-    [("left", "45678<assistant>"), ("right", "<user>12345"), ("middle", "<user>1278<assistant>")],
-)
-def test_a_batch_is_encoded_as_its_rows_are(data_config, tokenizer, tmp_path, truncation, kept):
-    data_config.data.truncation, data_config.data.max_prompt_length = truncation, 6
-    file = write(tmp_path / "plain.jsonl", [*PLAIN, {"prompt": "12345678", "ground_truth": "2"}])
-    train, _ = build(data_config, tokenizer, file)
-    whole = PlacedPrompts(train, seed=1).__getitems__([(0, 0, index) for index in (8, 3, 0)])
-    for item, alone in zip(whole, (train[8], train[3], train[0]), strict=True):
-        for name in ("input_ids", "attention_mask", "position_ids"):
-            assert torch.equal(item[name], alone[name]) and item[name].shape == (6,)
-        assert item["raw_prompt_ids"] == alone["raw_prompt_ids"]
-    assert tokenizer.decode(whole[0]["input_ids"]) == kept
-    assert whole[1]["attention_mask"].tolist() == [0, 0, 1, 1, 1, 1]
-    assert whole[1]["position_ids"].tolist() == [0, 0, 0, 1, 2, 3]
 
 
 def test_a_bad_row_is_named_with_a_hint(data_config, tokenizer, tmp_path):

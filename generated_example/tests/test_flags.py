@@ -7,7 +7,7 @@ import pytest
 from conftest import CONFIG_DIRECTORY
 
 from generated_example.errors import ConfigError
-from generated_example.settings.flags import ConfigFiles, parse
+from generated_example.settings.flags import parse
 from generated_example.settings.loading import load_config
 
 OWN = "defaults: [ppo_trainer, _self_]\ntrainer:\n  total_training_steps: 7\n"
@@ -32,27 +32,17 @@ def test_a_config_of_ones_own_starts_from_the_projects(own):
     assert asked.flags == ["--config-name=mine", f"--config-path={own}"]
 
 
-def test_flags_stand_anywhere_and_what_is_none_is_a_setting():
-    asked = parse(["a=1", "--cfg", "job", "~b", "--none"], CONFIG_DIRECTORY)
-    assert asked.overrides == ["a=1", "~b", "--none"]
-    assert asked.cfg and not asked.multirun and asked.files == ConfigFiles(CONFIG_DIRECTORY)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--config-name", "mime"], "no such file\nhint: did you mean mine? There are: empty, mine, ppo_trainer"),
-        (["--config-path=nowhere"], "no such directory"),
         (["--config-name", "empty"], "defaults: [ppo_trainer, _self_]"),
-        (["--config-name", "typed"], "trainer.total_training_steps is 'many'"),
-        (["--config-name"], "expected one argument"),
         (["--config-nam", "mine"], "unknown option --config-nam"),
         (["data.train_batch_size=1,2"], "--multirun"),
     ],
 )
 def test_a_mistake_is_an_error_with_a_hint(own, arguments, message):
     (own / "empty.yaml").write_text("a: 1\n")
-    (own / "typed.yaml").write_text(OWN.replace("7", "many"))
     with pytest.raises(ConfigError) as caught:
         asked = parse(["--config-path", str(own), *arguments], CONFIG_DIRECTORY)
         load_config(asked.files, asked.overrides)

@@ -17,7 +17,7 @@ from generated_example.run import process
 from generated_example.run.failures import report
 from generated_example.settings import reward_keys
 from generated_example.settings.loading import load_config
-from generated_example.settings.path_checks import check_paths
+from generated_example.settings.setting_checks import check_paths
 
 
 def test_a_path_that_is_not_there_is_named_before_torch_is_imported():

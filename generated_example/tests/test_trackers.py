@@ -33,10 +33,11 @@ def test_tensorboard(tmp_path):
     events.Reload()
     rewards = [(event.step, event.value) for event in events.Scalars("critic/rewards/mean")]
     assert rewards == list(REWARDS.items())
-    (sample,) = events.Tensors("val/generations")[:1]
+    (sample,) = events.Tensors("val/generations/text_summary")[:1]
     assert sample.tensor_proto.string_val[0].decode() == markdown([SAMPLE], 1)
-    assert [event.step for event in events.Tensors("train/generations")] == [3, 4]
-    assert events.PluginTagToContent("text").keys() == {"val/generations", "train/generations"}
+    assert [event.step for event in events.Tensors("train/generations/text_summary")] == [3, 4]
+    names = {f"{split}/generations/text_summary" for split in ("train", "val")}
+    assert events.PluginTagToContent("text").keys() == names
 
 
 def test_secrets_are_hidden_and_nothing_else():

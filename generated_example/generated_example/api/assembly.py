@@ -1,146 +1,219 @@
 # vextract:template base/__package__/api/assembly.py - edit freely
-"""The parts of a run, put together: what the config says, or what the caller brings in its place."""
+"""A run, put together: what the config says, or what the caller brings in its place."""
 
 import gc
+import os
+import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..data.dataloading import SharedLoader, build_dataloaders
+from omegaconf import OmegaConf, open_dict
+
+from ..data.dataloading import build_dataloaders
 from ..data.toy import ensure_toy_model
+from ..errors import ConfigError, DataError
 from ..rewards.manager import TextRewardManager
 from ..run.checkpoint import Checkpoints, load_state, restoring, step_of
 from ..run.distributed import Ranks, seed_everything
 from ..run.process import lock_run_directory
-from ..settings.batch_sizes import fitting
-from ..settings.checks import check_config
+from ..settings import reward_keys
+from ..settings.devices import device_problems
 from ..settings.loading import settle_device
-from ..training.hook_calls import import_hooks
+from ..settings.setting import choose
+from ..settings.setting_checks import check_sizes, fitting
+from ..training.hooks import import_hooks
+from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
+from ..training.reward_managers import registered_managers
 from ..training.rewarding import Rewards
 from ..training.rollouts import Rollouts
 from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
-from ..workers.rollout_choice import build_rollout_engine
-from ..workers.sampling import say_sampling
+from ..workers.rollout_engine import build_rollout_engine
+from ..workers.rollout_interface import say_sampling
 from ..workers.trained_model import TrainedModel
-from .inputs import Given
-from .inputs.datasets import build_given_datasets
-from .settled import reward_functions, settled
+from .inputs import Given, check_callable, manager_of
+from .inputs.datasets import build_given_datasets, check_kind, files_of
+
+# Estimators of verl's that compare the responses to a prompt, and take a lone one's score as it is.
+COMPARING = (
+    "gdpo",
+    "gpg",
+    "grpo",
+    "grpo_vectorized",
+    "opo",
+    "optimal_token_baseline",
+    "reinforce_plus_plus_baseline",
+    "rloo",
+    "tir_optimal_token_baseline",
+)
 
 
-@dataclass
-class Parts:
-    """The parts of a run.
-
-    Attributes:
-        tokenizer: of the policy.
-        policy: the model that is trained.
-        reference: the model that it is held close to, if a KL penalty or loss is configured.
-        models: those that are trained, by the names of their directories in a checkpoint.
-        rollouts: writes the responses.
-        reward_fn: scores the responses of a batch; `val_reward_fn` does so in validation.
-        train_loader: batches of prompts; `val_loader` those for validation.
-        checkpoints: where checkpoints go.
-        total_steps: how many steps to train for.
-        resumed_from: the checkpoint that the run goes on from; None: it starts anew.
-        state: what that has, besides the models: the arguments of the trainer's `restore`.
-        lock: keeps other runs out of the run's directory.
-    """
-
-    tokenizer: Any
-    policy: Policy
-    reference: Reference | None
-    models: dict[str, TrainedModel]
-    rollouts: Rollouts
-    reward_fn: Any
-    val_reward_fn: Any
-    train_loader: SharedLoader
-    val_loader: SharedLoader
-    checkpoints: Checkpoints
-    total_steps: int
-    resumed_from: Path | None
-    state: tuple[Any, ...]
-    lock: Any
-
-
-def assemble(config: Any, ranks: Ranks, given: Given, around: ExitStack) -> Parts:
+def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     """Put the parts of a run together. Every process must call this.
 
     Args:
-        config: the whole config; what it leaves open is filled in.
-        ranks: this process among its peers.
+        trainer: has `config`, in which what is left open is filled in, and `ranks`. It gets as attributes: tokenizer;
+            policy, reference (None without a KL penalty or loss) and models, those that are trained by the names of
+            their directories in a checkpoint; rollouts; reward_fn and val_reward_fn; train_loader and val_loader;
+            checkpoints, total_steps, resumed_from (None: the run starts anew) and lock, of the run's directory.
         given: what the caller brings.
         around: what has to be ended is entered here.
+
+    Returns:
+        What the checkpoint has that the run goes on from, besides the models: the arguments of the trainer's `restore`.
 
     Raises:
         ConfigError: settings contradict each other, or what they name cannot be used.
         DataError: the data cannot be used.
         HookError: a hook cannot be imported, or raised.
     """
+    config, ranks = trainer.config, trainer.ranks
     fill_in_device(config)
     given = settled(config, given, ranks.world_size)
     use_reference = settle(config, ranks, sizes=False)  # they are checked with the data
-    run_directory = Path(config.trainer.default_local_dir)
-    lock = lock_run_directory(run_directory, ranks)
-    around.enter_context(lock)
+    begin_directory(trainer, around)
     model = config.actor_rollout_ref.model
     settle_model(config, ranks)
     seed_everything(config.local.seed + ranks.rank)
 
     tokenizer = load_tokenizer(model, ranks)
+    trainer.tokenizer = tokenizer
     datasets = partial(fitting, config, partial(build_given_datasets, config, tokenizer, given))
-    train_loader, val_loader = build_dataloaders(config, ranks, datasets)
-    total_steps = config.trainer.total_training_steps or len(train_loader) * config.trainer.total_epochs
+    trainer.train_loader, trainer.val_loader = build_dataloaders(config, ranks, datasets)
+    total_steps = config.trainer.total_training_steps or len(trainer.train_loader) * config.trainer.total_epochs
+    trainer.total_steps = total_steps
 
-    keep, local = config.trainer.max_actor_ckpt_to_keep, config.local
-    checkpoints = Checkpoints(run_directory, ranks, keep, digests=local.check_digests)
+    checkpoints = trainer.checkpoints = checkpoints_of(config, ranks)
     mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
-    resume = checkpoints.to_resume(mode, path, local.checkpoint.begin_from)
+    resume = checkpoints.to_resume(mode, path, config.local.checkpoint.begin_from)
+    trainer.resumed_from = resume
     weights = checkpoints.weights(resume, "actor") or model.path
     policy = Policy(config, tokenizer, ranks, weights, total_steps)
+    trainer.policy = policy
     models: dict[str, TrainedModel] = {"actor": policy}
-    reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
+    trainer.models = models
+    trainer.reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
     rewards = Rewards(config, tokenizer, ranks)
     say_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     rollouts = Rollouts(config, ranks, engine)
+    trainer.rollouts = rollouts
     for part in (closing(rollouts), closing(rewards)):
         around.enter_context(part)
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
             state = load_optimizers(resume, models, ranks)
-    reward_fn, val_reward_fn = reward_functions(given, rewards, config, rewards.tokenizer)
-    for manager in (reward_fn, val_reward_fn):
+    managers = reward_functions(given, rewards, config, rewards.tokenizer)
+    for manager in managers:
         if isinstance(manager, TextRewardManager):  # it may have processes
             around.enter_context(closing(manager))
-    parts = Parts(
-        tokenizer=tokenizer,
-        policy=policy,
-        reference=reference,
-        models=models,
-        rollouts=rollouts,
-        reward_fn=reward_fn,
-        val_reward_fn=val_reward_fn,
-        train_loader=train_loader,
-        val_loader=val_loader,
-        checkpoints=checkpoints,
-        total_steps=total_steps,
-        resumed_from=resume,
-        state=state,
-        lock=lock,
-    )
-    return parts
+    trainer.reward_fn, trainer.val_reward_fn = managers
+    return state
+
+
+def begin_directory(trainer: Any, around: ExitStack) -> None:
+    """Keep other runs out of the run's directory."""
+    trainer.lock = lock_run_directory(Path(trainer.config.trainer.default_local_dir), trainer.ranks)
+    around.enter_context(trainer.lock)
+
+
+def checkpoints_of(config: Any, ranks: Ranks) -> Checkpoints:
+    """Return the checkpoints of a run, which are in its directory."""
+    directory, keep = Path(config.trainer.default_local_dir), config.trainer.max_actor_ckpt_to_keep
+    digests = config.local.check_digests
+    found = Checkpoints(directory, ranks, keep, digests=digests)
+    return found
 
 
 def fill_in_device(config: Any) -> None:
     """Fill in the device and what depends on it, unless that was done: main.py does it before anything is loaded."""
     if config.local.device is None or config.local.dtype is None:
         settle_device(config)
+
+
+def settled(config: Any, given: Given, world_size: int) -> Given:
+    """Check what is given, and let the config say so where it decides something. Every process must call this.
+
+    Args:
+        config: the whole config; it is changed.
+        given: what the caller brings.
+        world_size: so many processes.
+
+    Returns:
+        The same, as the parts of a run take it.
+
+    Raises:
+        ConfigError: it cannot be used, or contradicts the config.
+        DataError: the same of the data.
+    """
+    for name in ("environment", "model", "tokenizer"):
+        if getattr(given, name) is not None:
+            raise ConfigError(f"{name}= is given, an object", "vextract add given_objects")
+    _check_data(config, given)
+    if given.train_dataset is not None and given.val_dataset is None and not config.data.val_files:
+        with open_dict(config):  # there is nothing to validate on
+            config.trainer.test_freq, config.trainer.val_before_train = -1, False
+    _check_scores(config, given)
+    if given.reward_weights is not None:
+        raise ConfigError("reward_weights are given, for several rewards", "vextract add reward_forms")
+    for reward_fn in (given.reward_fn, given.val_reward_fn):
+        if reward_fn is not None:
+            check_callable(reward_fn)
+    return given
+
+
+def _check_data(config: Any, given: Given) -> None:
+    has_prompts = given.train_dataset is not None
+    if given.val_dataset is not None and not has_prompts:
+        raise DataError("a val_dataset is given, and no train_dataset", "give both, or name files in the config")
+    for split in ("train", "val"):
+        dataset = getattr(given, f"{split}_dataset")
+        if dataset is None:
+            continue
+        if files_of(dataset, split) is None:
+            check_kind(dataset, split)
+        for key in (f"data.{split}_files", "data.custom_cls.path"):
+            if OmegaConf.select(config, key):
+                raise ConfigError(
+                    f"{key} is {OmegaConf.select(config, key)}, and a {split}_dataset is given as well",
+                    f"leave one of them out: {key}=null, or no {split}_dataset",
+                )
+
+
+def _check_scores(config: Any, given: Given) -> None:
+    """Refuse two rewards of which one would not count."""
+    if given.reward_fn is None:
+        return
+    what = "a reward_fn is given"
+    others = {f"{reward_keys.FUNCTION}.path": "null"}
+    for key, off in others.items():
+        if OmegaConf.select(config, key):
+            raise ConfigError(
+                f"{key} is {OmegaConf.select(config, key)}, and {what}: both would score the responses",
+                f"leave one of them out: {key}={off}, or no reward",
+            )
+
+
+def reward_functions(given: Given, rewards: Rewards, config: Any, tokenizer: Any) -> tuple[Any, Any]:
+    """Return what scores the batches of training and of validation: what is given, else the config's.
+
+    Raises:
+        ConfigError: what is given cannot be called as a reward is.
+    """
+    train, validation = rewards.train, rewards.validation
+    for name in ("reward_fn", "val_reward_fn"):
+        reward_fn = getattr(given, name)
+        if reward_fn is None:
+            continue
+        validation = manager_of(reward_fn, config, tokenizer)
+        if name == "reward_fn":
+            train = validation
+    return train, validation
 
 
 def settle(config: Any, ranks: Ranks, *, sizes: bool = True) -> bool:
@@ -159,6 +232,52 @@ def prepare_process() -> None:
     if not gc.isenabled():
         gc.freeze()  # what was imported stays: no collection has to look through it again
         gc.enable()
+
+
+def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
+    """Check the config for this many processes; `sizes`: those of batches too, which else are checked with the data.
+
+    Returns:
+        Whether the reference model is needed.
+
+    Raises:
+        ConfigError: settings contradict each other, or name something that does not exist.
+    """
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    algorithm = config.algorithm
+    for key, registry in (
+        ("algorithm.adv_estimator", ADV_ESTIMATOR_REGISTRY),
+        ("actor_rollout_ref.actor.policy_loss.loss_mode", POLICY_LOSS_REGISTRY),
+        (reward_keys.MANAGER, registered_managers()),
+    ):
+        name = OmegaConf.select(config, key)
+        if name not in registry and name != "vanilla":  # some releases have this loss in the actor itself
+            raise ConfigError(f"{key} is {name!r}, which is not registered", choose(str(name), registry))
+    if sizes:
+        check_sizes(config)
+    if rollout.n == 1 and algorithm.adv_estimator in COMPARING and os.environ.get("RANK", "0") == "0":
+        text = f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one"
+        print(f"note: {text}: its score is not compared (actor_rollout_ref.rollout.n is how many)", file=sys.stderr)
+    if rollout.val_kwargs.do_sample and rollout.val_kwargs.temperature == 0:
+        raise ConfigError(
+            "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
+            "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
+        )
+    for problem in device_problems(config):
+        raise ConfigError(*problem)
+    for key in ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.model.fsdp_config"):
+        size = OmegaConf.select(config, f"{key}.fsdp_size") or -1
+        if 0 < size < world_size and world_size % size:
+            raise ConfigError(
+                f"{key}.fsdp_size is {size}, and {world_size} processes are no multiple of it",
+                "set it to a number that divides them (the processes of a machine), or to -1: all share one copy",
+            )
+    if algorithm.adv_estimator == AdvantageEstimator.GAE:
+        raise ConfigError(
+            "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
+            "vextract add critic; or choose another estimator, such as grpo",
+        )
+    return bool(actor.use_kl_loss or algorithm.use_kl_in_reward)
 
 
 def settle_model(config: Any, ranks: Ranks) -> None:

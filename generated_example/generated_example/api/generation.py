@@ -32,17 +32,13 @@ def answer(rollouts: Rollouts, config: Any, tokenizer: Any, prompts: Any, n: int
     Raises:
         DataError: there are no prompts, or one is too long, or is none.
     """
-    if n < 1:
-        raise DataError(f"n is {n}: no response is asked for", "give n=1, or more")
     if isinstance(prompts, DataProto):
         batch = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), dict(prompts.meta_info))
     else:
-        given = [prompts] if isinstance(prompts, str) else prompts
-        if not isinstance(given, Iterable):
-            raise DataError(f"the prompts are of type {type(given).__name__}", "give texts, or lists of messages")
+        given = [prompts] if isinstance(prompts, str) else [*prompts]
+        if not given or n < 1:
+            raise DataError(f"{n} responses to {len(given)} prompts are asked for", "give one text at least, and n=1")
         rows = [{config.data.prompt_key: prompt} for prompt in given]
-        if not rows:
-            raise DataError("there are no prompts to answer", "give one text at least, or a list of messages")
         batch = DataProto.from_single_dict(batch_of(rows, config, tokenizer))
     batch.non_tensor_batch.setdefault("uid", objects(str(index) for index in range(len(batch))))
     asked = generation_batch(batch)
@@ -56,19 +52,7 @@ def answer(rollouts: Rollouts, config: Any, tokenizer: Any, prompts: Any, n: int
 def generate_texts(
     rollouts: Rollouts, config: Any, tokenizer: Any, prompts: Iterable[Any], n: int, do_sample: bool
 ) -> list[str]:
-    """Write responses to prompts. Leaves the global random state as it was.
-
-    Args:
-        rollouts: writes them.
-        config: the whole config.
-        tokenizer: of the policy.
-        prompts: texts, or lists of messages.
-        n: responses to each, one behind the other.
-        do_sample: whether tokens are drawn; otherwise the likeliest is taken each time.
-
-    Raises:
-        DataError: there are no prompts, or one is too long, or is none.
-    """
+    """Write responses to prompts, see `answer`, as text. Leaves the global random state as it was."""
     before = random_state()
     try:
         answers = answer(rollouts, config, tokenizer, prompts, n, do_sample=do_sample, global_steps=0)

@@ -7,8 +7,8 @@ The config selects it as the reward manager `env`; verl's own managers (naive, d
 import re
 from typing import Any
 
-from ..data.environments import resolved
 from ..rewards.manager import TextRewardManager
+from ..rewards.scoring import resolved
 from .env_wrapper import make_env
 
 try:

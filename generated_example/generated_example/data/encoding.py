@@ -55,43 +55,36 @@ class EncodedPrompts(Dataset):
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return the items of a batch: one call of the tokenizer takes a fraction of one for each."""
         items = [dict(self.dataset[index]) for index in indices]
+        pairs = zip(indices, items, strict=True)
+        asked = [(index, item) for index, item in pairs if "raw_prompt" in item and "input_ids" not in item]
         for item in items:
             item.pop("dummy_tensor", None)
-        asked = [place for place, item in enumerate(items) if "raw_prompt" in item and "input_ids" not in item]
-        if asked:
-            self._encode([items[place] for place in asked], [indices[place] for place in asked])
-        return items
-
-    def _encode(self, items: list[dict[str, Any]], indices: Sequence[int]) -> None:
-        """Add the tokens of items to them."""
-        tokenizer = self._tokenizer
-        texts = []
-        for item in items:
+        tokenizer, texts = self._tokenizer, []
+        for _, item in asked:
             messages = item["raw_prompt"] if self._keeps_chat else item.pop("raw_prompt")
-            texts.append(
-                tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False, **self._template)
-            )
+            given = {"add_generation_prompt": True, "tokenize": False, **self._template}
+            texts.append(tokenizer.apply_chat_template(messages, **given))
             if self._keeps_text:
                 item["full_prompts"] = texts[-1]
-        tokenized = tokenizer(texts, add_special_tokens=False)["input_ids"]
-        rows = [self._padded(index, tokens) for index, tokens in zip(indices, tokenized, strict=True)]
-        input_ids, attention_mask = (torch.cat(tensors) for tensors in zip(*rows, strict=True))
-        position_ids = compute_position_id_with_mask(attention_mask)
-        for row, item in enumerate(items):
-            item["input_ids"], item["attention_mask"] = input_ids[row], attention_mask[row]
-            item["position_ids"] = position_ids[row]
-            item["raw_prompt_ids"] = input_ids[row][attention_mask[row].bool()].tolist()
+        tokenized = tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+        for (index, item), tokens in zip(asked, tokenized, strict=True):
+            item.update(self._padded(index, tokens))
+        return items
 
-    def _padded(self, index: int, prompt: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return tokens and mask of a prompt, (1, max_prompt_length) each: padded on the left, or cut."""
-        tokens = torch.tensor([prompt], dtype=torch.long)
-        if self._limits["truncation"] == "error" and tokens.shape[-1] > self._limits["max_length"]:
+    def _padded(self, index: int, prompt: list[int]) -> dict[str, Any]:
+        """Return what a prompt is as tokens, each tensor of (max_prompt_length,): padded on the left, or cut."""
+        tokens, most = torch.tensor([prompt], dtype=torch.long), self._limits["max_length"]
+        if self._limits["truncation"] == "error" and len(prompt) > most:
             raise DataError(
-                f"prompt {index} has {tokens.shape[-1]} tokens, "
-                f"more than data.max_prompt_length={self._limits['max_length']}",
+                f"prompt {index} has {len(prompt)} tokens, more than data.max_prompt_length={most}",
                 "set data.truncation=left, or a larger data.max_prompt_length",
             )
         input_ids, attention_mask = postprocess_data(
             tokens, torch.ones_like(tokens), pad_token_id=self._tokenizer.pad_token_id, left_pad=True, **self._limits
         )
-        return input_ids, attention_mask
+        return {
+            "input_ids": input_ids[0],
+            "attention_mask": attention_mask[0],
+            "position_ids": compute_position_id_with_mask(attention_mask)[0],
+            "raw_prompt_ids": input_ids[0][attention_mask[0].bool()].tolist(),
+        }

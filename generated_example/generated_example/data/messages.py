@@ -6,7 +6,7 @@ is there, so a null is taken for what it nearly always is, and left out.
 """
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,12 @@ def messages_of(given: Any, where: str) -> list[dict[str, Any]]:
     """
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
-    listed = plain(given)
-    if listed is None or listed == []:
+    listed = without_nulls(plain(given))
+    if not listed:
         raise DataError(f"{where}: there is no message", f"drop the row; or {HINT}")
     if not isinstance(listed, list) or not all(isinstance(message, dict) for message in listed):
         raise DataError(f"{where}: neither text nor a list of messages: {str(given)[:80]}", HINT)
-    return [_message(without_nulls(message), f"{where}, message {number}") for number, message in enumerate(listed)]
+    return [_message(message, f"{where}, message {number}") for number, message in enumerate(listed)]
 
 
 def _message(message: dict[str, Any], where: str) -> dict[str, Any]:
@@ -50,13 +50,11 @@ def _message(message: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _text(part: Any, where: str) -> str:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, dict) and isinstance(part.get("text"), str) and part.keys() <= {"type", "text"}:
-        return str(part["text"])
-    kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+    text = part.get("text") if isinstance(part, dict) and part.keys() <= {"type", "text"} else part
+    if isinstance(text, str):
+        return text
     raise DataError(
-        f"{where}: a part of its content is no text, but of type {kind}: {str(part)[:60]}",
+        f"{where}: a part of its content is no text: {str(part)[:60]}",
         'prompts are text here: leave such rows out, or write {"type": "text", "text": "..."}',
     )
 
@@ -88,33 +86,30 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def check_characters(value: Any, where: str) -> None:
+def check_characters(row: Any, where: str) -> None:
     """Refuse text that no file can hold: half of a pair of surrogates, which is no character.
 
     Raises:
-        DataError: there is some; names the field.
+        DataError: there is some.
     """
-    for field, text in _texts(value, ""):
-        if text.isascii():
-            continue
+    for text in _texts(row):
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            at = f" of {field}" if field else ""
             raise DataError(
-                f"{where}: the text{at} has {text[error.start]!a} at place {error.start}, half of a pair of surrogates",
+                f"{where}: {text[:60]!a} has half of a pair of surrogates at place {error.start}",
                 "leave the row out, or write the whole character; in Python: text.encode(errors='replace').decode()",
             ) from error
 
 
-def _texts(value: Any, field: str) -> Iterable[tuple[str, str]]:
-    """Yield each text in a value, names of fields as well, with the field that it is in."""
+def _texts(value: Any) -> Iterable[str]:
+    """Yield each text in a value, names of fields as well."""
     if isinstance(value, str):
-        yield field, value
+        yield value
     elif isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _texts(name, field)
-            yield from _texts(inner, f"{field}.{name}".lstrip("."))
-    elif isinstance(value, Sequence) and not isinstance(value, bytes):
+            yield from _texts(name)
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item, field)
+            yield from _texts(item)

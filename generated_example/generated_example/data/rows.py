@@ -5,11 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ConfigError, ProjectError
-from ..rewards.calls import source_of
-from ..training.hook_arguments import taken_by
-from ..training.hook_errors import HookError, hook_file_of
-from .datasets import RowPrompts
-from .environments import resolved
+from ..rewards.scoring import resolved, source_of
+from ..training.hooks import HookError, hook_file_of, taken_by
+from .datasets import RowPrompts, data_section
 
 
 class RowsDataset(RowPrompts):
@@ -41,7 +39,6 @@ class RowsDataset(RowPrompts):
         self.max_samples = max_samples
         if config is None:
             from ..api.configuration import load_config
-            from .datasets import data_section
 
             config = data_section(load_config())
         arguments = {"tokenizer": tokenizer, "config": config, "processor": processor, "max_samples": max_samples}
@@ -87,9 +84,9 @@ def rows_of_environment(make: Callable[[Any], Any], split: str, settings: Any) -
     Raises:
         HookError: the environment raised, or returned something else than Gymnasium's `reset` does.
     """
-    env = _called("make", make, lambda: make(settings))
+    env = _called("make", make, settings)
     if hasattr(env, "states"):
-        source, states = _called("states", env.states, lambda: env.states(split, settings))
+        source, states = _called("states", env.states, split, settings)
         starts: list[tuple[int | None, dict[str, Any]]] = [(None, dict(state)) for state in states]
     else:
         source = type(env).__name__
@@ -98,13 +95,21 @@ def rows_of_environment(make: Callable[[Any], Any], split: str, settings: Any) -
         starts = [(seed, {"env_seed": seed}) for seed in seeds]
     rows = []
     for index, (seed, state) in enumerate(starts):
-        prompt, truth = _first_observation(env, seed, state)
+        result = _called("reset", env.reset, seed=seed, options=state)
+        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping)):
+            found = f"a {type(result).__name__}, not (observation, info) as Gymnasium's does"
+            raise HookError(f"reset of the environment returned {found}", source_of(env.reset))
+        observation, info = result
+        if not isinstance(observation, str | list | tuple) or not observation:
+            found = f"{observation!r:.60} as observation, not text or a list of messages"
+            raise HookError(f"reset of the environment returned {found}", source_of(env.reset))
+        is_text = isinstance(observation, str)
         rows.append(
             {
                 "data_source": source,
-                "prompt": prompt,
+                "prompt": [{"role": "user", "content": observation}] if is_text else list(observation),
                 "ability": "environment",
-                "reward_model": {"style": "rule", "ground_truth": truth},
+                "reward_model": {"style": "rule", "ground_truth": info.get("ground_truth")},
                 "extra_info": {"index": index, "split": split, **state},
             }
         )
@@ -113,23 +118,9 @@ def rows_of_environment(make: Callable[[Any], Any], split: str, settings: Any) -
     return rows
 
 
-def _first_observation(env: Any, seed: int | None, state: dict[str, Any]) -> tuple[list[Any], Any]:
-    """Return what `reset` shows, as messages, and the ground truth, if it tells it."""
-    result = _called("reset", env.reset, lambda: resolved(env.reset(seed=seed, options=state)))
-    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping)):
-        found = f"a {type(result).__name__}, not (observation, info) as Gymnasium's does"
-        raise HookError(f"reset of the environment returned {found}", source_of(env.reset))
-    observation, info = result
-    if not isinstance(observation, str | list | tuple) or not observation:
-        found = f"{observation!r:.60} as observation, not text or a list of messages"
-        raise HookError(f"reset of the environment returned {found}", source_of(env.reset))
-    messages = [{"role": "user", "content": observation}] if isinstance(observation, str) else list(observation)
-    return messages, info.get("ground_truth")
-
-
-def _called(name: str, hook: Any, call: Callable[[], Any]) -> Any:
+def _called(name: str, hook: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     try:
-        return call()
+        return resolved(hook(*arguments, **named))
     except ProjectError:
         raise
     except Exception as error:

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from .calls import raw_function, source_of
-from .scoring import Scorer, ScoringError, weighted_sum
+from .scoring import Scorer, ScoringError, raw_function, source_of, weighted_sum
 
 # The component that holds scores that were given with the batch.
 GIVEN = "rm"
@@ -54,8 +53,6 @@ class TextRewardManager:
         self.weights = dict(weights) if weights else None
         self.overlong = overlong_buffer_cfg if overlong_buffer_cfg and overlong_buffer_cfg["enable"] else None
         self.max_resp_len = max_resp_len
-        if self.overlong and (max_resp_len is None or not 0 < self.overlong["len"] <= max_resp_len):
-            raise ValueError(f"the overlong buffer's len must be between 1 and max_resp_len, {max_resp_len}")
         is_default = getattr(raw_function(compute_score), "__name__", "") == "default_compute_score"
         self.compute_score = self.score if is_default or compute_score is None else compute_score
         self.scorer: Any = self._make_scorer(self.compute_score, **settings)

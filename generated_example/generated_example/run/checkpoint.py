@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, os_error
-from ..settings.path_checks import resume_hint
-from ..training.hook_errors import HookError
+from ..settings.setting_checks import resume_hint
+from ..training.hooks import HookError
 from ..workers.trained_model import TrainedModel, parts_of
 from .checkpoint_files import (
     MANIFEST,

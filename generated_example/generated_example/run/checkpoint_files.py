@@ -5,6 +5,7 @@ A checkpoint is written beside its place, and renamed once it is complete.
 """
 
 import hashlib
+import itertools
 import json
 import os
 import pickle
@@ -189,23 +190,13 @@ def recover(directory: Path) -> None:
 
 
 def set_aside(paths: list[Path]) -> Path:
-    """Move checkpoints into a new directory beside them, earlier_1 and so on.
-
-    Raises:
-        ConfigError: they cannot be moved.
-    """
+    """Move checkpoints into a new directory beside them, earlier_1 and so on; return it."""
     directory = paths[0].parent
-    numbered = (directory / f"earlier_{number}" for number in range(1, 10**6))
+    numbered = (directory / f"earlier_{number}" for number in itertools.count(1))
     aside = next(folder for folder in numbered if not folder.exists())
-    try:
-        aside.mkdir()
-        for path in paths:
-            path.rename(aside / path.name)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot move checkpoints of {directory} to {aside}: {error.strerror}",
-            "move them yourself, or set another trainer.default_local_dir",
-        ) from error
+    aside.mkdir()
+    for path in paths:
+        path.rename(aside / path.name)
     sync(directory)
     return aside
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import RESUMABLE, ConfigError, add_note, describe, notes_on
 from ..output import module_command, say
-from ..training.hook_errors import raised_in
+from ..rewards.scoring import own_line
 from .checkpoint import Checkpoints, step_of
 from .distributed import Ranks, is_connection_error
 
@@ -31,7 +31,7 @@ def report(error: BaseException, ranks: Ranks) -> int:
         code, text = 130, "\n".join(["interrupted", *notes_on(error)])
     elif isinstance(error, SystemExit):  # from code of the owner's, or a library's: not even 0 is success here
         ended = f"error: the run was ended by sys.exit({'' if error.code is None else repr(error.code)})"
-        text = "\n".join([ended, f"  hook: {raised_in(error) or 'no line of this project'}", *notes_on(error)])
+        text = "\n".join([ended, f"  hook: {own_line(error) or 'no line of this project'}", *notes_on(error)])
     if ranks.peers is None:
         if text is None:
             raise error

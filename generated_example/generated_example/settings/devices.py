@@ -8,8 +8,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from ..output import install_command
-from .setting import stands_in_code
-from .suggestions import choose
+from .setting import choose, stands_in_code
 
 AUTO = "auto"
 # What local.max_logits_mb=auto is. On a GPU each piece costs time of its own: its calls are started one by one, and the

@@ -1,17 +1,19 @@
 # vextract:template base/__package__/settings/flags.py - edit freely
-"""The command line of main.py: settings, and Hydra's own flags."""
+"""The command line of main.py: settings, and the flags that say which files a config is made of."""
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ..errors import ConfigError
 from ..output import main_command
-from .suggestions import choose
+from .setting import choose
 
 MAIN = "ppo_trainer"
+GROUPS = ("preset", "recipe", "scale", "critic_scale")
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,19 @@ class ConfigFiles:
         """Look for the file and for the directories.
 
         Raises:
-            ConfigError: one is not there.
+            ConfigError: one is not there, or the file builds on no other.
         """
         for directory in self.paths:
             if not directory.expanduser().is_dir():
                 raise ConfigError(f"--config-path {directory}: no such directory", "give the path of a directory")
-        if not any((directory / f"{self.name}.yaml").is_file() for directory in self.directories):
-            names = sorted({file.stem for directory in self.directories for file in directory.glob("*.yaml")})
+        file = self.directories[0] / f"{self.name}.yaml"
+        if not file.is_file():
+            names = {file.stem for directory in self.directories for file in directory.glob("*.yaml")}
             raise ConfigError(f"--config-name {self.name}: no such file", choose(self.name, names))
+        if "defaults:" not in file.read_text(encoding="utf-8", errors="replace"):
+            raise ConfigError(
+                f"{file.name} has no settings but its own", "begin it with defaults: [ppo_trainer, _self_]"
+            )
 
     def read_values(self) -> dict[str, Any]:
         """Read the settings of the file of values; none without one."""
@@ -111,12 +118,6 @@ class CommandLine:
     multirun: bool
     trials: int | None
 
-    @property
-    def without_overrides(self) -> list[str]:
-        """Return the command line without its settings."""
-        found = [f"--{name}" for name in ("cfg", "multirun") if getattr(self, name)] + self.flags
-        return found if self.trials is None else [*found, f"--trials={self.trials}"]
-
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -135,34 +136,53 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
         ConfigError: a flag lacks its value, or names a file that is not there.
     """
     parser = _Parser(add_help=False, allow_abbrev=False)
-    for name in ("cfg", "multirun"):
-        parser.add_argument(f"-{name[0]}", f"--{name}", action="store_true")
-    parser.add_argument("--plan", action="store_true")
-    parser.add_argument("-cn", "--config-name")
-    parser.add_argument("--config")
-    parser.add_argument("-cp", "--config-path", type=Path)
+    parser.add_argument("-c", "--cfg", action="store_true")
+    parser.add_argument("-m", "--multirun", action="store_true")
     parser.add_argument("--trials", type=int)
+    names = (("--config",), ("--config-name", "-cn"), ("--config-path", "-cp"))
+    for flag in names:
+        parser.add_argument(*flag)
     # Hydra's own says what of the config is meant: --cfg job.
     pairs = zip(["", *arguments], arguments, strict=False)
     words = [word for before, word in pairs if before not in ("-c", "--cfg") or word not in ("job", "all")]
     found, overrides = parser.parse_known_args(words)
-    if found.trials is not None and (found.trials < 1 or not found.multirun):
-        raise ConfigError(f"--trials {found.trials}", "it goes with --multirun, and is at least 1")
     if found.multirun:
         raise ConfigError("this project was made without --multirun", "vextract add sweep")
-    if found.plan:
-        raise ConfigError("main.py has no --plan", "vextract plan, with the same settings")
-    main = found.config_name or MAIN
-    given = {
-        "--config": found.config,
-        "--config-name": found.config_name,
-        "--config-path": found.config_path,
-    }
-    return CommandLine(
-        overrides,
-        config_files(directory, found.config or main, found.config_path, main if found.config else MAIN),
-        [f"{flag}={value}" for flag, value in given.items() if value is not None],
-        found.cfg,
-        found.multirun,
-        found.trials,
-    )
+    if found.trials is not None and (found.trials < 1 or not found.multirun):
+        raise ConfigError(f"--trials {found.trials}", "it goes with --multirun, and is at least 1")
+    given = {flag: getattr(found, flag[2:].replace("-", "_")) for flag, *_ in names}
+    main, path = found.config_name or MAIN, None if found.config_path is None else Path(found.config_path)
+    files = config_files(directory, found.config or main, path, main if found.config else MAIN)
+    flags = [f"{flag}={value}" for flag, value in given.items() if value is not None]
+    return CommandLine(overrides, files, flags, found.cfg, found.multirun, found.trials)
+
+
+def as_overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return settings as they stand on a command line.
+
+    Args:
+        settings: values by key, nested or with dots; None is null.
+        prefix: goes before each key.
+    """
+    words: list[str] = []
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            words.extend(as_overrides(value, f"{prefix}{key}."))
+        elif f"{prefix}{key}" in GROUPS:  # the name of a file
+            words.append(f"{key}={value}")
+        else:
+            words.append(f"{prefix}{key}={_literal(value)}")
+    return words
+
+
+def _literal(value: Any) -> str:
+    """Return a value in Hydra's grammar."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(_literal, value)) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_literal(item)}" for key, item in value.items()) + "}"
+    if value is None or isinstance(value, (bool, int, float)):
+        return json.dumps(value) if not isinstance(value, float) else repr(value)
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    return QuotedString(str(value), Quote.single).with_quotes()

@@ -9,31 +9,35 @@ import contextlib
 import copy
 import json
 import os
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, ListConfig, OmegaConf, ValueNode
+from omegaconf import DictConfig, OmegaConf
 
 from ..absent import PRESETS
 from ..absent import SETTINGS as ABSENT
 from ..errors import ConfigError
 from ..output import main_command
-from .batch_sizes import settle_passes
 from .devices import settle_on
-from .flags import MAIN, ConfigFiles
-from .setting import known_of, switched_off
+from .flags import GROUPS, MAIN, ConfigFiles, as_overrides
+from .setting import ALIASES, FORMER_KEYS, choose, flat, known_of, meant_setting, nearest, present_name, switched_off
 from .setting_checks import launch_answer, notes, problems
-from .suggestions import ALIASES, FORMER_KEYS, choose, meant_setting, nearest, present_name
 
 ENGINES = ("hf", "sglang", "vllm")
-GROUPS = ("preset", "recipe", "scale", "critic_scale")
+STEPS = "local.gradient_accumulation_steps"
 MODEL = "actor_rollout_ref.model.path"
-NO_MODEL = re.compile(r"^  model:\n(?:    .*\n)*?    path: null\b", re.MULTILINE)  # as the main file comes
 # Sections that hold what the owner's own code takes: what is new in them needs no +.
 OPEN = tuple(f"{part}reward_kwargs" for part in ("reward.", "reward.custom_reward_function."))
 OPEN += ("reward_model.reward_kwargs", "custom_reward_function.reward_kwargs", "data.env")
+TYPE_NAMES = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    list: "a list",
+    dict: "a mapping",
+}
 
 
 def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> DictConfig:
@@ -51,62 +55,29 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
     """
     files = where if isinstance(where, ConfigFiles) else ConfigFiles(where)
     files.check()
-    given = list(overrides)
-    from_file = _of_file(files)
-    overrides = [*from_file, *given]
-    chosen = [override for override in overrides if override.partition("=")[0] in GROUPS]
-    for override in chosen:
-        _check_choice(override, files)
-    sizes = _sizes(files, overrides)
-    default = _compose(files, [*sizes, *chosen])  # a preset may have settings that others lack
-    if "actor_rollout_ref" not in default:
-        raise ConfigError(
-            f"{files.name}.yaml has no settings but its own", "begin it with defaults: [ppo_trainer, _self_]"
-        )
-    known = dict(flat_nodes(default))
-    overrides = [word for word in overrides if word not in from_file or not _repeats(word, default)]
-    overrides = [_opened(override, known) for override in overrides]
-    for override in overrides:
-        _check_override(override, known)
-    values = [override for override in overrides if override not in chosen]
-    config = _with_values(files, default, [*sizes, *chosen], values)
-    if (right := _sizes(files, overrides, config)) != sizes:
-        default = _compose(files, [*right, *chosen])
-        config = _with_values(files, default, [*right, *chosen], values)
-    _check_former_names(config)
-    # The types are those of the project's own values, whatever a file of another name says.
-    check_types(config, default if files.name == MAIN else _compose(ConfigFiles(files.directory), ()))
-    for problem in problems(config, _set_by(given)):
+    given, of_file = list(overrides), as_overrides(files.read_values())
+    chosen = [word for word in (*of_file, *given) if word.partition("=")[0] in GROUPS]
+    for word in chosen:
+        _check_choice(word, files)
+    # The toy model has sizes of its own. Whether it is the toy is clear when all is composed, and guessed until then.
+    may_be_toy = not any(word.startswith("scale=") for word in chosen)
+    names_model = [word for word in (*of_file, *given) if word.lstrip("+").startswith(f"{MODEL}=")]
+    is_toy = may_be_toy and all(word.endswith("=null") for word in names_model)
+    config, usual = _with_settings(files, _sizes(files, toy=is_toy) + chosen, of_file, given)
+    if may_be_toy and (config.actor_rollout_ref.model.path is None) != is_toy:
+        config, usual = _with_settings(files, _sizes(files, toy=not is_toy) + chosen, of_file, given)
+    if files.name != MAIN:  # the types are those of the project's own values
+        usual = _plain(_compose(ConfigFiles(files.directory), ()))
+    check_types(config, usual)
+    for problem in problems(config, _names(given)):
         raise ConfigError(*problem)
-    settle_passes(config, _set_by(overrides))
+    settle_passes(config, _names([*of_file, *given]))
     return config
-
-
-def _of_file(files: ConfigFiles) -> list[str]:
-    """Return the settings of a file of values, as they stand on a command line."""
-    from ..api.configuration import as_overrides
-
-    return as_overrides(files.read_values())
-
-
-def _repeats(word: str, default: DictConfig) -> bool:
-    """Tell whether a setting is what it would be anyway: a config that a run has written down has all of them."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from omegaconf.errors import OmegaConfBaseException
-
-    one = OverridesParser.create().parse_override(word)
-    with contextlib.suppress(OmegaConfBaseException):
-        return bool(OmegaConf.select(default, one.key_or_group) == one.value())
-    return False
 
 
 def notes_on(config: DictConfig, overrides: Sequence[str]) -> list[str]:
     """Return what to say about settings, above all of the command line, that are in order and do not count."""
-    return list(notes(config, _set_by(overrides)))
-
-
-def _set_by(overrides: Sequence[str]) -> list[str]:
-    return [override.partition("=")[0].lstrip("+") for override in overrides]
+    return list(notes(config, _names(overrides)))
 
 
 def settle_device(config: DictConfig) -> None:
@@ -121,106 +92,166 @@ def settle_device(config: DictConfig) -> None:
     if config.local.num_threads is not None:
         torch.set_num_threads(config.local.num_threads)
     if config.actor_rollout_ref.actor.fsdp_config.full_determinism:
-        from ..workers.determinism import always_the_same
+        from ..shims.device import always_the_same
 
         always_the_same()
     # cuDNN's attention plans each shape that it has not seen: 50 ms for each token of a rollout, on an H100.
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 
-def flat_keys(config: DictConfig) -> Iterator[str]:
-    """Return the dotted names of all settings, and of the sections that hold them."""
-    yield from (name for name, _ in flat_nodes(config))
+def settle_passes(config: Any, names: Sequence[str]) -> None:
+    """Fill in `ppo_micro_batch_size_per_gpu` where `local.gradient_accumulation_steps` is given.
 
+    Each process then computes so many passes for an optimizer step, whose responses they share equally.
 
-def flat_nodes(config: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Return all settings, and the sections that hold them, by their dotted names."""
-    for key in config:
-        name, node = f"{prefix}{key}", config._get_node(key)
-        yield name, node
-        if isinstance(node, DictConfig) and not node._is_none() and not node._is_interpolation():
-            yield from flat_nodes(node, f"{name}.")
+    Args:
+        config: the whole config.
+        names: the settings that were made on the command line.
+
+    Raises:
+        ConfigError: the responses cannot be shared like this, or the size of a pass is given as well, and is another.
+    """
+    steps, processes = OmegaConf.select(config, STEPS), int(os.environ.get("WORLD_SIZE", "1"))
+    for section in ("actor_rollout_ref.actor", "critic") if steps is not None else ():
+        node, key = OmegaConf.select(config, section), f"{section}.ppo_micro_batch_size_per_gpu"
+        if node is None:
+            continue
+        if node.use_dynamic_bsz:
+            raise ConfigError(
+                f"{STEPS} is {steps}, and with {section}.use_dynamic_bsz a pass has a number of tokens instead",
+                f"leave {STEPS} out, or {section}.use_dynamic_bsz",
+            )
+        responses = node.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
+        rows, rest = divmod(responses, steps * processes)
+        if rest or not rows:
+            raise ConfigError(
+                f"{STEPS} is {steps}, and {responses} responses of an optimizer step ({section}.ppo_mini_batch_size "
+                f"times actor_rollout_ref.rollout.n) cannot be cut into so many equal passes on {processes} processes",
+                f"choose a divisor of {responses / processes:g}, or another mini-batch",
+            )
+        if key in names and OmegaConf.select(config, key) != rows:
+            raise ConfigError(
+                f"{key} is {OmegaConf.select(config, key)}, and with {STEPS}={steps} a pass has {rows} responses",
+                f"leave one of the two out; {STEPS}=null counts by the size of a pass",
+            )
+        OmegaConf.update(config, key, rows)
 
 
 def check_choice(name: str, value: Any) -> None:
     """Refuse a value of a setting that has only some values."""
-    if not known_of(name).takes(value):
-        raise ConfigError(f"{name} is {value!r}", _other_choice(name, value))
+    known = known_of(name)
+    if known.takes(value):
+        return
+    if name in ("actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"):
+        engine = value if value in ENGINES else "NAME"
+        hint = f"leave it {known.values[0]}; another engine ({', '.join(ENGINES)}): vextract upgrade --engine {engine}"
+    else:
+        hint = choose(str(value), [_text(value) for value in known.values])
+    raise ConfigError(f"{name} is {value!r}", hint)
 
 
-def check_types(config: DictConfig, default: DictConfig) -> None:
-    """Compare the type of each setting with its default's, and its value with those that are allowed."""
-    for name, value, usual in _side_by_side(config, default):
+def check_types(config: DictConfig, usual: Mapping[str, Any]) -> None:
+    """Compare the type of each setting with that of its usual value, and its value with those that are allowed.
+
+    Args:
+        config: the whole config.
+        usual: the value that each setting has by default, by its dotted name; and each section.
+    """
+    values = _plain(config)
+    for name in FORMER_KEYS:  # which a file in config/ may set, and nothing reads any more
+        if name in values and (now := present_name(name, values)) is not None:
+            text = f"a file in config/ sets {name}, which is called {now} in this release of verl"
+            raise ConfigError(text, "rename it there")
+    for name, default in usual.items():
+        value, setting = values.get(name), known_of(name)
         check_choice(name, value)
-        setting = known_of(name)
-        expected = setting.null_or or _expected_type(usual)
-        if not (expected is None or (value is None and setting.null_or) or _fits(value, expected)):
-            better = f"[{value}]" if expected is list and isinstance(value, str) else _text(usual)
-            raise ConfigError(f"{name} is {value!r}, which is not {_type_name(expected)}", _set(name, better))
+        expected = _types_of(name, default)
+        if expected and not (value is None and setting.null_or) and not _fits(value, expected):
+            better = f"[{value}]" if expected == (list,) and isinstance(value, str) else _text(default)
+            types = " or ".join(TYPE_NAMES[kind] for kind in expected)
+            raise ConfigError(f"{name} is {value!r}, which is not {types}", main_command(f"{name}={better}"))
         problem = setting.out_of_range(value)
         if problem is not None and not any(switched_off(config, [name])):
-            raise ConfigError(f"{name} {problem}", setting.hint or _set(name, _text(usual)))
+            raise ConfigError(f"{name} {problem}", setting.hint or main_command(f"{name}={_text(default)}"))
 
 
-def _set(name: str, value: str) -> str:
-    """Write the command that gives a setting a value; every default is one that is taken."""
-    return main_command(f"{name}={value}")
+def _types_of(name: str, default: Any) -> tuple[type, ...]:
+    """Return the types that a setting may have; none: any."""
+    return known_of(name).null_or or (() if default is None or isinstance(default, dict) else (type(default),))
+
+
+def _fits(value: Any, expected: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in expected
+    return isinstance(value, expected) or (isinstance(value, int) and float in expected)
 
 
 def _text(value: Any) -> str:
-    """Write a value of the config, or the setting that has it, as it is typed."""
-    if isinstance(value, ValueNode):
-        node = value._maybe_dereference_node()
-        value = node._value() if isinstance(node, ValueNode) else node
-    if isinstance(value, (DictConfig, ListConfig)):
-        return json.dumps(OmegaConf.to_container(value), separators=(",", ":")).replace('"', "")
+    """Write a value as it is typed."""
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, separators=(",", ":")).replace('"', "")
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
-def _side_by_side(config: DictConfig | None, default: DictConfig, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Return all settings and sections of `default` by name, with the value in both configs; None: there is none."""
-    for key in default:
-        name, value, usual = f"{prefix}{key}", _value(config, key), _value(default, key)
-        yield name, value, usual
-        if isinstance(usual, DictConfig) and not default._get_node(key)._is_interpolation():
-            yield from _side_by_side(value if isinstance(value, DictConfig) else None, usual, f"{name}.")
+def _plain(config: DictConfig) -> dict[str, Any]:
+    """Return the resolved values of all settings, and sections, by their dotted names."""
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        return dict(flat(OmegaConf.to_container(config, resolve=True)))
+    except OmegaConfBaseException as error:
+        raise ConfigError(" ".join(str(error).split()), _all_keys()) from error
 
 
-def _value(section: DictConfig | None, key: Any) -> Any:
-    """Return a value of a section, resolved; OmegaConf's own way does much for a plain one."""
-    node = None if section is None else section._get_node(key, validate_access=False)
-    if isinstance(node, ValueNode) and not node._is_interpolation() and not node._is_missing():
-        return node._value()
-    return None if node is None else OmegaConf.select(section, str(key))
+def _names(overrides: Sequence[str]) -> list[str]:
+    return [override.partition("=")[0].lstrip("+") for override in overrides]
 
 
-def _with_values(files: ConfigFiles, composed: DictConfig, chosen: Sequence[str], values: Sequence[str]) -> DictConfig:
-    """Return the config with all overrides.
+def _sizes(files: ConfigFiles, *, toy: bool) -> list[str]:
+    groups = ("scale", "critic_scale") if toy else ()
+    return [f"{group}=toy" for group in groups if (files.directory / group).is_dir()]
 
-    Values alone do not change which files it is made of: they are put in as Hydra does it, after the files. Composing
+
+def _with_settings(
+    files: ConfigFiles, chosen: Sequence[str], of_file: Sequence[str], given: Sequence[str]
+) -> tuple[DictConfig, dict[str, Any]]:
+    """Return the config with all settings, and the plain values that it has by the chosen files alone.
+
+    Settings change nothing in which files it is made of: they are put in as Hydra does it, after the files. Composing
     anew, for anything else, reads every file again.
 
     Args:
         files: the files of the config.
-        composed: the config with the choices alone; it stays as it is.
         chosen: overrides that choose files, such as preset=ppo.
-        values: the others.
+        of_file: settings of a file of values. A config that a run has written down repeats all that are usual.
+        given: settings of the command line.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import OverrideType
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    config = copy.deepcopy(composed)
+    config = _compose(files, chosen)
+    usual = _plain(config)
+    read = OverridesParser.create()
+    new = [word for word in of_file if not _repeats(read.parse_override(word), usual)]
+    words = [_opened(word, usual) for word in (*new, *given) if word not in chosen]
+    for word in words:
+        _check_override(word, usual)
+    changed = copy.deepcopy(config)
     with contextlib.suppress(HydraException, OmegaConfBaseException):  # composing says what is wrong
-        for one in OverridesParser.create().parse_overrides([*values]):
-            section = isinstance(OmegaConf.select(config, one.key_or_group), DictConfig)  # or a directory of that name
+        for one in read.parse_overrides(words):
+            section = isinstance(usual.get(one.key_or_group), dict)  # or a directory of that name
             if section or one.type is not OverrideType.CHANGE or one.is_sweep_override():
                 break
-            OmegaConf.update(config, one.key_or_group, one.value(), merge=True)
+            OmegaConf.update(changed, one.key_or_group, one.value(), merge=True)
         else:
-            return config
-    return _compose(files, [*chosen, *values])
+            return changed, usual
+    return _compose(files, [*chosen, *words]), usual
+
+
+def _repeats(override: Any, usual: Mapping[str, Any]) -> bool:
+    return override.key_or_group in usual and bool(usual[override.key_or_group] == override.value())
 
 
 def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
@@ -247,183 +278,7 @@ def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
     except OverrideParseException as error:
         raise unreadable(error) from error
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(" ".join(str(error).split()), f"{main_command('--cfg')} prints the config") from error
-
-
-def _sizes(files: ConfigFiles, overrides: Sequence[str], config: DictConfig | None = None) -> list[str]:
-    """Choose the sizes of the toy task for the toy model, unless the command line says otherwise.
-
-    Without a config this is a guess, of what the command line and the main file say: composing twice takes time.
-    """
-    if config is None:
-        main = files.directories[0] / f"{files.name}.yaml"
-        named = _names(overrides, MODEL) or not NO_MODEL.search(main.read_text(encoding="utf-8", errors="replace"))
-    else:
-        named = config.actor_rollout_ref.model.path is not None
-    if named or _names(overrides, "scale"):
-        return []
-    return ["scale=toy"] + ["critic_scale=toy"] * (files.directory / "critic_scale").is_dir()
-
-
-def _check_choice(override: str, files: ConfigFiles) -> None:
-    """Refuse an override such as preset=ppo that names no file."""
-    group, _, option = override.partition("=")
-    options = sorted({path.stem for directory in files.directories for path in (directory / group).glob("*.yaml")})
-    if group == "preset" and option in PRESETS and option not in options:
-        raise ConfigError(
-            f"{override} needs {PRESETS[option]}, which this project was made without",
-            f"vextract add {PRESETS[option]}",
-        )
-    if option not in options:
-        raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
-
-
-def _opened(override: str, known: Collection[str]) -> str:
-    """Return an override that adds to an open section as one that adds, unless it may be a misspelt one."""
-    key, equals, _ = override.partition("=")
-    section, _, name = key.rpartition(".")
-    if not equals or key in known or section not in OPEN or section not in known:
-        return override
-    below = f"{section}."
-    meant = nearest(name, {other.removeprefix(below) for other in known if other.startswith(below)})
-    return override if meant else f"+{override}"
-
-
-def _check_override(override: str, known: Mapping[str, Any]) -> None:
-    name, equals, value = override.partition("=")
-    if name.startswith("-"):
-        raise ConfigError(f"unknown option {override}", _without_dashes(override, known) or main_command("--help"))
-    if name.startswith("~"):
-        return
-    key = name.lstrip("+")
-    if not equals or not key:
-        file = Path(override).suffix in (".yaml", ".yml")
-        raise ConfigError(
-            f"{override!r} is not key=value", main_command("--config", override) if file else main_command("--help")
-        )
-    _check_section(key, value, known)
-    launch = launch_answer(key, value)
-    if launch is not None:
-        raise ConfigError(*launch)
-    if key in known or key in GROUPS:
-        return
-    now = present_name(key, known)
-    if now is not None:
-        plus = "" if now in known else "+"
-        raise ConfigError(f"{key} is called {now} in this release of verl", f"{plus}{now}={value}")
-    if name.startswith("+"):
-        return
-    section = key.rpartition(".")[0]
-    others = (feature for other, feature in ABSENT.items() if other.startswith(f"{section}.") and section not in known)
-    if feature := ABSENT.get(key) or next(others, None):
-        raise ConfigError(f"{key} is a setting that this project was made without", f"vextract add {feature}")
-    meant = _meant(key, known)
-    hint = f"did you mean {_with_value(meant, value, known)}?" if meant else _all_keys()
-    custom = f"{__name__.partition('.')[0]}/custom"
-    raise ConfigError(f"unknown key {key}", f"{hint} (a key of your own, which code in {custom} reads: +{override})")
-
-
-def _all_keys() -> str:
-    return f"{main_command('--cfg')} prints all keys"
-
-
-def _is_setting(key: str, known: Mapping[str, Any]) -> bool:
-    return key in GROUPS or not isinstance(known.get(key), DictConfig)
-
-
-def _with_value(key: str, value: str, known: Mapping[str, Any]) -> str:
-    """Write a setting with the value that was typed, or its default where it does not take that."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    if not _is_setting(key, known):
-        return key
-    node = known.get(key)
-    usual = _expected_type(node._value()) if isinstance(node, ValueNode) else None
-    expected = known_of(key).null_or or usual
-    with contextlib.suppress(HydraException):
-        given = OverridesParser.create().parse_override(f"{key}={value}").value()
-        if expected is None or given is None or _fits(given, expected):
-            return f"{key}={value}"
-    return f"{key}={_text(node)}"
-
-
-def _meant(key: str, known: Mapping[str, Any]) -> str | None:
-    """Find the setting, or else the section, that an unknown key most likely meant."""
-    settings = {other for other in known if _is_setting(other, known)}
-    return meant_setting(key, settings | set(GROUPS), set(known) - settings)
-
-
-def _without_dashes(option: str, known: Mapping[str, Any]) -> str | None:
-    """Write an option such as --learning-rate=1e-6 as the setting that it names."""
-    word, equals, value = option.lstrip("-").partition("=")
-    key = word.replace("-", "_")
-    meant = key if key in known else _meant(key, known)
-    if not meant or not _is_setting(meant, known):
-        return None
-    return f"settings have no dashes: {_set(meant, value if equals else _text(known.get(meant)))}"
-
-
-def _check_section(key: str, value: str, known: Mapping[str, Any]) -> None:
-    """Refuse one value for a section of settings."""
-    inside = [other for other in known if other.startswith(f"{key}.") and _is_setting(other, known)]
-    within = min(inside, key=lambda other: (_text(known[other]) == "null", other), default=None)
-    if within is None or key in GROUPS or value == "null" or value.startswith(("{", "$")):
-        return
-    hint = f"such as {within}={_text(known[within])}"
-    if key in ALIASES:
-        hint = f"{ALIASES[key]}={value}"
-    elif key == "algorithm":
-        hint = f"preset={value}, or algorithm.adv_estimator={value}"
-    raise ConfigError(f"{key} has settings of its own, and is given {value!r}", hint)
-
-
-def _check_former_names(config: DictConfig) -> None:
-    """Refuse what a file in config/ sets under a name that nothing reads any more."""
-    known = set(flat_keys(config))
-    for key in FORMER_KEYS:
-        now = present_name(key, known) if key in known else None
-        if now is not None:
-            raise ConfigError(
-                f"a file in config/ sets {key}, which is called {now} in this release of verl", "rename it there"
-            )
-
-
-def _other_choice(name: str, value: Any) -> str:
-    if name in ("actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"):
-        (kept, *others) = known_of(name).values
-        also = f" ({' or '.join(others)})" if others else ""
-        engine = value if value in ENGINES else "NAME"
-        return f"leave it {kept}{also}; another engine ({', '.join(ENGINES)}): vextract upgrade --engine {engine}"
-    options = ["null" if choice is None else str(choice) for choice in known_of(name).values]
-    return choose(str(value), options)
-
-
-def _names(overrides: Sequence[str], key: str) -> bool:
-    return any(override.lstrip("+").startswith(f"{key}=") for override in overrides)
-
-
-def _expected_type(default: Any) -> type | tuple[type, ...] | None:
-    if default is None or isinstance(default, DictConfig):
-        return None
-    return list if isinstance(default, ListConfig) else type(default)
-
-
-def _fits(value: Any, expected: type | tuple[type, ...]) -> bool:
-    kinds = expected if isinstance(expected, tuple) else (expected,)
-    if isinstance(value, bool):
-        return bool in kinds
-    if isinstance(value, int):
-        return int in kinds or float in kinds
-    composed: dict[type, type] = {list: ListConfig, dict: DictConfig}
-    return isinstance(value, tuple(composed.get(kind, kind) for kind in kinds))
-
-
-def _type_name(expected: type | tuple[type, ...]) -> str:
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    names |= {list: "a list", dict: "a mapping"}
-    kinds = expected if isinstance(expected, tuple) else (expected,)
-    return " or ".join(names[kind] for kind in kinds)
+        raise ConfigError(" ".join(str(error).split()), _all_keys()) from error
 
 
 def unreadable(error: Any) -> ConfigError:
@@ -433,3 +288,86 @@ def unreadable(error: Any) -> ConfigError:
         f"cannot read {error.override!r}: {reason}",
         "quote a value that holds =, commas, brackets or blanks, for the shell too: \"key='a=b'\"",
     )
+
+
+def _check_choice(override: str, files: ConfigFiles) -> None:
+    """Refuse an override such as preset=ppo that names no file."""
+    group, _, option = override.partition("=")
+    options = sorted({path.stem for directory in files.directories for path in (directory / group).glob("*.yaml")})
+    if option in options:
+        return
+    if group == "preset" and option in PRESETS:
+        _lacks(override, PRESETS[option])
+    raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
+
+
+def _lacks(what: str, feature: str) -> None:
+    raise ConfigError(f"{what} needs {feature}, which this project was made without", f"vextract add {feature}")
+
+
+def _opened(override: str, usual: Mapping[str, Any]) -> str:
+    """Return an override that adds to an open section as one that adds, unless it may be a misspelt one."""
+    key, equals, _ = override.partition("=")
+    section, _, name = key.rpartition(".")
+    if not equals or key in usual or section not in OPEN or section not in usual:
+        return override
+    return override if nearest(name, usual[section] or ()) else f"+{override}"
+
+
+def _check_override(override: str, usual: Mapping[str, Any]) -> None:
+    """Refuse a setting of the command line that is none, and say which one it most likely meant."""
+    if override.startswith("~"):
+        return
+    name, equals, value = override.partition("=")
+    key = name.lstrip("+-").replace("-", "_") if name.startswith("-") else name.lstrip("+")
+    settings = {other for other in usual if not isinstance(usual[other], dict)} | {*GROUPS}
+    if name.startswith("-"):
+        meant = key if key in settings else meant_setting(key, settings, ())
+        example = value if equals else _text(usual.get(meant or ""))
+        hint = f"settings have no dashes: {main_command(f'{meant}={example}')}" if meant else main_command("--help")
+        raise ConfigError(f"unknown option {override}", hint)
+    if not equals or not key:
+        is_file = Path(override).suffix in (".yaml", ".yml")
+        hint = main_command("--config", override) if is_file else main_command("--help")
+        raise ConfigError(f"{override!r} is not key=value", hint)
+    inside = sorted(other for other in settings if other.startswith(f"{key}."))
+    if inside and value != "null" and not value.startswith(("{", "$")):
+        within = min(inside, key=lambda other: usual[other] is None)
+        special = {"algorithm": f"preset={value}, or algorithm.adv_estimator={value}"}
+        special |= {key: f"{ALIASES[key]}={value}"} if key in ALIASES else {}
+        hint = special.get(key, f"such as {within}={_text(usual[within])}")
+        raise ConfigError(f"{key} has settings of its own, and is given {value!r}", hint)
+    if (launch := launch_answer(key, value)) is not None:
+        raise ConfigError(*launch)
+    if key in usual or key in GROUPS:
+        return
+    if (now := present_name(key, usual)) is not None:
+        plus = "" if now in usual else "+"
+        raise ConfigError(f"{key} is called {now} in this release of verl", f"{plus}{now}={value}")
+    if name.startswith("+"):
+        return
+    section = f"{key.rpartition('.')[0]}."
+    others = (ABSENT[other] for other in ABSENT if other.startswith(section) and section[:-1] not in usual)
+    if feature := ABSENT.get(key) or next(others, None):
+        _lacks(key, feature)
+    meant = meant_setting(key, settings, set(usual) - settings)
+    hint = f"did you mean {_example(meant, value, usual) if meant in settings else meant}?" if meant else _all_keys()
+    custom = f"{__name__.partition('.')[0]}/custom"
+    raise ConfigError(f"unknown key {key}", f"{hint} (a key of your own, which code in {custom} reads: +{override})")
+
+
+def _example(key: str, value: str, usual: Mapping[str, Any]) -> str:
+    """Write a setting with the value that was typed, or its usual one where it does not take that."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    types = _types_of(key, usual.get(key))
+    with contextlib.suppress(HydraException):
+        given = OverridesParser.create().parse_override(f"{key}={value}").value()
+        if types and given is not None and not _fits(given, types):
+            return f"{key}={_text(usual[key])}"
+    return f"{key}={value}"
+
+
+def _all_keys() -> str:
+    return f"{main_command('--cfg')} prints the config, with all keys"

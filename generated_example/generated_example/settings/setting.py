@@ -1,13 +1,15 @@
 # vextract:template base/__package__/settings/setting.py - edit freely
-"""What is known of each setting beside its default, and which settings change nothing.
+"""What is known of each setting beside its default; which settings change nothing; what a mistyped name meant.
 
 shipped.json lists the settings that came with this project, and says which of these nothing reads. Any other setting
 counts as read if its name stands in the project's code, hooks included.
 """
 
+import ast
+import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +21,7 @@ from . import reward_keys
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # They list settings by name, which is no use of them.
-TABLES = ("path_checks.py", "setting_checks.py", "trl_names.py")
+TABLES = ("setting_checks.py", "trl_names.py")
 # Sections that are handed on whole to what they configure: a model, an engine, a function.
 OPEN = re.compile(r"(^|\.)(\w*kwargs|override_\w*config)(\.|$)")
 TYPES: dict[str, type] = {"bool": bool, "dict": dict, "float": float, "int": int, "list": list, "str": str}
@@ -34,7 +36,10 @@ RANGES: dict[str, Callable[[float], bool]] = {
     "more than 0 and at most 1": lambda value: 0 < value <= 1,
 }
 ENGINE: str = SHIPPED["engine"]
-_ABSENT = object()
+# What settings are called in TRL and in scripts; and were called in earlier releases, where a section stands for all
+# that is in it.
+ALIASES: dict[str, str] = SHIPPED["aliases"]
+FORMER_KEYS: dict[str, str] = SHIPPED["former_keys"]
 
 
 class Setting(NamedTuple):
@@ -68,8 +73,7 @@ class Setting(NamedTuple):
 
     def takes(self, value: Any) -> bool:
         """Tell whether `values` allow a value."""
-        known = not self.values or value in self.values
-        return known or (self.is_compared and _is_compared(str(value)))
+        return not self.values or value in self.values or (self.is_compared and stands_in_code(str(value)))
 
     def out_of_range(self, value: Any) -> str | None:
         """Say what is wrong with a number; None: nothing is, or it is no number."""
@@ -99,39 +103,45 @@ def known_of(key: str) -> Setting:
     return SCHEMA.get(key, PLAIN)
 
 
-def handed_on_with(name: str) -> str | None:
-    """Name the section that a setting stands in, if that takes anything and is handed on as a whole."""
-    section = name.rpartition(".")[0]
-    opened = OPEN.search(section)
-    if opened is not None:
-        return opened[2]
-    return section.rpartition(".")[2] if section in SETTINGS else None
+def flat(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield dotted name and value of all settings, and of the sections that hold them."""
+    for key, value in values.items():
+        yield f"{prefix}{key}", value
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+
+
+def leaves(values: Any) -> Iterator[tuple[str, Any]]:
+    """Yield dotted name and value of all settings; an empty section is a value."""
+    return ((name, value) for name, value in flat(values) if not (isinstance(value, dict) and value))
 
 
 def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
     """Find the settings that are not as shipped, and that nothing reads, with their values."""
-    files = tuple(
-        path
-        for key in ("data.custom_cls.path", f"{reward_keys.FUNCTION}.path")
-        if isinstance(path := OmegaConf.select(config, key), str)
-    )
+    files = [OmegaConf.select(config, key) for key in ("data.custom_cls.path", f"{reward_keys.FUNCTION}.path")]
     for name, value in leaves(OmegaConf.to_container(config, resolve=False)):
         if name in SETTINGS:
             unread = known_of(name).unread
             if unread is not None and value not in unread:
                 yield name, value
-        elif not stands_in_code(handed_on_with(name) or name.rpartition(".")[2], files):
+            continue
+        section, _, last = name.rpartition(".")
+        if opened := OPEN.search(section):
+            last = opened[2]
+        elif section in SETTINGS:  # it takes anything, and is handed on as a whole
+            last = section.rpartition(".")[2]
+        if not stands_in_code(last, tuple(filter(None, files))):
             yield name, value
 
 
 def switched_off(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Find those of the settings that another one switches off, and say what that one would have to be."""
     for name in names:
-        if is_still_on(config, name) or OmegaConf.select(config, name, default=_ABSENT) is None:
+        if is_still_on(config, name) or OmegaConf.select(config, name) is None:
             continue  # null says nothing that another setting could take away
         for switch, wanted in _switches_of(name):
-            value = OmegaConf.select(config, switch, default=_ABSENT)
-            if value is not _ABSENT and not _is(value, wanted):
+            value = OmegaConf.select(config, switch, default=PLAIN)
+            if value is not PLAIN and not _is(value, wanted):
                 yield name, f"{switch}={wanted}"
                 break
 
@@ -161,35 +171,84 @@ def _is(value: Any, wanted: str) -> bool:
     return text != wanted[1:] if wanted.startswith("!") else text == wanted
 
 
-def leaves(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield dotted name and value of all settings; an empty section is a value."""
-    for key, value in config.items():
-        if isinstance(value, dict) and value:
-            yield from leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
+def stands_in_code(name: str, more: Iterable[str] = ()) -> bool:
+    """Tell whether the project's code uses a name, of a setting or of something registered: `x.name`, `x["name"]`.
 
-
-def stands_in_code(name: str, more: tuple[str, ...] = ()) -> bool:
-    """Tell whether the project's code uses a name: `x.name`, `x["name"]`.
-
-    Args:
-        name: of a setting, or one under which something is registered.
-        more: paths of the owner's files outside the project.
+    `more` are the owner's files outside the project.
     """
     used = re.compile(rf"\.{re.escape(name)}\b|[\"']{re.escape(name)}[\"']")
-    own = [Path(path) for path in more if Path(path).is_file()]
-    paths = [*own, *sorted((PACKAGE / "custom").rglob("*.py")), *sorted(PACKAGE.rglob("*.py"))]
+    paths = [*map(Path, more), *sorted((PACKAGE / "custom").rglob("*.py")), *sorted(PACKAGE.rglob("*.py"))]
     return any(used.search(_text(path)) for path in paths if path.name not in TABLES)
-
-
-def _is_compared(value: str) -> bool:
-    """Tell whether the algorithms, verl's file of them and the hooks, compare something with a text: `mode == "x"`."""
-    compared = re.compile(rf"""(?:==|\bin\b[^=\n]*|\bcase)\s*["']{re.escape(value)}["']""")
-    places = (PACKAGE / "vendored" / "algorithms" / "core_algos.py", *(PACKAGE / "custom").rglob("*.py"))
-    return any(compared.search(_text(path)) for path in places if path.is_file())
 
 
 @cache
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def meant_setting(key: str, known: Iterable[str], sections: Iterable[str]) -> str | None:
+    """Find the setting that an unknown key most likely meant: by what it is called elsewhere, then by its letters.
+
+    `sections` hold settings; one is named only where no setting is near.
+    """
+    settings = set(known)
+    section, _, last = key.rpartition(".")
+    alias = ALIASES.get(last, "")
+    if not section or not any(name.endswith(f".{last}") for name in settings):
+        for name in (f"{section}.{alias.rpartition('.')[2]}", alias):
+            if name in settings:
+                return name
+    return nearest(key, settings) or nearest(key, sections)
+
+
+def present_name(key: str, known: Container[str]) -> str | None:
+    """Return the present name of a setting with a former one; None where it had no other, or that is unknown too."""
+    parts = key.split(".")
+    for end in range(len(parts), 0, -1):
+        new = FORMER_KEYS.get(".".join(parts[:end]))
+        if new is not None:
+            return ".".join([new, *parts[end:]]) if new in known else None
+    return None
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Find the known name that a mistyped one most likely meant: whole names first, then their last parts."""
+    names = sorted(known)
+    if close := difflib.get_close_matches(name, names, n=1, cutoff=0.75):
+        return close[0]
+    last = name.rpartition(".")[2]
+    ends: dict[str, list[str]] = {}
+    for candidate in names:
+        ends.setdefault(candidate.rpartition(".")[2], []).append(candidate)
+    if last in ends:
+        return difflib.get_close_matches(name, ends[last], n=1, cutoff=0.0)[0]
+    close = difflib.get_close_matches(last, sorted(ends), n=1, cutoff=0.7)
+    return ends[close[0]][0] if close else None
+
+
+def choose(name: str, options: Iterable[str]) -> str:
+    """Word a hint on what to choose instead of an unknown name: the nearest one first."""
+    names = sorted(options)
+    # Of equals one with the same letters: gpro is grpo rather than gspo.
+    close = sorted(difflib.get_close_matches(name, names, n=4), key=lambda other: sorted(other) != sorted(name))
+    meant = f"did you mean {close[0]}? There are" if close else "choose one of"
+    return f"{meant}: {', '.join(names)}"
+
+
+def choose_defined(name: str | None, there: list[str]) -> str | None:
+    """Word which of a file's names to give instead of another; the nearest comes first, so that it can be typed."""
+    if not there or name in there:
+        return None
+    first = (difflib.get_close_matches(str(name), there, n=1, cutoff=0.0) or there)[0]
+    others = [other for other in there if other != first]
+    return f"{first}" + (f" (it has {', '.join(others)} as well)" if others else "")
+
+
+def functions_in(path: str | Path) -> list[str]:
+    """List the public functions that a Python file defines; none where it cannot be read."""
+    try:
+        tree = ast.parse(Path(path).expanduser().read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    functions = [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return [node.name for node in functions if not node.name.startswith("_")]

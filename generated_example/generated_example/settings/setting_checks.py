@@ -1,16 +1,20 @@
 # vextract:template base/__package__/settings/setting_checks.py - edit freely
-"""Checks of a composed config that need nothing slow: does something read each setting, does each name exist."""
+"""Checks of a composed config that need nothing slow: settings that nothing reads, files, sizes; and notes."""
 
 import os
+import shlex
 import socket
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from ..absent import SHIPPED
+from ..errors import ConfigError, DataError, DataProblems, HintedError, Problem
+from ..output import command_with, main_command
 from ..tracking.trackers import missing_loggers, unknown_loggers
+from . import reward_keys
 from .devices import device_problems
 from .setting import (
     PACKAGE,
@@ -18,28 +22,49 @@ from .setting import (
     SETTINGS,
     is_still_on,
     known_of,
-    stands_in_code,
+    nearest,
+    present_name,
     switched_off,
     without_effect,
 )
-from .suggestions import choose, nearest
 
-# Processes that share one sequence (Ulysses): upstream has them for models that its own workers build.
-SHARED_SEQUENCES = "ulysses_sequence_parallel_size"
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 # Where the settings are that are arguments of such a function, each of only some of these.
 CHOSEN = {
     "algorithm.adv_estimator": ("algorithm",),
-    "actor_rollout_ref.actor.policy_loss.loss_mode": ("actor_rollout_ref.actor", "actor_rollout_ref.actor.policy_loss"),
+    f"{ACTOR}.policy_loss.loss_mode": (ACTOR, f"{ACTOR}.policy_loss"),
 }
-CLIP = "actor_rollout_ref.actor.clip_ratio"
-# Settings of a model that several processes share.
-SHARED = ("fsdp_size", "reshard_after_forward")
+CLIP = f"{ACTOR}.clip_ratio"
 # Losses that choose tokens among those of a pass, so that what is learned depends on how a batch is cut into passes.
 BY_PASS = ("clip_cov", "kl_cov")
+# Estimators of verl's that have no advantage for a prompt's only response.
+GROUP_ONLY = ("grpo_passk", "rloo_vectorized")
+
+# Directories with a model, or names on the hub.
+MODELS: tuple[str, ...] = (
+    "actor_rollout_ref.model.path",
+    "actor_rollout_ref.model.lora_adapter_path",
+    "actor_rollout_ref.ref.model.path",
+    "critic.model.path",
+    "critic.model.tokenizer_path",
+    "local.prime.path",
+)
+# Files with the owner's code.
+CODE = (
+    f"{reward_keys.FUNCTION}.path",
+    f"{reward_keys.MANAGER.rpartition('.')[0]}.module.path",
+    "data.custom_cls.path",
+)
+# Directories that a run writes into, and makes where they are missing.
+WRITTEN: tuple[str, ...] = (
+    "trainer.default_local_dir",
+    "local.server.weights_directory",
+)
+CACHE = "data.cache_dir"  # what is kept there is made anew where it cannot be, or not needed
 
 
 def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Say what is wrong with a config, each with a hint: settings that nothing reads, names that do not exist.
+    """Say what is wrong with a config, each with a hint: settings that nothing reads, or that cannot be had.
 
     Args:
         config: the whole config.
@@ -48,12 +73,25 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
     """
     for name, value in without_effect(config):
         yield launch_answer(name, value) or _unread(name, value)
-    prompts = ("actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length")
+    prompts = (f"{ROLLOUT}.prompt_length", "data.max_prompt_length")
     lengths = [OmegaConf.select(config, name) for name in prompts]
     if lengths[0] != lengths[1]:
         yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
-    yield from _features(config)
-    yield from _names(config)
+    for name, setting in SCHEMA.items():
+        value = OmegaConf.select(config, name) if setting.needs and setting.needs not in SHIPPED["features"] else None
+        if value not in (setting.without, None):
+            yield (
+                f"{name}={str(value).lower()} asks for {setting.needs}, which this project was made without",
+                f"leave it out, or: vextract add {setting.needs}",
+            )
+    for section in (ACTOR, "actor_rollout_ref.ref", "critic"):
+        name = f"{section}.ulysses_sequence_parallel_size"
+        if (size := OmegaConf.select(config, name)) not in (1, None):
+            yield (
+                f"{name} is {size}, and processes do not share a sequence here",
+                "leave it 1; for long sequences: actor_rollout_ref.model.enable_gradient_checkpointing=true, "
+                f"{ACTOR}.ppo_micro_batch_size_per_gpu=1, and fsdp_config.offload_policy=true",
+            )
     yield from device_problems(config)
     yield from unknown_loggers(config)
     if "trainer.logger" in names:
@@ -62,86 +100,28 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
 
 def launch_answer(key: str, value: Any) -> tuple[str, str] | None:
     """Answer verl's settings for the number of processes, which is torchrun's here; None for any other setting."""
-    name = key.rpartition(".")[2]
-    if name not in ("n_gpus_per_node", "nnodes"):
-        return None
-    command = f"torchrun --nproc-per-node {value} main.py"
-    if name == "nnodes":
-        command = (
-            f"on each machine: torchrun --nnodes {value} --nproc-per-node auto --rdzv-backend c10d "
-            f"--rdzv-endpoint {socket.gethostname()}:29500 main.py"
-        )
-    return f"{key} is not read here: there are as many processes as torchrun starts", command
-
-
-def _command(part: str) -> str:
-    """Return the command that brings "feature NAME" or "engine NAME"."""
-    kind, name = part.split(" ")
-    return f"vextract add {name}" if kind == "feature" else f"vextract upgrade --engine {name}"
+    commands = {
+        "n_gpus_per_node": f"torchrun --nproc-per-node {value} main.py",
+        "nnodes": f"on each machine: torchrun --nnodes {value} --nproc-per-node auto --rdzv-backend c10d "
+        f"--rdzv-endpoint {socket.gethostname()}:29500 main.py",
+    }
+    command = commands.get(key.rpartition(".")[2])
+    return (f"{key} is not read here: there are as many processes as torchrun starts", command) if command else None
 
 
 def _unread(name: str, value: Any) -> tuple[str, str]:
+    """Say of a setting that nothing reads it, and what would, or which one was meant."""
     if name in SETTINGS:
-        hint = "leave it out"
-        if parts := known_of(name).readers:
-            hint = f"leave it out, or add what reads it: {' or '.join(map(_command, parts.split(', ')))}"
+        kinds = [part.split(" ") for part in known_of(name).readers.split(", ") if part]
+        adding = [f"vextract {'add' if kind == 'feature' else 'upgrade --engine'} {part}" for kind, part in kinds]
+        hint = f"leave it out, or add what reads it: {' or '.join(adding)}" if adding else "leave it out"
         return f"{name} is {value}, and nothing in this project reads it", hint
-    meant = nearest(name, SETTINGS)
+    meant = present_name(name, SETTINGS) or nearest(name, SETTINGS)
     hint = f"did you mean {meant}? " if meant else ""
-    custom = f"{PACKAGE.name}/custom"
     return (
         f"unknown key {name}: nothing in this project reads it",
-        f"{hint}A key of your own counts once code in {custom} reads it",
+        f"{hint}A key of your own counts once code in {PACKAGE.name}/custom reads it",
     )
-
-
-def _features(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Find settings that ask for an optional part of verl, which the project was made without."""
-    for name, setting in SCHEMA.items():
-        value = OmegaConf.select(config, name) if setting.needs and setting.needs not in SHIPPED["features"] else None
-        if value not in (setting.without, None):
-            yield (
-                f"{name}={str(value).lower()} asks for {setting.needs}, which this project was made without",
-                f"leave it out, or: vextract add {setting.needs}",
-            )
-    for section in ("actor_rollout_ref.actor", "actor_rollout_ref.ref", "critic"):
-        size = OmegaConf.select(config, f"{section}.{SHARED_SEQUENCES}")
-        if size not in (1, None):
-            yield (
-                f"{section}.{SHARED_SEQUENCES} is {size}, and processes do not share a sequence here",
-                "leave it 1; for long sequences: actor_rollout_ref.model.enable_gradient_checkpointing=true, "
-                "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1, and fsdp_config.offload_policy=true",
-            )
-
-
-def _names(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Find names that nothing in the project can be registered as."""
-    if OmegaConf.select(config, "actor_rollout_ref.model.external_lib") is not None:
-        return  # it may register names
-    if "torch" in sys.modules:
-        return  # nothing slow is left to import: checks.py looks names up where they are registered
-    for key, known in SHIPPED["registered"].items():
-        name = OmegaConf.select(config, key)
-        source = OmegaConf.select(config, f"{key.rpartition('.')[0]}.source") or "register"
-        if isinstance(name, str) and source == "register" and name not in known and not stands_in_code(name):
-            yield f"{key} is {name!r}, which is not registered", choose(name, known)
-
-
-def _unread_by_chosen(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
-    """Find settings that verl's estimator or loss in use does not read, and others do; an owner's may read any."""
-    for switch, sections in CHOSEN.items():
-        said = [name for name in names if name.rpartition(".")[0] in sections and not is_still_on(config, name)]
-        functions, chosen = SHIPPED["reads"][switch], str(OmegaConf.select(config, switch))
-        for name in said if chosen in functions else ():
-            readers = [function for function, names in functions.items() if name.rpartition(".")[2] in names]
-            if readers and chosen not in readers:
-                yield f"{name} has no effect with {switch}={chosen}, but with {', '.join(sorted(readers))}"
-            low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
-            if name == CLIP and chosen in readers and None not in (low, high):
-                yield (
-                    f"{name} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or "
-                    f"{CLIP}_low=null {CLIP}_high=null"
-                )
 
 
 def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
@@ -159,7 +139,7 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
     yield from _unread_by_chosen(config, [name for name in said if name not in off])
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         for name in said:
-            if name.endswith(SHARED):
+            if name.endswith(("fsdp_size", "reshard_after_forward")):
                 yield f"{name} has no effect in one process; torchrun --nproc-per-node N starts several"
     actor = config.actor_rollout_ref.actor
     responses = actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
@@ -182,3 +162,200 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
         )
     for text, hint in missing_loggers(config):
         yield f"{text}: nothing is logged there ({hint})"
+
+
+def _unread_by_chosen(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
+    """Find settings that verl's estimator or loss in use does not read, and others do; an owner's may read any."""
+    for switch, sections in CHOSEN.items():
+        functions, chosen = SHIPPED["reads"][switch], str(OmegaConf.select(config, switch))
+        for name in names if chosen in functions else ():
+            section, _, last = name.rpartition(".")
+            if section not in sections or is_still_on(config, name):
+                continue
+            readers = [function for function, read in functions.items() if last in read]
+            if readers and chosen not in readers:
+                yield f"{name} has no effect with {switch}={chosen}, but with {', '.join(sorted(readers))}"
+            low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
+            if name == CLIP and chosen in readers and None not in (low, high):
+                yield (
+                    f"{name} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or "
+                    f"{CLIP}_low=null {CLIP}_high=null"
+                )
+
+
+def check_paths(config: DictConfig) -> None:
+    """Check that what a config names is there, or can be written. Only rank 0 does either, so only rank 0 looks.
+
+    Raises:
+        ConfigError: a file or directory is missing, or a model is in shares where a whole one is needed; or a directory
+            cannot be made or written to.
+    """
+    if os.environ.get("RANK", "0") == "0":
+        for message, hint in (*_missing(config), *_unwritable(config)):
+            raise ConfigError(message, hint)
+
+
+def _unwritable(config: DictConfig) -> Iterator[tuple[str, str]]:
+    for key in ("trainer.project_name", "trainer.experiment_name"):  # they name the run's directory
+        name = str(OmegaConf.select(config, key) or "")
+        if not name.strip() or not name.isprintable() or ".." in Path(name).parts:
+            yield f"{key} is {name!r}, which names no directory of its own", main_command(f"{key}=mine")
+    for key in (*WRITTEN, CACHE):
+        for path in _paths(config, key):
+            place = Path(path).expanduser()
+            directory = place
+            there = next((each for each in (directory, *directory.parents) if os.path.lexists(each)), None)
+            if there is None or "://" in path:
+                continue
+            hint = f"set {key} to a directory that you can write to"
+            if not there.is_dir():
+                yield f"cannot write to {path}: {there} is no directory", hint
+            elif key != CACHE and not os.access(there, os.W_OK | os.X_OK):
+                yield f"cannot write to {path}: {there} is not writable", hint
+
+
+def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
+    models = [*MODELS]
+    for key in models:
+        for path in _paths(config, key):
+            is_here = "://" not in path and (path.startswith(("/", ".", "~")) or path.count("/") > 1)
+            if is_here and not _exists(path):  # others may be names on the hub
+                yield f"no model at {path}: there is no such directory", f"check {key}"
+    own_class = config.data.custom_cls.path is not None  # it may take anything for the name of a file
+    for key in () if own_class else ("data.train_files", "data.val_files"):
+        for path in _paths(config, key):
+            if "://" not in path and not _exists(path):
+                yield f"no such file: {path}", f"check {key}"
+    for key in CODE:
+        for path in _paths(config, key):
+            if "://" not in path and not Path(path).expanduser().is_file():
+                yield f"{key} is not a file: {path}", "give the path of a Python file"
+    begin = config.local.checkpoint.begin_from
+    if begin is not None and not _exists(begin):
+        yield f"no checkpoint at {begin}: there is no such directory", "check local.checkpoint.begin_from"
+    resume = config.trainer.resume_from_path if config.trainer.resume_mode == "resume_path" else None
+    if resume is not None and not _exists(resume):
+        yield f"{resume} is not a global_step_N directory", resume_hint(resume, config.trainer.default_local_dir)
+
+
+def resume_hint(*places: Any) -> str:
+    """Name the last checkpoint in the first of these directories that has one."""
+    for place in filter(None, places):
+        steps = [path for path in Path(place).expanduser().glob("global_step_*") if path.name[12:].isdigit()]
+        if steps:
+            last = max(steps, key=lambda path: int(path.name[12:]))
+            return f"trainer.resume_mode=resume_path trainer.resume_from_path={shlex.quote(str(last))}"
+    return "trainer.resume_mode=auto goes on from the run's own last checkpoint, if it has one"
+
+
+def _paths(config: DictConfig, key: str) -> Iterable[str]:
+    value = OmegaConf.select(config, key)
+    if value is None or value == "":
+        return []
+    return [value] if isinstance(value, str) else [str(item) for item in value]
+
+
+def _exists(path: str) -> bool:
+    return Path(path).expanduser().exists()
+
+
+def fitting(config: Any, build_datasets: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return the datasets for training and validation that a function builds, if the sizes of the config fit them.
+
+    Raises:
+        ConfigError, DataError: they do not fit; says all that is wrong, and the command that would start.
+    """
+    found: list[Problem] = []
+    datasets: tuple[Any, Any] = (None, None)
+    try:
+        datasets = build_datasets()
+        prompts = len(datasets[0])
+    except DataProblems as error:
+        found, prompts = error.problems, error.prompts
+    check_sizes(config, prompts, found)
+    return datasets
+
+
+def check_sizes(config: Any, prompts: int | None = None, found: Sequence[Problem] = ()) -> None:
+    """Check that sizes fit each other, and the data.
+
+    Args:
+        config: the whole config.
+        prompts: for training, so many; None: that is not known, and perhaps nothing is trained.
+        found: what is wrong already; it counts as mended.
+
+    Raises:
+        ConfigError, DataError: they do not fit; says all that is wrong, and the command, or settings, that mend it.
+    """
+    mended, found = config.copy(), [*found]
+    with open_dict(mended):
+        for problem in found:
+            _mend(mended, problem)
+        for find in (_batches, _passes, _token_budgets):
+            for problem in find(mended, prompts):
+                _mend(mended, problem)
+                found.append(problem)
+    if found:
+        raise _together(found)
+
+
+def _mend(config: Any, problem: Problem) -> None:
+    for name, value in problem.settings.items():
+        OmegaConf.update(config, name, value)
+
+
+def _together(found: Sequence[Problem]) -> HintedError:
+    settings: dict[str, Any] = {}
+    for name, value in (item for problem in found for item in problem.settings.items()):
+        known = settings.get(name)
+        settings[name] = max(known, value) if isinstance(known, int) and isinstance(value, int) else value
+    kind = DataError if any(problem.is_of_data for problem in found) else ConfigError
+    if len(found) == 1:
+        return kind(found[0].message, command_with(settings) or found[0].hint)
+    listed = ", ".join(f"{name}={value}" for name, value in settings.items())
+    text = "\n".join([f"{len(found)} settings do not fit:", *(f"  {problem.message}" for problem in found)])
+    return kind(text, command_with(settings) or f"set {listed}")
+
+
+def _batches(config: Any, prompts: int | None) -> Iterator[Problem]:
+    """Find batches that the data is too small for, and parts of a batch larger than it."""
+    estimator, n = config.algorithm.adv_estimator, f"{ROLLOUT}.n"
+    if config.actor_rollout_ref.rollout.n == 1 and not config.local.get("supervised") and estimator in GROUP_ONLY:
+        text = f"algorithm.adv_estimator={estimator} compares the responses to a prompt, and there is one"
+        yield Problem(text, f"set {n} to 2 or more", {n: 2})
+    key, size = "data.train_batch_size", config.data.train_batch_size
+    if prompts is not None and size > prompts:
+        text = f"{key} is {size}, and there are {prompts} training prompts"
+        yield Problem(text, f"set {key} to {prompts} or less", {key: prompts}, is_of_data=True)
+    key, train = f"{ACTOR}.ppo_mini_batch_size", config.data.train_batch_size  # it may be mended by now
+    if train < config.actor_rollout_ref.actor.ppo_mini_batch_size:
+        text = f"data.train_batch_size is {train}, less than {key}, which is {OmegaConf.select(config, key)}"
+        yield Problem(text, f"an optimizer step uses at most one batch: lower {key}", {key: train})
+
+
+def _passes(config: Any, prompts: int | None) -> Iterator[Problem]:
+    """Find updates that cannot be cut into passes of the size that is asked for."""
+    sections = {ACTOR: config.actor_rollout_ref.actor}
+    for name, section in sections.items() if prompts is not None else ():
+        responses = section.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
+        rows = min(section.ppo_micro_batch_size_per_gpu, responses)
+        if responses % rows:
+            key = f"{name}.ppo_micro_batch_size_per_gpu"
+            best = next(size for size in range(rows, 0, -1) if responses % size == 0)
+            text = f"{responses} responses per optimizer step cannot be cut into passes of {rows}"
+            yield Problem(text, f"set {key} to a divisor of {responses}", {key: best})
+
+
+def _token_budgets(config: Any, prompts: int | None) -> Iterator[Problem]:
+    """Find passes that are formed by tokens and have no room for the longest sequence."""
+    section = config.actor_rollout_ref
+    budgets = {
+        f"{ACTOR}.ppo_max_token_len_per_gpu": section.actor.use_dynamic_bsz,
+        f"{ROLLOUT}.log_prob_max_token_len_per_gpu": section.rollout.log_prob_use_dynamic_bsz,
+        "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": section.ref.log_prob_use_dynamic_bsz,
+    }
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    for key, used in budgets.items():
+        if used and (given := OmegaConf.select(config, key)) < longest:
+            hint = f"set {key} to {longest} or more; several times as much makes good use of a GPU"
+            yield Problem(f"{key} is {given}, and a sequence may have {longest} tokens", hint, {key: longest})

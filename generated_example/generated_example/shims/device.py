@@ -1,9 +1,10 @@
 # vextract:template shims/device.py - edit freely
-"""Device helpers that upstream's code expects of every backend, and that a CPU lacks."""
+"""The device and the dtype that a process computes with: an accelerator that torch knows, or the CPU."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -11,6 +12,15 @@ from typing import Any
 import torch
 
 _in_use: ContextVar[str | None] = ContextVar("device", default=None)
+_DTYPES = {
+    "bfloat16": torch.bfloat16,
+    "bf16": torch.bfloat16,
+    "float16": torch.float16,
+    "fp16": torch.float16,
+    "half": torch.float16,
+    "float32": torch.float32,
+    "fp32": torch.float32,
+}
 
 
 @contextmanager
@@ -37,9 +47,10 @@ def get_device_name() -> str:
     return found.type if found is not None and hasattr(torch.get_device_module(found.type), "current_device") else "cpu"
 
 
-def current_device() -> Any:
-    """Return the device to compute on as torch takes it: its number, or "cpu"."""
-    return torch.get_device_module(get_device_name()).current_device()
+def here() -> torch.device:
+    """Return the device that this process computes on, or that `computing_on` names."""
+    name = get_device_name()
+    return torch.device(name) if name == "cpu" else torch.device(name, torch.get_device_module(name).current_device())
 
 
 def empty_cache() -> None:
@@ -48,23 +59,87 @@ def empty_cache() -> None:
         torch.cuda.empty_cache()
 
 
-class _NoMemory:
-    """The memory of a device that has none of its own, in bytes."""
+class Platform:
+    """Answers what the vendored code asks of the device that computes now."""
 
-    def memory_allocated(self) -> int:
-        return 0
+    def __init__(self) -> None:
+        self.device_name = get_device_name()
+        self.device_module: Any = torch.get_device_module(self.device_name)
 
-    def memory_reserved(self) -> int:
-        return 0
+    def current_device(self) -> Any:
+        """Return the index of the device that this process uses; for the CPU "cpu"."""
+        return self.device_module.current_device()
 
-    def mem_get_info(self) -> tuple[int, int]:
-        return 0, 0
+    def manual_seed(self, seed: int) -> None:
+        """Seed this device's random numbers."""
+        if self.device_name != "cpu":
+            self.device_module.manual_seed(seed)
+
+    def manual_seed_all(self, seed: int) -> None:
+        """Seed the random numbers of all devices."""
+        if self.device_name != "cpu":
+            self.device_module.manual_seed_all(seed)
 
 
-def device_memory() -> Any:
-    """Return who answers `memory_allocated`, `memory_reserved` and `mem_get_info` (free, total), in bytes."""
-    for name in ("cuda", "npu", "xpu"):
-        device = getattr(torch, name, None)
-        if device is not None and device.is_available():
-            return device
-    return _NoMemory()
+def get_platform() -> Platform:
+    """Return the platform of what computes now: see `get_device_name`."""
+    return Platform()
+
+
+def autocast_dtype(config: Mapping[str, Any]) -> torch.dtype:
+    """Return the dtype for `torch.autocast`: `dtype`, `fsdp_config.dtype` or `model.fsdp_config.dtype`, or bfloat16.
+
+    Raises:
+        ValueError: the configured name is not a dtype.
+    """
+    fsdp = config.get("fsdp_config") or (config.get("model") or {}).get("fsdp_config") or {}
+    return to_dtype(config.get("dtype") or fsdp.get("dtype") or "bfloat16")
+
+
+def to_dtype(name: str | torch.dtype) -> torch.dtype:
+    """Return the dtype called `name` ("bfloat16", "bf16", "torch.bfloat16"); a dtype is returned as it is.
+
+    Raises:
+        ValueError: there is no such dtype.
+    """
+    if isinstance(name, torch.dtype):
+        return name
+    try:
+        return _DTYPES[str(name).removeprefix("torch.").lower()]
+    except KeyError:
+        raise ValueError(f"unknown dtype {name!r}; one of {', '.join(sorted(_DTYPES))}") from None
+
+
+@contextmanager
+def keeping_casts(keeps: bool) -> Iterator[None]:
+    """Have autocast keep weights in its dtype within it, until the end of the forward pass; or have it keep none."""
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(keeps)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
+
+
+# What libraries read when they are first used. Neither is changed where somebody has set it.
+REPRODUCIBLE = {
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "FLASH_ATTENTION_DETERMINISTIC": "1",
+    "NCCL_ALGO": "Ring",
+    "NCCL_PROTO": "Simple",
+    "VERL_DISABLE_FLASH_ATTN_CE": "1",  # flash-attn's log-probabilities, in vendored code that asks
+}
+
+
+def always_the_same() -> None:
+    """Have torch, and libraries below it, take kernels that add up in one order, for the rest of this process.
+
+    Where there is none torch says so, once. As upstream's `enable_full_determinism`, but seeds are left alone, and
+    cuDNN on.
+    """
+    for name, value in REPRODUCIBLE.items():
+        os.environ.setdefault(name, value)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # for debugging: nothing here reads such memory
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False

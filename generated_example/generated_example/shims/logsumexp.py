@@ -13,13 +13,17 @@ import torch
 # Numbers that one call may hold at once: on a GPU 128 MiB of float32, since each call takes time to start; on a CPU
 # what it has in its cache, or a few tokens.
 NUMBERS_ON_GPU, NUMBERS_IN_CACHE, FEWEST_TOKENS = 2**25, 2**17, 4
-_only_reported: ContextVar[bool] = ContextVar("only_reported", default=False)
-_planned_for: ContextVar[str | None] = ContextVar("planned_for", default=None)
-_given_up: ContextVar[bool] = ContextVar("given_up", default=False)
+# Whether entropies are only reported: then they have no gradient.
+ENTROPY_IS_REPORTED: ContextVar[bool] = ContextVar("entropy_is_reported", default=False)
+# Whether the gradient of half-precision logits takes their place. Nothing else may need them in the backward pass.
+GIVING_UP_LOGITS: ContextVar[bool] = ContextVar("giving_up_logits", default=False)
+# The device that a plan is for, cpu or cuda, wherever the tensors are.
+PLANNED_FOR: ContextVar[str | None] = ContextVar("planned_for", default=None)
 
 
 @contextlib.contextmanager
-def _having(variable: ContextVar[Any], value: object) -> Iterator[None]:
+def having(variable: ContextVar[Any], value: object) -> Iterator[None]:
+    """Have one of these variables be `value` within it."""
     token = variable.set(value)
     try:
         yield
@@ -27,31 +31,9 @@ def _having(variable: ContextVar[Any], value: object) -> Iterator[None]:
         variable.reset(token)
 
 
-def planning_for(device: str) -> contextlib.AbstractContextManager[None]:
-    """Go through the vocabulary as on this device within it, cpu or cuda, wherever the tensors are."""
-    return _having(_planned_for, device)
-
-
-def giving_up_logits() -> contextlib.AbstractContextManager[None]:
-    """Have the gradient of half-precision logits, whose log-probabilities are taken within it, take their place.
-
-    Nothing else may need them in the backward pass: autograd would raise an error.
-    """
-    return _having(_given_up, True)
-
-
-def only_reporting_entropy(reports: bool = True) -> contextlib.AbstractContextManager[None]:
-    """Compute entropies without their gradient within it, if so asked."""
-    return _having(_only_reported, reports)
-
-
 def needs_gradient_of_entropy() -> bool:
     """Tell whether entropies are computed with their gradient."""
-    return torch.is_grad_enabled() and not _only_reported.get()
-
-
-def _on_gpu(logits: torch.Tensor) -> bool:
-    return (_planned_for.get() or logits.device.type) == "cuda"
+    return torch.is_grad_enabled() and not ENTROPY_IS_REPORTED.get()
 
 
 def token_pieces(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
@@ -65,9 +47,8 @@ def token_pieces(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[
         for parts in zip(logits, *others, strict=True):
             yield from token_pieces(*parts)
         return
-    vocabulary = max(1, logits.shape[-1])
-    numbers = NUMBERS_ON_GPU if _on_gpu(logits) else NUMBERS_IN_CACHE
-    tokens = max(FEWEST_TOKENS, numbers // vocabulary)
+    vocabulary, device = max(1, logits.shape[-1]), PLANNED_FOR.get() or logits.device.type
+    tokens = max(FEWEST_TOKENS, (NUMBERS_ON_GPU if device == "cuda" else NUMBERS_IN_CACHE) // vocabulary)
     flat = [tensor.view(-1, vocabulary) if tensor.dim() == logits.dim() else tensor.view(-1) for tensor in others]
     yield from zip(*(tensor.split(tokens) for tensor in (logits.reshape(-1, vocabulary), *flat)), strict=True)
 
@@ -93,15 +74,10 @@ class _LogSumExp(torch.autograd.Function):
 
 
 def logsumexp_in_pieces(logits: torch.Tensor) -> torch.Tensor:
-    """Compute `torch.logsumexp` over the last dimension, some tokens at a time.
+    """Compute `torch.logsumexp` over the last dimension of (bs, ..., vocab_size), float32 or float64.
 
-    Args:
-        logits: (bs, ..., vocab_size), float32 or float64.
-
-    Returns:
-        (bs, ...), what one row at a time gives, and so its gradient: bit for bit with one thread; with more of them
-        torch may divide a long row among them, and its sum then differs in the last bits (2e-6 was seen, at a
-        vocabulary of 151,936).
+    It is what one row at a time gives, and so its gradient: bit for bit with one thread. With more of them torch may
+    divide a long row among them, and its sum then differs in the last bits (by 2e-6 at a vocabulary of 151,936).
     """
     found: torch.Tensor = _LogSumExp.apply(logits)
     return found
@@ -114,12 +90,12 @@ class _LogProbsOfLabels(torch.autograd.Function):
     def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         labels = labels.contiguous()
         # On a GPU autocast has it computed in float32.
-        widens = _planned_for.get() == "cuda" and torch.is_autocast_enabled("cpu")
+        widens = PLANNED_FOR.get() == "cuda" and torch.is_autocast_enabled("cpu")
         found = []
         for piece, ids in token_pieces(logits, labels):
             everything = torch.log_softmax(piece, dim=-1, dtype=torch.float32 if widens else None)
             found.append(everything.gather(-1, ids.unsqueeze(-1)).squeeze(-1))
-        ctx.dtype, ctx.gives_up = found[0].dtype, _given_up.get() and logits.is_contiguous()
+        ctx.dtype, ctx.gives_up = found[0].dtype, GIVING_UP_LOGITS.get() and logits.is_contiguous()
         ctx.save_for_backward(logits, labels)
         return torch.cat(found).view(labels.shape)
 
@@ -135,28 +111,18 @@ class _LogProbsOfLabels(torch.autograd.Function):
 
 
 def log_probs_of_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the log-probabilities of labels, by log_softmax, which the backward pass computes again: it is large.
+    """Return the log-probabilities of labels, (bs, ...), by a log_softmax that the backward pass computes again.
 
     Args:
-        logits: (bs, ..., vocab_size).
+        logits: (bs, ..., vocab_size); the result has their dtype, or float32 where autocast wants it.
         labels: (bs, ...).
-
-    Returns:
-        (bs, ...) in the dtype that log_softmax computes in: that of the logits, or float32 where autocast wants it.
     """
     found: torch.Tensor = _LogProbsOfLabels.apply(logits, labels)
     return found
 
 
 def entropy_from_logits(logits: torch.Tensor) -> torch.Tensor:
-    """Return the entropy of each distribution: logsumexp(x) - sum(softmax(x) * x).
-
-    Args:
-        logits: (bs, ..., vocab_size).
-
-    Returns:
-        (bs, ...). Where nothing asks for its gradient it is computed piece by piece.
-    """
+    """Return the entropy of each distribution, (bs, ...); piece by piece where nothing asks for its gradient."""
     if needs_gradient_of_entropy() and logits.requires_grad:
         return _entropy(logits)
     with torch.no_grad():

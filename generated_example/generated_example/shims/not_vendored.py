@@ -1,8 +1,7 @@
 # vextract:template shims/not_vendored.py.jinja - edit freely
 """Upstream functions of features that this project was made without; calling one says which feature is missing."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 
@@ -10,74 +9,37 @@ class FeatureNotVendored(NotImplementedError):
     """The configuration or the data ask for a part of verl that is not in this project."""
 
 
-def _missing(symbol: str, feature: str) -> NoReturn:
-    raise FeatureNotVendored(
-        f"{symbol} belongs to the feature `{feature}`, which this project was made without\n"
-        f"hint: add it with `vextract add {feature}`, or switch off what asks for it"
-    )
+# Features that no project has, and why.
+WITHHELD = {
+    "sequence_parallel": "it changes the attention of a model that upstream's own workers build, by flash-attn; this "
+    "project builds the model itself",
+}
 
 
-def _withheld(symbol: str, feature: str, why: str) -> NoReturn:
-    raise FeatureNotVendored(
-        f"{symbol} belongs to `{feature}`, which no project has: {why}\nhint: switch off what asks for it"
-    )
+def _left_out(symbol: str, feature: str) -> Callable[..., NoReturn]:
+    """Return what stands for a function of a feature: it refuses, and says how to get the feature."""
+
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        if feature in WITHHELD:
+            why = f"`{feature}`, which no project has: {WITHHELD[feature]}\nhint: switch off what asks for it"
+            raise FeatureNotVendored(f"{symbol} belongs to {why}")
+        raise FeatureNotVendored(
+            f"{symbol} belongs to the feature `{feature}`, which this project was made without\n"
+            f"hint: add it with `vextract add {feature}`, or switch off what asks for it"
+        )
+
+    refuse.__name__ = refuse.__qualname__ = symbol.rpartition(":")[2]  # which is looked at, and pickled
+    return refuse
 
 
-def build_multimodal_processor_inputs(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stand for `verl.utils.tokenizer.tokenizer:build_multimodal_processor_inputs`."""
-    _missing("verl.utils.tokenizer.tokenizer:build_multimodal_processor_inputs", "multimodal")
-
-
-def ceildiv(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stand for `verl.utils.seqlen_balancing:ceildiv`."""
-    _missing("verl.utils.seqlen_balancing:ceildiv", "dynamic_bsz")
-
-
-def default_compute_score(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stand for `verl.utils.reward_score:default_compute_score`."""
-    _missing("verl.utils.reward_score:default_compute_score", "scorers")
-
-
-def gather_outputs_and_unpad(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stand for `verl.utils.ulysses:gather_outputs_and_unpad`."""
-    _withheld(
-        "verl.utils.ulysses:gather_outputs_and_unpad",
-        "sequence_parallel",
-        "it changes the attention of a model that upstream's own workers build, by flash-attn; this "
-        "project builds the model itself",
-    )
-
-
-def load_all_tools(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stand for `verl.tools.tool_registry:load_all_tools`."""
-    _missing("verl.tools.tool_registry:load_all_tools", "tools")
-
-
-def rearrange_micro_batches(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stand for `verl.utils.seqlen_balancing:rearrange_micro_batches`."""
-    _missing("verl.utils.seqlen_balancing:rearrange_micro_batches", "dynamic_bsz")
-
-
-def restore_dynamic_batch(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stand for `verl.utils.seqlen_balancing:restore_dynamic_batch`."""
-    _missing("verl.utils.seqlen_balancing:restore_dynamic_batch", "dynamic_bsz")
-
-
-def ulysses_pad(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stand for `verl.utils.ulysses:ulysses_pad`."""
-    _withheld(
-        "verl.utils.ulysses:ulysses_pad",
-        "sequence_parallel",
-        "it changes the attention of a model that upstream's own workers build, by flash-attn; this "
-        "project builds the model itself",
-    )
-
-
-def ulysses_pad_and_slice_inputs(*args: Any, **kwargs: Any) -> NoReturn:
-    """Stand for `verl.utils.ulysses:ulysses_pad_and_slice_inputs`."""
-    _withheld(
-        "verl.utils.ulysses:ulysses_pad_and_slice_inputs",
-        "sequence_parallel",
-        "it changes the attention of a model that upstream's own workers build, by flash-attn; this "
-        "project builds the model itself",
-    )
+build_multimodal_processor_inputs = _left_out(
+    "verl.utils.tokenizer.tokenizer:build_multimodal_processor_inputs", "multimodal"
+)
+ceildiv = _left_out("verl.utils.seqlen_balancing:ceildiv", "dynamic_bsz")
+default_compute_score = _left_out("verl.utils.reward_score:default_compute_score", "scorers")
+gather_outputs_and_unpad = _left_out("verl.utils.ulysses:gather_outputs_and_unpad", "sequence_parallel")
+load_all_tools = _left_out("verl.tools.tool_registry:load_all_tools", "tools")
+rearrange_micro_batches = _left_out("verl.utils.seqlen_balancing:rearrange_micro_batches", "dynamic_bsz")
+restore_dynamic_batch = _left_out("verl.utils.seqlen_balancing:restore_dynamic_batch", "dynamic_bsz")
+ulysses_pad = _left_out("verl.utils.ulysses:ulysses_pad", "sequence_parallel")
+ulysses_pad_and_slice_inputs = _left_out("verl.utils.ulysses:ulysses_pad_and_slice_inputs", "sequence_parallel")

@@ -1,6 +1,7 @@
 # vextract:template base/__package__/tracking/provenance.py.jinja - edit freely
 """Where a run comes from: command, commit, versions and device; without the passwords and keys of its settings."""
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -30,46 +31,30 @@ PACKAGES = ("torch", "transformers", "tensordict", "numpy", "peft", "bitsandbyte
 
 def surroundings() -> dict[str, Any]:
     """Describe what this process runs on and with, as values for JSON. Nothing in it names the machine or its user."""
-    return {
-        "command": shlex.join([Path(sys.executable).name, *map(argument_without_secret, sys.orig_argv[1:])]),
-        "commit": commit(Path(__file__).resolve().parents[2]),
-        "project": PROJECT,
-        "python": platform.python_version(),
-        "packages": versions(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        "device": device(),
-    }
-
-
-def commit(directory: Path) -> str | None:
-    """Return the commit that is checked out, with -dirty if files differ from it; None where there is no git."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=5, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that decide what a run computes, of those that are installed."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def device() -> str:
-    """Return the GPU that this process computes on, or the CPU."""
     import torch
 
+    commit, packages = None, dict[str, str]()
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):  # there is no git
+        here = Path(__file__).resolve().parent
+        done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=5, check=True)
+        commit = done.stdout.strip()
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            packages[name] = importlib.metadata.version(name)
+    device = f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-        return f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"
-    return f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+        device = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"
+    return {
+        "command": shlex.join([Path(sys.executable).name, *map(argument_without_secret, sys.orig_argv[1:])]),
+        "commit": commit,
+        "project": PROJECT,
+        "python": platform.python_version(),
+        "packages": packages,
+        "platform": f"{platform.system()} {platform.machine()}",
+        "device": device,
+    }
 
 
 def without_secrets(value: Any, name: str = "") -> Any:

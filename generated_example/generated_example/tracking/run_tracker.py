@@ -5,6 +5,7 @@ Beside them stand config.yaml, the run's settings, and environment.json, where a
 a page of all of it. Nothing heavy is imported before it is needed.
 """
 
+import itertools
 import json
 import math
 import os
@@ -14,6 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
 
 from .provenance import surroundings, without_secrets
 from .tensorboard import TensorBoard
@@ -34,7 +38,7 @@ class RunTracker:
 
     Args:
         config: the whole config. `trainer.logger` lists where metrics go besides the files: to the console, or to one
-            of TRACKER_CLASSES. `trainer.project_name` and `trainer.experiment_name` name the run.
+            of TRACKER_CLASSES.
         run_dir: directory of the files, created if need be.
         total_steps: how many steps the run has in all.
         start_step: the step of the checkpoint that the run resumes from. Rows after it are dropped from the files.
@@ -69,9 +73,7 @@ class RunTracker:
         self._record_start(processes)
         self._metrics = JsonLines(self.run_dir / METRICS, start_step)
         self._generations = JsonLines(self.run_dir / GENERATIONS, start_step)
-        self._title = " / ".join(
-            str(trainer.get(key)) for key in ("project_name", "experiment_name") if trainer.get(key)
-        )
+        self._title = " / ".join(str(trainer[key]) for key in ("project_name", "experiment_name") if trainer.get(key))
         self._view = QuietView()
 
     def __enter__(self) -> "RunTracker":
@@ -84,8 +86,17 @@ class RunTracker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._closed:
+            return
+        self._closed = True
         try:
-            self.close(error)
+            self._view.close()
+            self._metrics.close()
+            self._generations.close()
+            outcome = self._record_end(error)
+            if self._trackers is not None:
+                self._trackers.close(outcome)
+            self._say_where()
         except OSError:  # a full disk, say, which must not hide why the run ended
             if error is None:
                 raise
@@ -102,7 +113,7 @@ class RunTracker:
         self._view.row(step, numbers)
 
     def log_missing(self, metrics: Mapping[str, Any], step: int) -> None:
-        """Record the metrics of the step that a run goes on from, if it was killed before it did so itself."""
+        """Record the step that a run goes on from, if it was killed before it did so itself."""
         if not self._closed and not any(row.get("step") == step for row in read_rows(self.run_dir / METRICS)):
             self.log(metrics, step)
 
@@ -131,28 +142,11 @@ class RunTracker:
         if not self._closed:
             self._view.message(text)
 
-    def close(self, error: BaseException | None = None) -> None:
-        """Close the files, and note how the run ended. Calling it again does nothing."""
-        if self._closed:
-            return
-        self._closed = True
-        self._view.close()
-        self._metrics.close()
-        self._generations.close()
-        outcome = self._record_end(error)
-        if self._trackers is not None:
-            self._trackers.close(outcome)
-        self._say_where()
-
     def _record_start(self, processes: int) -> None:
         """Write config.yaml, and add this start to those in environment.json."""
-        import yaml
-        from omegaconf import OmegaConf
-
-        settings = without_secrets(OmegaConf.to_container(self._config, resolve=True))
-        self._settings = settings
+        self._settings = without_secrets(OmegaConf.to_container(self._config, resolve=True))
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-        text = yaml.dump(settings, Dumper=dumper, sort_keys=False, allow_unicode=True)
+        text = yaml.dump(self._settings, Dumper=dumper, sort_keys=False, allow_unicode=True)
         write_whole(self.run_dir / CONFIG, text)
         self._starts = read_starts(self.run_dir / ENVIRONMENT) if self._start_step else []
         begin = {"time": round(time.time(), 3), "step": self._start_step, "total_steps": self._total_steps}
@@ -162,12 +156,11 @@ class RunTracker:
     def _record_end(self, error: BaseException | None) -> str:
         """Add how this start ended: finished, stopped (by a person, or before its last step) or failed."""
         outcome = "finished" if self._step >= self._total_steps or self._config.trainer.get("val_only") else "stopped"
+        end: dict[str, Any] = {"time": round(time.time(), 3), "step": self._step}
         if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
             outcome = "failed"
-        end = {"time": round(time.time(), 3), "step": self._step, "outcome": outcome}
-        if outcome == "failed":
             end["error"] = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
-        self._starts[-1]["end"] = end
+        self._starts[-1]["end"] = {**end, "outcome": outcome}
         self._write_starts()
         return outcome
 
@@ -204,7 +197,7 @@ class JsonLines:
 
     def _begin(self, rows: Sequence[Mapping[str, Any]]) -> None:
         if self._path.exists():
-            write_whole(self._path, "".join(_json_line(row) for row in rows))
+            write_whole(self._path, "".join(map(_json_line, rows)))
         self._last: Mapping[str, Any] = rows[-1] if rows else {}
         # What UTF-8 has no bytes for, half a surrogate pair, is written as JSON's \uXXXX.
         self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
@@ -217,7 +210,7 @@ class JsonLines:
 
     def put(self, row: Mapping[str, Any]) -> None:
         """Add a row; into the last one where that is of the same step, as a finished run that is evaluated has it."""
-        if not self._last or self._last.get("step") != row.get("step"):
+        if self._last.get("step") != row["step"]:
             self.append(row)
             return
         self._file.close()
@@ -264,37 +257,28 @@ def _move_aside(run_dir: Path) -> None:
     paths = [path for name in RECORDS if (path := run_dir / name).exists()]
     if not any(path.stat().st_size for path in paths if path.name in (METRICS, GENERATIONS)):
         return
-    numbers = (number for number in range(1, 10**6) if not any(run_dir.glob(f"*.{number}.*")))
-    number = next(numbers)
+    number = next(number for number in itertools.count(1) if not any(run_dir.glob(f"*.{number}.*")))
     for path in paths:
         path.rename(path.with_name(f"{path.stem}.{number}{path.suffix}"))
 
 
 def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Return metrics as plain numbers, whatever tensors or arrays of one value they were."""
-    return {name: _number(value) for name, value in metrics.items()}
-
-
-def _number(value: Any) -> float:
-    return float(value.item() if hasattr(value, "item") else value)
+    return {name: float(value.item() if hasattr(value, "item") else value) for name, value in metrics.items()}
 
 
 def _json_line(row: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(row, ensure_ascii=False, allow_nan=False, default=_jsonable) + "\n"
-    except ValueError:  # NaN is not JSON
-        return json.dumps(_without_nan(row), ensure_ascii=False, default=_jsonable) + "\n"
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {name: _without_nan(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nan(item) for item in value]
-    return _without_nan(_jsonable(value)) if hasattr(value, "tolist") else value
+    return json.dumps(_jsonable(row), ensure_ascii=False) + "\n"
 
 
 def _jsonable(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+    """Return a value as JSON has it, in which there is no NaN: null stands for that."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): _jsonable(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, (str, int, type(None))):
+        return value
+    return _jsonable(value.tolist()) if hasattr(value, "tolist") else str(value)

@@ -1,7 +1,6 @@
 # vextract:template base/__package__/tracking/tensorboard.py - edit freely
 """TensorBoard as a tracker, and samples as the rows of a table."""
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,42 +10,26 @@ COLUMNS = ("step", "prompt", "response", "ground_truth", "score", "data_source")
 
 
 class TensorBoard:
-    """Event files under run_dir/tensorboard, by the tensorboard package's own writer (torch's takes 1 s to import)."""
+    """Event files under run_dir/tensorboard."""
 
     package = "tensorboard"
-    requirement = "tensorboard>=2.10"
+    requirement = "tensorboard>=2.16"
 
     def __init__(self, config: Mapping[str, Any], directory: Path, start_step: int) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from torch.utils.tensorboard.writer import SummaryWriter
 
-        self._event, self._summary = Event, Summary
-        self._writer = EventFileWriter(str(directory.absolute() / "tensorboard"), flush_secs=10)
-        if start_step:  # tells TensorBoard to forget what came after the checkpoint
-            session = SessionLog(status=SessionLog.START)
-            self._writer.add_event(Event(wall_time=time.time(), step=start_step + 1, session_log=session))
+        later = start_step + 1 if start_step else None  # what came after the checkpoint is forgotten
+        self._writer: Any = SummaryWriter(str(directory.absolute() / "tensorboard"), purge_step=later, flush_secs=10)
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
-        self._write(self._summary(value=[self._summary.Value(tag=n, simple_value=v) for n, v in metrics.items()]), step)
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, step)
 
     def samples(self, name: str, rows: Rows, step: int) -> None:
-        from tensorboard.compat.proto.summary_pb2 import SummaryMetadata
-        from tensorboard.compat.proto.tensor_pb2 import TensorProto
-        from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
-        from tensorboard.compat.proto.types_pb2 import DT_STRING
-
-        text = markdown(rows, step).encode("utf-8", "backslashreplace")
-        shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
-        tensor = TensorProto(dtype=DT_STRING, string_val=[text], tensor_shape=shape)
-        metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
-        self._write(self._summary(value=[self._summary.Value(tag=name, metadata=metadata, tensor=tensor)]), step)
+        self._writer.add_text(name, as_text(markdown(rows, step)), step)
 
     def close(self, outcome: str) -> None:
         self._writer.close()
-
-    def _write(self, summary: Any, step: int) -> None:
-        self._writer.add_event(self._event(wall_time=time.time(), step=step, summary=summary))
 
 
 def cells(rows: Rows, step: int) -> list[list[Any]]:

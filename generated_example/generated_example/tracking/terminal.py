@@ -1,40 +1,149 @@
 # vextract:template base/__package__/tracking/terminal.py - edit freely
 """What a run looks like in a terminal: a table that updates in place, or one line per step where there is none.
 
-Below the table stand the phases under way (`timing.phases`) with their time and, where they have told what they expect,
-a bar. A thread draws four times a second; it reads what the run notes anyway, and the run never waits for it.
+First the metrics of a step as columns and as text; then the views that show them.
 """
 
 import bdb
 import contextlib
 import logging
+import math
 import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from ..output import say
-from .columns import (
-    COLUMNS,
-    REWARD,
-    cell,
-    clock,
-    duration,
-    one_line,
-    phase_times,
-    sample_line,
-    sparkline,
-    telling,
-    values,
-)
-from .timing import Phase, phases
+from .timing import phases
 
+Metrics = Mapping[str, float]
 ROWS = 12
 PER_SECOND = 4
-LONGEST_BAR = 40
-SHORTEST_BAR = 8
+BARS = "▁▂▃▄▅▆▇█"
+
+
+class Column(NamedTuple):
+    """A column of the table.
+
+    Attributes:
+        title: its header.
+        names: metrics; the first that a step has is shown.
+        form: from the value to its text.
+        rank: which columns give way first where there is little room: those with the highest.
+        may_be_zero: whether it is worth showing when it has been 0 all along.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    form: Callable[[float], str]
+    rank: int
+    may_be_zero: bool = True
+
+
+def _small(value: float) -> str:
+    return f"{value:.1e}" if value and abs(value) < 1e-3 else f"{value:.4f}"
+
+
+def _large(value: float) -> str:
+    return f"{value / 1000:.1f}k" if value >= 10_000 else f"{value:.0f}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
+
+
+REWARD = ("critic/rewards/mean", "critic/score/mean")
+COLUMNS = (
+    Column("reward", REWARD, "{:.3f}".format, 0),
+    Column("acc", ("reward/acc/mean",), "{:.3f}".format, 2),
+    Column("val", ("val",), "{:.3f}".format, 1),
+    Column("loss", ("train/loss",), "{:.4f}".format, 0),
+    Column("val loss", ("val/loss",), "{:.4f}".format, 1),
+    Column("KL", ("actor/kl_loss", "actor/reward_kl_penalty"), _small, 5, may_be_zero=False),
+    Column("distill", ("actor/distillation/loss",), _small, 5),
+    Column("entropy", ("actor/entropy",), "{:.3f}".format, 6),
+    Column("clipped", ("actor/pg_clipfrac",), _small, 10, may_be_zero=False),
+    Column("vf loss", ("critic/vf_loss",), _small, 7),
+    Column("rm loss", ("reward_model/dpo_loss",), _small, 7),
+    Column("rm acc", ("reward_model/dpo_acc_before", "reward_model/dpo_acc"), "{:.2f}".format, 8),
+    Column("vf expl", ("critic/vf_explained_var",), "{:.2f}".format, 9),
+    Column("no signal", ("critic/rewards/frac_zero_std",), "{:.2f}".format, 11, may_be_zero=False),
+    Column("mismatch", ("training/rollout_log_probs_diff_mean",), _small, 12, may_be_zero=False),
+    Column("length", ("response_length/mean",), "{:.1f}".format, 4),
+    Column("tokens/s", ("perf/throughput",), _large, 8),
+    Column("s/step", ("perf/time_per_step", "timing_s/step"), _seconds, 3),
+)
+# What a step consists of, in its order, as upstream's timing_s/* calls it; then what comes after a step.
+STEP_PHASES = (
+    *("gen", "gen_max", "reward", "old_log_prob", "watch", "ref", "values", "teacher", "adv", "reward_model"),
+    *("update_critic", "update_actor", "testing", "save_checkpoint"),
+)
+
+
+def validation_score(metrics: Metrics) -> float | None:
+    """Return the mean over data sources of what validation reports first: accuracy, or else reward."""
+    scores = [value for name, value in metrics.items() if name.startswith("val-core/") and "/mean@" in name]
+    return sum(scores) / len(scores) if scores else None
+
+
+def values(metrics: Metrics) -> dict[str, float]:
+    """Return a step's value for each column that it has one for, by the column's title."""
+    val = validation_score(metrics)
+    known = dict(metrics) if val is None else {**metrics, "val": val}
+    found = {column.title: [known[name] for name in column.names if name in known] for column in COLUMNS}
+    return {title: several[0] for title, several in found.items() if several}
+
+
+def telling(steps: Iterable[Mapping[str, float]]) -> set[str]:
+    """Return the titles of the columns that say something about these steps, whose `values` are given."""
+    steps = list(steps)
+    return {
+        column.title
+        for column in COLUMNS
+        if any(column.title in step and (column.may_be_zero or step[column.title]) for step in steps)
+    }
+
+
+def cell(column: Column, step: Mapping[str, float]) -> str:
+    """Return the text of a column for a step, whose `values` are given; empty where it has none."""
+    value = step.get(column.title)
+    return "" if value is None else column.form(value) if math.isfinite(value) else str(value)
+
+
+def one_line(metrics: Metrics) -> str:
+    """Return a step as a line of text: `reward 0.250  entropy 1.500  (gen 20 ms, update_actor 1.2 s)`."""
+    step = values(metrics)
+    titles = telling([step])
+    texts = [f"{column.title} {cell(column, step)}" for column in COLUMNS if column.title in titles]
+    times = phase_times(metrics)
+    return "  ".join([*texts, *([f"({times})"] if times else [])])
+
+
+def phase_times(metrics: Metrics) -> str:
+    """Return where a step's time went: `gen 9.6 s, reward 31 ms`."""
+    timed = {phase: metrics.get(f"timing_s/{phase}") for phase in STEP_PHASES}
+    return ", ".join(f"{phase} {duration(spent)}" for phase, spent in timed.items() if spent is not None)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it: `31 ms`, `9.6 s`, `2 min 05 s`, `3 h 07 min`."""
+    if seconds < 0.1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def sparkline(curve: Iterable[float]) -> str:
+    """Return a small curve of some values, on the scale from 0 (or the least of them) to the greatest."""
+    shown = [value for value in curve if math.isfinite(value)]
+    low, high = min([0.0, *shown]), max([0.0, *shown])
+    return "".join(BARS[round((value - low) / ((high - low) or 1.0) * (len(BARS) - 1))] for value in shown)
 
 
 def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool = False) -> "QuietView":
@@ -57,7 +166,7 @@ def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool 
 class QuietView:
     """Shows a run to a person: nothing but messages."""
 
-    def row(self, step: int, metrics: Mapping[str, float]) -> None:
+    def row(self, step: int, metrics: Metrics) -> None:
         pass
 
     def sample(self, generation: Mapping[str, Any]) -> None:
@@ -79,30 +188,26 @@ class LineView(QuietView):
     def __init__(self, total_steps: int) -> None:
         self._total = total_steps
 
-    def row(self, step: int, metrics: Mapping[str, float]) -> None:
+    def row(self, step: int, metrics: Metrics) -> None:
         self.message(f"step {step}/{self._total}  {one_line(metrics)}".rstrip())
 
 
-class LiveView(QuietView):
+class LiveView(LineView):
     """A table of the last steps that updates in place; what is printed or logged meanwhile appears above it.
 
-    It steps aside for a debugger: from there on, lines.
+    A thread draws it; the run never waits for that. It steps aside for a debugger: from there on, lines.
     """
 
     def __init__(self, console: Any, title: str, total_steps: int, start_step: int) -> None:
         from rich.live import Live
 
-        self._console = console
-        self._title, self._total, self._first = title, total_steps, start_step
-        self._step, self._metrics, self._sample = start_step, dict[str, float](), ""
+        super().__init__(total_steps)
+        self._console, self._title, self._first, self._step = console, title, start_step, start_step
+        self._metrics, self._sample, self._titles = dict[str, float](), "", set[str]()
         self._rows: deque[tuple[int, dict[str, float]]] = deque(maxlen=ROWS)
-        self._titles: set[str] = set()
-        self._rewards: deque[float] = deque(maxlen=400)
+        self._rewards: deque[float] = deque(maxlen=40)
         self._begin = self._stepped = time.monotonic()
-        self._changes, self._drawn = 0, (-1, 0, 0)
-        self._table: Any = ""
-        self._lines: LineView | None = None
-        self._streams = _Streams()
+        streams = {id(stream): name for name in ("stdout", "stderr") if (stream := getattr(sys, name))}
         self._live = Live(
             get_renderable=self._render,
             console=console,
@@ -111,48 +216,55 @@ class LiveView(QuietView):
             redirect_stderr=sys.stderr.isatty(),
         )
         self._live.start(refresh=True)
-        self._streams.follow()
+        loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
+        handlers = {handler for logger in loggers for handler in getattr(logger, "handlers", [])}
+        self._handlers: list[tuple[Any, Any]] = []  # those that write above the table, and where they did before
+        for handler in handlers:
+            stream = getattr(handler, "stream", None)
+            if id(stream) in streams:
+                self._handlers.append((handler, stream))
+                handler.stream = getattr(sys, streams[id(stream)])
         self._debugger, bdb.Bdb.set_trace = bdb.Bdb.set_trace, self._stopping(bdb.Bdb.set_trace)  # type: ignore[method-assign]
         live_views.append(self)
 
-    def row(self, step: int, metrics: Mapping[str, float]) -> None:
+    def row(self, step: int, metrics: Metrics) -> None:
         """Add a step. The thread draws it: with short steps not every one."""
-        if self._lines is not None:
-            return self._lines.row(step, metrics)
+        if self not in live_views:
+            super().row(step, metrics)
+            return
         known = values(metrics)
         self._rows.append((step, known))
         self._titles |= telling([known])
-        reward = next((metrics[name] for name in REWARD if name in metrics), None)
-        if reward is not None:
-            self._rewards.append(reward)
-        if phase_times(metrics):
-            self._metrics = dict(metrics)
+        self._rewards.extend([metrics[name] for name in REWARD if name in metrics][:1])
+        self._metrics = dict(metrics) if phase_times(metrics) else self._metrics
         self._step, self._stepped = step, time.monotonic()
-        self._changes += 1
-        return None
 
     def sample(self, generation: Mapping[str, Any]) -> None:
-        self._sample = sample_line(generation)
-        self._changes += 1
+        score = generation.get("score")
+        shown = f"{generation.get('prompt')!r} → {generation.get('response')!r}"
+        self._sample = shown if score is None else f"{shown}  score {score:.2f}"
 
     def close(self) -> None:
         """Leave the last table where it is."""
-        if self._lines is not None:
+        if self not in live_views:
             return
-        self._lines = LineView(self._total)
         live_views.remove(self)
         bdb.Bdb.set_trace = self._debugger  # type: ignore[method-assign]
         with contextlib.suppress(OSError):  # the terminal may be gone
             sys.stdout.flush()  # what was printed without an end of line
             self._live.stop()
-        self._streams.give_back()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        for handler, stream in self._handlers:
+            handler.stream = stream
 
     def leave(self) -> None:
         """Let a process that was forked print past the table: a lock that it would need may be held for ever."""
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
             setattr(sys, name, getattr(stream, "rich_proxied_file", stream))
-        self._streams.give_back()
+        self._give_back()
 
     def _stopping(self, set_trace: Callable[..., Any]) -> Callable[..., Any]:
         """Stop in pdb, as its `set_trace` does, after the table has been ended and the terminal given back."""
@@ -169,140 +281,49 @@ class LiveView(QuietView):
     def _render(self) -> Any:
         """Return what to draw now. An exception would end the thread, and the run must not notice."""
         from rich.console import Group
+        from rich.text import Text
 
         try:
-            size = self._console.size
-            drawn = (self._changes, size.width, size.height)
-            if drawn != self._drawn:
-                if 0 < size.width < self._drawn[1]:
-                    self._console.clear()  # lines were wrapped: the position of the table is no longer known
-                self._table, self._drawn = self._draw(size.width, size.height), drawn
-            return Group(self._headline(size.width), self._table, *self._phases(size.width))
+            now, parts = time.monotonic(), [self._title] if self._title else []
+            parts += [f"step {self._step}/{self._total}", duration(now - self._begin)]
+            if self._first < self._step < self._total:
+                each = (self._stepped - self._begin) / (self._step - self._first)
+                parts.append(f"{duration(max(0.0, each * (self._total - self._step) - now + self._stepped))} left")
+            below = {"reward": sparkline(self._rewards), "time": phase_times(self._metrics), "sample": self._sample}
+            lines = ["  ".join(parts), *(f"{name:8}{text}" for name, text in below.items() if text)]
+            under_way = {phase.name: phase for phase in phases() if phase.name != "step" and self in live_views}
+            for depth, phase in enumerate(under_way.values()):
+                text = f"{'  ' * depth}{phase.name:14}{duration(now - phase.began):>10}"
+                if phase.total > 1:
+                    bar = "━" * round(20 * min(1, phase.done / phase.total))
+                    text += f"  {phase.done}/{phase.total} {phase.unit}  {bar}"
+                lines.append(text)
+            shown = [Text(line, no_wrap=True, overflow="crop") for line in lines]
+            table = [self._columns()] if self._rows else []
+            return Group(shown[0], *table, *shown[1:])
         except Exception as error:
             return f"cannot draw the table: {type(error).__name__}"
 
-    def _draw(self, width: int, height: int) -> Any:
-        """Return all that stays as it is until the next step, as lines of text."""
-        from rich.console import Group
-        from rich.text import Text
-
-        below = []
-        if self._rewards:
-            below.append(Text(f"reward  {sparkline(list(self._rewards), min(40, width - 8))}", style="green"))
-        if times := phase_times(self._metrics, width - 8):
-            below.append(Text(f"time    {times}", style="dim"))
-        if self._sample:
-            below.append(Text(f"sample  {self._sample}", style="dim", no_wrap=True, overflow="ellipsis"))
-        shown = list(self._rows)[-max(3, min(ROWS, height - 10)) :]
-        table = [self._columns(shown, width)] if shown else []
-        lines = self._console.render_lines(Group(*table, *below), pad=False)
-        return _Lines(lines)
-
-    def _columns(self, rows: list[tuple[int, dict[str, float]]], width: int) -> Any:
+    def _columns(self) -> Any:
         """Return the table, without the least important columns if they do not fit."""
         from rich import box
-        from rich.measure import Measurement
         from rich.table import Table
 
         columns = [column for column in COLUMNS if column.title in self._titles]
-        unlimited = self._console.options.update(width=1000)
-        while True:
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-            table.add_column("step", justify="right", style="bold", no_wrap=True)
-            for column in columns:
-                style = {"reward": "green", "val": "cyan"}.get(column.title)
-                table.add_column(column.title, justify="right", style=style, no_wrap=True)
-            for step, known in rows:
-                table.add_row(str(step), *(cell(column, known) for column in columns))
-            if not columns or Measurement.get(self._console, unlimited, table).maximum <= width:
-                return table
+        rows, texts = list(self._rows), dict[str, list[str]]()
+        for column in columns:
+            texts[column.title] = [cell(column, known) for _, known in rows]
+        widths = {title: max(map(len, (title, *shown))) + 2 for title, shown in texts.items()}
+        while columns and sum(widths[column.title] for column in columns) > self._console.width - 10:
             columns.remove(max(columns, key=lambda column: column.rank))
-
-    def _headline(self, width: int) -> Any:
-        """Return the run, its step and its clock; the run's name gives way first."""
-        from rich.text import Text
-
-        now, done = time.monotonic(), self._step - self._first
-        parts = [f"step {self._step}/{self._total}", clock(now - self._begin)]
-        if done > 0 and self._step < self._total:
-            left = (self._stepped - self._begin) / done * (self._total - self._step) - (now - self._stepped)
-            parts.append(f"{clock(max(0.0, left))} left")
-        text = "  ".join(parts)
-        if self._title and len(self._title) + 2 + len(text) <= width:
-            text = f"{self._title}  {text}"
-        return Text(text, style="italic", no_wrap=True, overflow="crop")
-
-    def _phases(self, width: int) -> list[Any]:
-        """Return a line for each phase under way: its name, its time, and a bar where its length is known."""
-        if self._lines is not None:
-            return []
-        shown: list[Phase] = []
-        for phase in phases():
-            if shown and shown[-1].name == phase.name:
-                shown.pop()
-            if phase.name != "step":
-                shown.append(phase)
-        now = time.monotonic()
-        return [self._phase(phase, depth, now, width) for depth, phase in enumerate(shown)]
-
-    def _phase(self, phase: Phase, depth: int, now: float, width: int) -> Any:
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-        from rich.text import Text
-
-        name, passed = "  " * depth + phase.name, duration(now - phase.began)
-        line = Table.grid(padding=(0, 2, 0, 0))
-        line.add_column(no_wrap=True, min_width=13)
-        line.add_column(no_wrap=True, min_width=8, justify="right")
-        cells: list[Any] = [Text(name, style="bold"), passed]
-        if phase.total > 1:
-            done = min(phase.done, phase.total)
-            count = f"{done}/{phase.total} {phase.unit}"
-            room = width - max(13, len(name)) - max(8, len(passed)) - len(count) - 6
-            if room < -2:
-                count = f"{done}/{phase.total}"
-            if room >= SHORTEST_BAR:
-                cells.append(ProgressBar(phase.total, done, width=min(LONGEST_BAR, room)))
-            cells.append(Text(count, no_wrap=True, overflow="crop"))
-        line.add_row(*cells)
-        return line
-
-
-class _Lines:
-    """Lines that were drawn before."""
-
-    def __init__(self, lines: Any) -> None:
-        self.lines = lines
-
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        from rich.segment import Segment
-
-        for line in self.lines:
-            yield from line
-            yield Segment.line()
-
-
-class _Streams:
-    """Log handlers that hold a stream from before the table was there: they write above the table while it is."""
-
-    def __init__(self) -> None:
-        self._before = {"stdout": sys.stdout, "stderr": sys.stderr}
-        self._moved: list[tuple[Any, Any]] = []
-
-    def follow(self) -> None:
-        """Have them write where the streams go now."""
-        loggers = [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]
-        handlers = {handler for logger in loggers for handler in getattr(logger, "handlers", [])}
-        for handler in handlers:
-            for name, stream in self._before.items():
-                if getattr(handler, "stream", None) is stream and getattr(sys, name) is not stream:
-                    self._moved.append((handler, stream))
-                    handler.stream = getattr(sys, name)
-
-    def give_back(self) -> None:
-        """Have them write where they did before."""
-        for handler, stream in self._moved:
-            handler.stream = stream
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("step", justify="right", style="bold", no_wrap=True)
+        for column in columns:
+            style = {"reward": "green", "val": "cyan"}.get(column.title)
+            table.add_column(column.title, justify="right", style=style, no_wrap=True)
+        for number, (step, _) in enumerate(rows):
+            table.add_row(str(step), *(texts[column.title][number] for column in columns))
+        return table
 
 
 live_views: list[LiveView] = []

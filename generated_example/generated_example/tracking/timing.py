@@ -2,30 +2,13 @@
 """How long each phase of a step takes, which ones are under way, and how far they have come.
 
 Whatever works through parts (prompts, passes, decode steps) says so here, without knowing whether anybody watches:
-`terminal.py` draws the bars from it.
+`terminal.py` shows it.
 """
 
 import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-
-# What a step consists of, in its order, as upstream's timing_s/* calls it; then what comes after a step.
-STEP_PHASES = (
-    "gen",
-    "gen_max",
-    "reward",
-    "old_log_prob",
-    "watch",
-    "ref",
-    "values",
-    "teacher",
-    "adv",
-    "reward_model",
-    "update_critic",
-    "update_actor",
-)
-AFTER_STEP = ("testing", "save_checkpoint")
 
 
 @dataclass
@@ -78,22 +61,19 @@ def under_way(name: str) -> Iterator[None]:
 
 def expect(total: int, unit: str) -> None:
     """Say that the phase under way consists of so many parts, none of which is done yet."""
-    if phases := _here():
-        phase = phases[-1]
-        phase.done = phase.begun = 0
-        phase.total, phase.unit = total, unit
+    for phase in _here()[-1:]:
+        phase.done, phase.begun, phase.total, phase.unit = 0, 0, total, unit
 
 
 def advance(parts: int = 1) -> None:
     """Say that so many more parts of the phase under way are done."""
-    if phases := _here():
-        phases[-1].done += parts
+    for phase in _here()[-1:]:
+        phase.done += parts
 
 
 def begin(parts: int) -> None:
     """Say that work on so many parts begins, and that what was begun before is done."""
-    if phases := _here():
-        phase = phases[-1]
+    for phase in _here()[-1:]:
         phase.done, phase.begun = phase.done + phase.begun, parts
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..absent import MODULES
 from ..output import install_command
-from ..settings.suggestions import choose
+from ..settings.setting import choose
 from .tensorboard import TensorBoard
 
 TRACKER_CLASSES: dict[str, Any] = {"tensorboard": TensorBoard}

@@ -1,10 +1,9 @@
 # vextract:template base/__package__/training/batches.py - edit freely
-"""What goes to the rollout, and what a person reads of what came back."""
+"""What goes to the rollout, and what is measured of what came back."""
 
-import json
 import math
+import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,6 +118,20 @@ def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
     return {"critic/rewards/frac_zero_std": 1 - varying / prompts}
 
 
+def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
+    """Return the mean of each numeric component of the reward, as `reward/<name>/mean`; None: no score of this one."""
+    metrics = {}
+    for name, given in extra.items():
+        values = [value for value in given if value is not None]
+        kinds = set(map(type, values))
+        if kinds and all(issubclass(kind, (numbers.Real, np.bool_)) for kind in kinds):
+            try:
+                metrics[f"reward/{name}/mean"] = float(np.mean(np.array(values, dtype=float)))
+            except OverflowError:  # an integer too large for a float
+                metrics[f"reward/{name}/mean"] = float("nan")
+    return metrics
+
+
 def rollout_metrics(of_engine: torch.Tensor, own: torch.Tensor, mask: torch.Tensor) -> dict[str, float]:
     """Compute metrics named training/rollout_probs_diff_*, as upstream does, and training/rollout_log_probs_diff_*.
 
@@ -137,94 +150,3 @@ def rollout_metrics(of_engine: torch.Tensor, own: torch.Tensor, mask: torch.Tens
         "training/rollout_log_probs_diff_max": log_probs.max().item(),
         "training/rollout_log_probs_diff_mean": log_probs.mean().item(),
     }
-
-
-def components_of(infos: Mapping[str, list[Any]], row: int, count: int) -> dict[str, Any]:
-    """Return the components that one of `count` samples has."""
-    return {name: values[row] for name, values in infos.items() if len(values) == count and values[row] is not None}
-
-
-def sample_rows(batch: DataProto, scores: Sequence[float | None], tokenizer: Any) -> list[dict[str, Any]]:
-    """Return the samples of a batch as text: prompt, response, ground_truth, score, uid, data_source."""
-    prompts = tokenizer.batch_decode(batch.batch["prompts"], skip_special_tokens=True)
-    responses = tokenizer.batch_decode(batch.batch["responses"], skip_special_tokens=True)
-    nothing: list[dict[str, Any]] = [{}] * len(batch)
-    return [
-        {
-            "prompt": prompt,
-            "response": response,
-            "ground_truth": (reward_model or {}).get("ground_truth"),
-            "score": score,
-            "uid": uid,
-            "data_source": source,
-        }
-        for prompt, response, score, reward_model, uid, source in zip(
-            prompts,
-            responses,
-            scores,
-            batch.non_tensor_batch.get("reward_model", nothing),
-            batch.non_tensor_batch.get("uid", [None] * len(batch)),
-            batch.non_tensor_batch.get("data_source", ["unknown"] * len(batch)),
-            strict=True,
-        )
-    ]
-
-
-def shown_rows(rows: list[dict[str, Any]], infos: dict[str, list[Any]], count: int) -> list[dict[str, Any]]:
-    """Return a few samples to show, of the same prompts each time: the first of a shuffle with a fixed seed.
-
-    Args:
-        rows: all samples.
-        infos: the reward and its components, one value for each sample; the samples shown get them as `components`.
-        count: how many to show.
-    """
-    complete = {name: values for name, values in infos.items() if name != "reward"}
-    order = sorted(range(len(rows)), key=lambda index: rows[index]["prompt"])
-    np.random.RandomState(42).shuffle(order)  # type: ignore[arg-type]
-    return [
-        {**rows[index], "components": components_of(complete, index, len(rows)), "split": "validation"}
-        for index in order[:count]
-    ]
-
-
-def shown_training_rows(
-    batch: DataProto, scores: list[float], infos: dict[str, list[Any]], count: int, tokenizer: Any
-) -> list[dict[str, Any]]:
-    """Return a few samples of a training batch to show: of its first prompts, the best and the worst response of each.
-
-    Args:
-        batch: scored samples; responses to the same prompt have the same uid.
-        scores: one for each sample.
-        infos: the components of the reward, one value for each sample; the samples shown get them as `components`.
-        count: how many to show, at most.
-        tokenizer: decodes them.
-    """
-    groups: dict[Any, list[int]] = {}
-    for row, uid in enumerate(batch.non_tensor_batch["uid"]):
-        groups.setdefault(uid, []).append(row)
-    extremes = (
-        dict.fromkeys((max(group, key=scores.__getitem__), min(group, key=scores.__getitem__)))
-        for group in groups.values()
-    )
-    chosen = [row for pair in extremes for row in pair][:count]
-    if not chosen:
-        return []
-    parts = [components_of(infos, row, len(batch)) for row in chosen]
-    rows = sample_rows(batch[np.array(chosen)], [scores[row] for row in chosen], tokenizer)
-    return [{**row, "components": part, "split": "train"} for row, part in zip(rows, parts, strict=True)]
-
-
-def write_rows(directory: str, step: int, rows: list[dict[str, Any]], infos: dict[str, list[Any]]) -> None:
-    """Write samples to `directory`/`step`.jsonl, in upstream's column names, with the reward's components."""
-    Path(directory).mkdir(parents=True, exist_ok=True)
-    with open(Path(directory) / f"{step}.jsonl", "w", encoding="utf-8") as file:
-        for index, row in enumerate(rows):
-            entry = {
-                "input": row["prompt"],
-                "output": row["response"],
-                "gts": row["ground_truth"],
-                "score": row["score"],
-                "step": step,
-                **components_of(infos, index, len(rows)),
-            }
-            file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")

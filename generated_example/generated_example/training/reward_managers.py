@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from ..rewards.calls import importable, own_line, raw_function, source_of
-from ..rewards.scoring import ScoringError, run_in
+from ..rewards.scoring import ScoringError, importable, own_line, raw_function, run_in, source_of
 from ..settings import reward_keys
 from ..vendored.algorithms.reward import extract_reward, get_custom_reward_fn, load_reward_manager
 from ..vendored.protocol import DataProto

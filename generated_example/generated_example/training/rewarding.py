@@ -4,19 +4,17 @@
 Rewards are computed by one process, rank 0, over the global batch.
 """
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
-from ..rewards.calls import CALLED, refusal, source_of
 from ..rewards.manager import TextRewardManager
+from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
 from ..settings import reward_keys
-from ..settings.suggestions import choose_defined, functions_in
-from .hook_arguments import arguments_of
+from ..settings.setting import choose_defined, functions_in
+from .hooks import arguments_of
 from .reward_managers import load_manager, manager_class
 
 # What a manager is offered from elsewhere, should it stand among its further arguments as well.
@@ -45,20 +43,7 @@ class Rewards:
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
         self.tokenizer = tokenizer
         manager = manager_class(config)
-        given = {name: value for name, value in _select(config, "MANAGER_ARGUMENTS").items() if name not in CONFIGURED}
-        try:
-            arguments = {**offered(config, manager), **given}
-            _check_overlong(config, arguments.get("overlong_buffer_cfg"))
-            with _naming_the_file(config):
-                managers = [load_manager(config, tokenizer, n, arguments) for n in (0, 1)]
-        except ConfigError:
-            raise
-        except (TypeError, ValueError) as error:
-            names = sorted(arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key"})
-            raise ConfigError(
-                f"the reward manager {_select(config, 'MANAGER')!r}: {error}",
-                f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}",
-            ) from error
+        managers = _managers(config, manager, tokenizer)
         _check_function(config, managers[0])
         self.managers = managers
         self.train, self.validation = managers
@@ -69,13 +54,34 @@ class Rewards:
             getattr(manager, "close", lambda: None)()
 
 
-def _check_overlong(config: Any, overlong: Any) -> None:
-    longest = config.data.max_response_length
+def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
+    """Make the managers for training and validation; say what is wrong with their arguments, or the owner's file."""
+    longest, function = config.data.max_response_length, reward_keys.FUNCTION
+    overlong = OmegaConf.select(config, reward_keys.OVERLONG)
     if overlong and overlong.enable and not 0 < overlong.len <= longest:
         raise ConfigError(
             f"{reward_keys.OVERLONG}.len is {overlong.len}, and responses have at most {longest} tokens",
             f"set {reward_keys.OVERLONG}.len between 1 and {longest}, or {reward_keys.OVERLONG}.enable=false",
         )
+    given = OmegaConf.select(config, reward_keys.MANAGER_ARGUMENTS).items()
+    arguments = {**offered(config, manager), **{name: value for name, value in given if name not in CONFIGURED}}
+    try:
+        return [load_manager(config, tokenizer, count, arguments) for count in (0, 1)]
+    except ConfigError:
+        raise
+    except (FileNotFoundError, AttributeError, RuntimeError) as error:
+        path, name = (OmegaConf.select(config, f"{function}.{key}") for key in ("path", "name"))
+        if path is None:
+            raise
+        there, cause = choose_defined(name, functions_in(path)), error.__cause__ or error
+        hint = f"{function}.name={there}" if there else f"check {function}.path, and what it has"
+        raise ConfigError(f"cannot load {function}: {type(cause).__name__}: {cause}", hint) from error
+    except (TypeError, ValueError) as error:
+        names = sorted(arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key", "**"})
+        raise ConfigError(
+            f"the reward manager {OmegaConf.select(config, reward_keys.MANAGER)!r}: {error}",
+            f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}",
+        ) from error
 
 
 def _check_function(config: Any, manager: Any) -> None:
@@ -86,38 +92,15 @@ def _check_function(config: Any, manager: Any) -> None:
     is_named = OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is not None
     if not is_named or not (is_ours or is_verls):
         return
-    problem = refusal(manager.compute_score)
-    if problem is not None:
-        where = source_of(manager.compute_score)
-        raise ConfigError(f"the reward cannot be called: {problem}: {where}", CALLED)
-
-
-@contextlib.contextmanager
-def _naming_the_file(config: Any) -> Iterator[None]:
-    """Go around the loading of the owner's file by verl's own function: say what is wrong with it, and where."""
-    try:
-        yield
-    except (FileNotFoundError, AttributeError, RuntimeError) as error:
-        cause = error.__cause__ or error
-        if OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is None:
-            raise
-        path, name = (OmegaConf.select(config, f"{reward_keys.FUNCTION}.{key}") for key in ("path", "name"))
-        there = choose_defined(name, functions_in(path))
-        hint = (
-            f"{reward_keys.FUNCTION}.name={there}" if there else f"check {reward_keys.FUNCTION}.path, and what it has"
-        )
-        raise ConfigError(f"cannot load {reward_keys.FUNCTION}: {type(cause).__name__}: {cause}", hint) from error
-
-
-def _select(config: Any, name: str) -> Any:
-    return OmegaConf.select(config, getattr(reward_keys, name))
+    if (problem := refusal(manager.compute_score)) is not None:
+        raise ConfigError(f"the reward cannot be called: {problem}: {source_of(manager.compute_score)}", CALLED)
 
 
 def offered(config: Any, manager: Any) -> dict[str, Any]:
     """Return the settings of the config that the constructor of a reward manager names as arguments."""
     settings = {
         **config.local.reward,
-        "overlong_buffer_cfg": _select(config, "OVERLONG"),
+        "overlong_buffer_cfg": OmegaConf.select(config, reward_keys.OVERLONG),
         "max_resp_len": config.data.max_response_length,
     }
     if not hasattr(manager, "run_single"):  # to verl's own kind its loader gives it

@@ -1,13 +1,30 @@
 # vextract:template base/__package__/training/rollouts.py - edit freely
-"""From a batch of prompts to a batch of responses, over all processes."""
+"""From a batch of prompts to a batch of responses, over all processes, and to their reward."""
 
-from typing import Any
+import uuid
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from omegaconf import OmegaConf
 
 from ..run.distributed import Ranks
+from ..settings import reward_keys
 from ..shims.device import empty_cache
+from ..tracking.timing import timed
+from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
-from ..workers.rollout_interface import RolloutEngine
-from .batches import REWARD_COLUMNS
+from ..workers.rollout_interface import WITH_LOG_PROBS, RolloutEngine
+from .batches import REWARD_COLUMNS, generation_batch
+from .hooks import call_reward
+from .registries import AdvantageEstimator
+
+if TYPE_CHECKING:
+    from .trainer import LocalPPOTrainer
+
+Metrics = dict[str, Any]
+Reward = tuple[torch.Tensor, dict[str, list[Any]]]
 
 
 class Rollouts:
@@ -24,28 +41,32 @@ class Rollouts:
         self.ranks = ranks
         self.engine = engine
 
-    def generate(self, prompts: DataProto) -> DataProto:
+    def generate(self, prompts: DataProto, ranks: Ranks | None = None) -> DataProto:
         """Write the responses to a global batch of prompts, in its order.
 
         Args:
             prompts: the same on every process: input_ids, attention_mask, position_ids, (bs, prompt_length) int64,
                 padded on the left.
+            ranks: others to go through than the run's.
 
         Returns:
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
             attention_mask, position_ids, (bs, prompt_length + response_length); int64, on the CPU, on every process.
             The columns of the prompts come with it, but for those that only the reward reads.
         """
-        return self._generate(prompts, self.ranks)
+        ranks = ranks or self.ranks
+        columns = {k: v for k, v in prompts.non_tensor_batch.items() if k not in REWARD_COLUMNS}
+        given = DataProto(prompts.batch, columns, prompts.meta_info)
+        return self._spread(self.engine.generate_sequences, given, ranks)
 
     def close(self) -> None:
         """Close the engine."""
         self.engine.close()
 
-    def _generate(self, prompts: DataProto, ranks: Ranks) -> DataProto:
-        columns = {k: v for k, v in prompts.non_tensor_batch.items() if k not in REWARD_COLUMNS}
-        given = DataProto(prompts.batch, columns, prompts.meta_info)
-        return self._spread(self.engine.generate_sequences, given, ranks)
+    def sync_weights(self) -> None:
+        """Have the engine take over the policy's weights, which have changed. Every process must call this."""
+        empty_cache()
+        self.engine.sync_weights()
 
     def _spread(self, function: Any, prompts: DataProto, ranks: Ranks) -> DataProto:
         """Return what the processes make of their shares, put together; `function` may not wait for other processes."""
@@ -60,7 +81,82 @@ class Rollouts:
         with self.engine.session():
             return ranks.spread(lambda share: ranks.together(lambda: write(share)), prompts)
 
-    def sync_weights(self) -> None:
-        """Have the engine take over the policy's weights, which have changed. Every process must call this."""
-        empty_cache()
-        self.engine.sync_weights()
+
+class Answers:
+    """Has prompts of a trainer answered, and the answers scored.
+
+    Args:
+        trainer: whose rollouts, reward, settings and sample ids are used.
+    """
+
+    def __init__(self, trainer: "LocalPPOTrainer") -> None:
+        self.trainer: Any = trainer
+        self._reward_fn: Any = None  # of the last batch
+
+    def answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
+        """Return a batch of prompts with `rollout.n` responses to each; those to the same prompt have the same uid."""
+        trainer = self.trainer
+        batch, asked = self.questions(prompts, trainer.steps_done + 1)
+        with timed("gen", timing):
+            responses, self._reward_fn = self.write(asked.repeat(trainer.rollout_n, interleave=True), trainer.reward_fn)
+        if trainer.config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
+            with timed("gen_max", timing):
+                self._add_reward_baselines(batch, asked)
+        batch = self.answered(batch, responses, trainer.steps_done + 1)
+        return batch
+
+    def write(self, asked: DataProto, reward_fn: Any) -> tuple[DataProto, Any]:
+        """Have prompts answered; return the responses, and what scores them."""
+        return self.trainer.rollouts.generate(asked), reward_fn
+
+    def questions(self, prompts: dict[str, Any], step: int) -> tuple[DataProto, DataProto]:
+        """Return a batch of prompts that a step learns from, with their uids, and what of it goes to the rollout."""
+        batch, ids = DataProto.from_single_dict(prompts), self.trainer.ids
+        uids = [str(uuid.UUID(int=ids.getrandbits(128), version=4)) for _ in range(len(batch))]
+        batch.non_tensor_batch["uid"] = np.array(uids, dtype=object)
+        asked = generation_batch(batch)
+        asked.meta_info["global_steps"] = step
+        return batch, asked
+
+    def answered(self, batch: DataProto, responses: DataProto, step: int) -> DataProto:
+        """Return prompts with the responses to them, for a step."""
+        answered: DataProto = batch.repeat(self.trainer.rollout_n, interleave=True).union(responses)
+        answered.meta_info["global_steps"] = step
+        if "response_mask" not in answered.batch.keys():
+            answered.batch["response_mask"] = compute_response_mask(answered)
+        return answered
+
+    def begin_reward(self, batch: DataProto, reward_fn: Any = None) -> "Future[Reward] | None":
+        """Have rank 0 compute the reward of a batch: at once, or in the background if so configured.
+
+        Args:
+            batch: the global one.
+            reward_fn: scores it; None: what has come with the last batch.
+        """
+        trainer, reward_fn = self.trainer, reward_fn or self._reward_fn
+        if trainer.ranks.rank != 0:
+            return None
+        # What is added to the batch meanwhile must not be seen by the reward.
+        batch = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info))
+        if OmegaConf.select(trainer.config, reward_keys.IN_BACKGROUND):
+            return trainer.background.submit(call_reward, reward_fn, batch, trainer.tokenizer)
+        done: Future[Reward] = Future()
+        try:
+            done.set_result(call_reward(reward_fn, batch, trainer.tokenizer))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+    def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
+        """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""
+        meta_info = {**prompts.meta_info, "do_sample": False, WITH_LOG_PROBS: False}
+        greedy = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), meta_info)
+        responses, reward_fn = self.write(greedy, self.trainer.reward_fn)
+        answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info)).union(responses)
+        batch.batch["reward_baselines"] = self._scored(answered, reward_fn)[0].sum(dim=-1)
+
+    def _scored(self, batch: DataProto, reward_fn: Any) -> Reward:
+        """Return the reward of a batch, on every process."""
+        trainer = self.trainer
+        found: Reward = trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
+        return found

@@ -2,29 +2,28 @@
 """A run: the loop over a trainer's steps, and what surrounds it. The step itself is in `trainer.py`."""
 
 import contextlib
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..api.assembly import load_parts
 from ..errors import ConfigError, add_note, notes_on
 from ..run.checkpoint import Checkpoints, restoring
 from ..run.checkpoint_files import CheckpointError
 from ..run.distributed import is_connection_error, random_state, set_random_state
 from ..run.failures import noting_checkpoint
-from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory, without_running_loop
+from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory
 from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
 from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
 from ..vendored.protocol import DataProto
-from .callbacks import Callbacks
 from .divergence import DivergenceError
 from .run_state import Prompts, RunState
 
 Metrics = dict[str, Any]
+# What callbacks are told of.
+EVENTS = ("on_train_begin", "on_step_begin", "on_step_end", "on_evaluate", "on_save", "on_log", "on_train_end")
 
 
 class Step(NamedTuple):
@@ -63,33 +62,26 @@ class RunLoop(Closing):
     kl_ctrl: Any
     ids: Any
     divergence: Any
+    checkpoints: Checkpoints
+    total_steps: int
+    resumed_from: Path | None
+    lock: Any
+    train_step: Any
+    validate: Any
 
-    def begin(self, parts: Any, callbacks: list[Any]) -> None:
-        """Begin a run of these parts, or go on with one."""
-        self.checkpoints: Checkpoints = parts.checkpoints
-        self.total_steps: int = parts.total_steps
+    def begin(self, state: tuple[Any, ...], callbacks: list[Any]) -> None:
+        """Begin a run, or go on with one, of which a checkpoint has `state`: the arguments of `restore`."""
         self.tracker = RunTracker(self.config, self.checkpoints.directory, self.total_steps, active=False)
-        self.resumed_from: Path | None = parts.resumed_from
         self.finished, self.steps_done = False, 0
         self.failure: Exception | None = None
         self.score: float | None = None
-        self._lock = parts.lock
-        self._has_begun = self._is_going_on = False
-        self._thread = 0  # in which it is going on
+        self._has_begun = False
         self.callbacks = Callbacks(callbacks, self)
         self.begin_prompts()
         self._state = RunState(self)
         if self.resumed_from is not None:
             with restoring(self.resumed_from):
-                self.restore(*parts.state)
-
-    def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
-        """Do one step."""
-        raise NotImplementedError
-
-    def validate(self, loader: Any = None) -> Metrics:
-        """Answer the validation prompts, and score the answers."""
-        raise NotImplementedError
+                self._state.restore(*state)
 
     def fit(self) -> "TrainResult":
         """Train until the last step, or until asked to stop, in which case a checkpoint is saved.
@@ -160,49 +152,9 @@ class RunLoop(Closing):
         self.require_open()
         return self._state.save(path)
 
-    def load(self, path: str | Path) -> Path:
-        """Go back to a checkpoint, in place: weights, optimizers, data, random numbers and step are those it has.
-
-        The run goes on from there, and sets aside what it does not continue, as one with `trainer.resume_mode` does.
-
-        Args:
-            path: a global_step_N directory; or a run's, of which the last complete checkpoint is taken.
-
-        Returns:
-            The checkpoint.
-
-        Raises:
-            ConfigError: there is none, it is damaged, or it does not fit this run; or a run is going on.
-        """
-        self.require_open()
-        if self._is_going_on:
-            raise ConfigError("a run is going on", "load between runs: after fit(), or outside the loop over steps()")
-        with without_running_loop():
-            start = self.checkpoints.chosen(path)
-            with restoring(start):
-                self.restore(*load_parts(self.checkpoints, start, self.models, self.ranks))
-            self.rollouts.sync_weights()
-        self.resumed_from, self.finished, self.failure = start, False, None
-        self._has_begun = False
-        self.begin_prompts()
-        self._state.forget()
-        return start
-
-    def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
-        """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
-        self._state.restore(step, trainer, data, random_numbers)
-
     def begin_prompts(self) -> None:
         """Draw the next batch from where the data loader is now."""
         self.prompts = Prompts(self)
-
-    def require_open(self) -> None:
-        """Raise a ConfigError if it has been closed, or if a run is going on in another thread."""
-        super().require_open()
-        if self._is_going_on and threading.get_ident() != self._thread:  # both would use the same model and numbers
-            raise ConfigError(
-                "a run is going on in another thread", "call it there, in the loop over steps(), or in a callback"
-            )
 
     def _say_nothing_to_do(self) -> None:
         if self.ranks.rank == 0:
@@ -215,32 +167,24 @@ class RunLoop(Closing):
         """Enter what a run has around it: its records, its lock, a note on its last checkpoint if it fails."""
         config, checkpoints, total, start = self.config, self.checkpoints, self.total_steps, self.steps_done
         directory, processes = checkpoints.directory, self.ranks.world_size
-        lock, self._lock = self._lock or lock_run_directory(directory, self.ranks), None
-        with lock:
+        lock, self.lock = self.lock or lock_run_directory(directory, self.ranks), None
+        with contextlib.ExitStack() as around:
+            around.enter_context(lock)
             if not (config.trainer.val_only or self._has_begun):
                 checkpoints.begin(self.resumed_from)
             self._has_begun = True
             self.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
-            noting, going_on = noting_checkpoint(checkpoints, config, total), self._marked_going_on()
-            with noting, self.tracker, going_on:
-                if start and self.resumed_from is not None:
-                    self.tracker.message(f"resuming from {self.resumed_from}")
-                if self._state.missing_row:
-                    self.tracker.log_missing(self._state.missing_row, start)
-                yield
-
-    @contextlib.contextmanager
-    def _marked_going_on(self) -> Iterator[None]:
-        self._is_going_on, self._thread = True, threading.get_ident()
-        try:
+            around.enter_context(noting_checkpoint(checkpoints, config, total))
+            around.enter_context(self.tracker)
+            if start and self.resumed_from is not None:
+                self.tracker.message(f"resuming from {self.resumed_from}")
+            if self._state.missing_row:
+                self.tracker.log_missing(self._state.missing_row, start)
             yield
-        finally:
-            self._is_going_on = False
 
     def _after_step(self, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> None:
         """Validate if it is time, and remember the state."""
         step = self.steps_done
-        self.divergence.remember(batch)
         self.callbacks("on_step_end")
         due = self._is_due(self.config.trainer.test_freq, step)
         if self.failure is None and (due or self.callbacks.asked("evaluate")):
@@ -302,7 +246,7 @@ class RunLoop(Closing):
 
     @contextlib.contextmanager
     def _saving_if_unchanged(self) -> Iterator[None]:
-        """If a step fails within it before any weight has changed, save the state from before the step."""
+        """If a step fails within it before any process has changed a weight, save the state from before the step."""
         stepped: list[bool] = []
         optimizers = [model.optimizer for model in self.models.values()]
         hooks = [optimizer.register_step_post_hook(lambda *_: stepped.append(True)) for optimizer in optimizers]
@@ -311,26 +255,23 @@ class RunLoop(Closing):
         except Exception as error:
             if isinstance(error, DivergenceError) or is_connection_error(error):
                 raise
-            try:
-                add_note(error, self._save_if_unchanged(bool(stepped)))
-            except DivergenceError as reason:  # the engine's own error would be less clear
-                raise reason from error
+            note = f"The state from before this step is saved: {self.checkpoints.directory}"
+            if not self.ranks.all_arrive(f"failure in step {self.steps_done + 1}"):
+                note = "The state was not saved: the error is one process's own, and the others cannot help to save it."
+            elif self.ranks.any(bool(stepped)):
+                note = "The state was not saved: part of this step's update had been made."
+            else:
+                try:
+                    self._state.save()
+                except DivergenceError as reason:  # the step's own error would be less clear
+                    raise reason from error
+                except CheckpointError as failure:
+                    note = f"The state from before this step was not saved: {failure}"
+            add_note(error, note)
             raise
         finally:
             for hook in hooks:
                 hook.remove()
-
-    def _save_if_unchanged(self, stepped: bool) -> str:
-        """Save the state from before a step that failed, if no process has changed a weight; says what it did."""
-        if not self.ranks.all_arrive(f"failure in step {self.steps_done + 1}"):
-            return "The state was not saved: the error is one process's own, and the others cannot help to save it."
-        if self.ranks.any(stepped):
-            return "The state was not saved: part of this step's update had been made."
-        try:
-            self._state.save()
-        except CheckpointError as failure:
-            return f"The state from before this step was not saved: {failure}"
-        return f"The state from before this step is saved: {self.checkpoints.directory}"
 
 
 @dataclass(frozen=True)
@@ -375,3 +316,68 @@ class TrainResult:
     def __repr__(self) -> str:
         state = "finished" if self.finished else "stopped"
         return f"TrainResult({state} after {self.steps} steps, last_checkpoint={self.last_checkpoint})"
+
+
+class Callbacks:
+    """Tells callbacks what happens in a run.
+
+    Each is called as transformers calls it, `callback.on_step_end(args, state, control, ...)`, where args is the config
+    and the further arguments are the model, the tokenizer (processing_class), the trainer, and `metrics` (on_evaluate)
+    or `logs` (on_log). `control` is how it asks for something: should_training_stop, should_save, should_evaluate.
+
+    Args:
+        callbacks: objects with some of these methods.
+        trainer: whose run it is.
+    """
+
+    def __init__(self, callbacks: Iterable[Any], trainer: Any) -> None:
+        self.callbacks = list(callbacks)
+        self.trainer = trainer
+        if not self.callbacks:
+            return
+        from transformers import TrainerControl, TrainerState
+
+        self.control: Any = TrainerControl()
+        self.state: Any = TrainerState(max_steps=trainer.total_steps, is_world_process_zero=trainer.ranks.rank == 0)
+
+    def __call__(self, event: str, **details: Any) -> None:
+        """Tell all callbacks that have this method."""
+        if not self.callbacks:
+            return
+        trainer = self.trainer
+        self.state.global_step = trainer.steps_done
+        self.state.epoch = trainer.steps_done / max(1, len(trainer.train_loader))
+        if event == "on_train_begin":
+            self.control._new_training()
+        elif event == "on_step_begin":
+            self.control._new_step()
+        if event == "on_log":
+            self.state.log_history.append({**details["logs"], "step": trainer.steps_done})
+        given = {"model": trainer.policy.module, "processing_class": trainer.tokenizer, "trainer": trainer, **details}
+        for callback in self.callbacks:
+            function = getattr(callback, event, None)
+            if function is not None:
+                self.control = function(trainer.config, self.state, self.control, **given) or self.control
+
+    def asked(self, what: str) -> bool:
+        """Tell whether a callback, on any process, has asked for it: training_stop, save or evaluate."""
+        return bool(self.callbacks) and self.trainer.ranks.any(bool(getattr(self.control, f"should_{what}")))
+
+
+def listed(callbacks: Any) -> list[Any]:
+    """Return callbacks as a list.
+
+    Raises:
+        ConfigError: they are no list of callbacks, or one of them has no method that is ever called.
+    """
+    if not isinstance(callbacks, Iterable):
+        raise ConfigError(f"callbacks is of type {type(callbacks).__name__}", "give a list of callbacks")
+    found = list(callbacks)
+    for callback in found:
+        if isinstance(callback, type) or not any(callable(getattr(callback, event, None)) for event in EVENTS):
+            what = f"the class {callback.__name__}" if isinstance(callback, type) else f"{callback!r:.80}"
+            raise ConfigError(
+                f"a callback is {what}, which has no method that would be called",
+                f"give objects with some of {', '.join(EVENTS)}",
+            )
+    return found

@@ -1,18 +1,16 @@
 # vextract:template base/__package__/training/run_state.py - edit freely
 """What a run needs, besides the weights, to do its next step exactly as it would have been done without a stop."""
 
-import contextlib
 import copy
-import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 from ..run.distributed import random_state, set_random_state
 
-PLACES = 64  # rows, evenly spread, that tell one set of data from another
-TOKENS = 4096
 SETTINGS = {
     "data.shuffle": "prompts of this epoch may come twice, or not at all",
     "data.seed": "the order of this epoch is that of the checkpoint",
@@ -92,7 +90,6 @@ class RunState:
         if self._remembered is None or self._steps != trainer.steps_done:
             self.remember()
         assert self._remembered is not None
-        trainer.divergence.before_saving()
         is_last = trainer.steps_done >= trainer.total_steps
         finished = is_last and trainer.config.trainer.save_freq <= 0
         state = {**self._remembered, "identity": self.identity}
@@ -123,23 +120,12 @@ class RunState:
 
 
 def identity(trainer: Any) -> dict[str, Any]:
-    """Return what tells this run's data, their order and its tokenizer from others. Rank 0 alone has the data.
+    """Return what tells this run's data and their order from others. Rank 0 alone has the data.
 
     A run that goes on with others trains all the same, and so it may be meant; but it says so.
     """
-    dataset = trainer.train_loader.dataset
-    rows = len(dataset)
-    table: Any = getattr(dataset, "dataframe", None)
-    step, held = max(rows // PLACES, 1), hashlib.sha256()
-    for index in range(0, rows, step) if table is not None and len(table) == rows else ():
-        held.update(repr(table[index]).encode(errors="replace"))
-    config, tokens = trainer.config, hashlib.sha256()
-    size = len(trainer.tokenizer)
-    with contextlib.suppress(KeyError, IndexError, TypeError, ValueError):  # one of the owner's own may have gaps
-        words = trainer.tokenizer.convert_ids_to_tokens(list(range(0, size, max(size // TOKENS, 1))))
-        tokens.update(repr(words).encode(errors="replace"))
-    settings = {"data.shuffle": config.data.shuffle, "data.seed": config.data.seed, "local.seed": config.local.seed}
-    return {**settings, "rows": rows, "data": held.hexdigest(), "tokens": tokens.hexdigest()}
+    settings = {key: OmegaConf.select(trainer.config, key) for key in SETTINGS}
+    return {**settings, "rows": len(trainer.train_loader.dataset)}
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -147,8 +133,6 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str
     for key, what in SETTINGS.items():
         if key in then and then[key] != now[key]:
             yield f"{key} was {then[key]} when the checkpoint was written, and is {now[key]}: {what}"
-    if (then.get("rows"), then.get("data")) != (now["rows"], now["data"]) and "rows" in then:
-        other = "other rows" if then["rows"] == now["rows"] else f"{now['rows']} rows in place of {then['rows']}"
+    if then.get("rows", now["rows"]) != now["rows"]:
+        other = f"{now['rows']} rows in place of {then['rows']}"
         yield f"the training data are {other}: prompts of this epoch may come twice, or not at all"
-    if then.get("tokens", now["tokens"]) != now["tokens"]:
-        yield "the tokenizer is another one: the checkpoint's weights know other tokens (actor_rollout_ref.model.path)"

@@ -22,33 +22,29 @@ from ..api.inputs.datasets import batch_of, loader_of
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.process import StopRequested, without_running_loop
-from ..tracking.columns import validation_score
 from ..tracking.run_tracker import as_numbers
+from ..tracking.terminal import validation_score
 from ..tracking.timing import timed, under_way
 from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
 from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics
 from ..vendored.algorithms.trainer_functions import apply_kl_penalty
 from ..vendored.protocol import DataProto
-from ..workers.metrics import reduced
+from ..workers.policy import Policy, Reference
 from ..workers.rollout_interface import RolloutError
-from .answers import Answers, Metrics, Reward
+from ..workers.trained_model import reduced
 from .batches import (
     add_columns,
     check_reported,
     group_metrics,
+    reward_metrics,
     rollout_metrics,
-    sample_rows,
-    shown_rows,
-    shown_training_rows,
-    write_rows,
 )
-from .callbacks import listed
 from .divergence import DivergenceCheck
-from .hook_calls import calling_estimator
-from .hook_errors import check_advantages, reward_metrics
+from .hooks import ESTIMATOR, calling, check_advantages
 from .registries import compute_advantage
-from .run_loop import RunLoop
-from .validation import answer_and_score, validation_metrics
+from .rollouts import Answers, Metrics, Reward
+from .run_loop import RunLoop, listed
+from .validation import answer_and_score, shown_rows, shown_training_rows, validation_metrics
 
 TRAINING_SAMPLES_AT = 100  # steps of a run
 
@@ -62,7 +58,7 @@ class LocalPPOTrainer(RunLoop):
     Args:
         config: the whole config, from `load_config`. It is copied.
         train_dataset, val_dataset: prompts; see `api/inputs/datasets.py` for what they may be.
-        reward_fn: scores responses; see `api/inputs/rewards.py`. `val_reward_fn` does so in validation, if it differs.
+        reward_fn: scores responses; see `api/inputs/__init__.py`. `val_reward_fn` does so in validation, if it differs.
         reward_weights: of several reward functions; it takes the feature reward_forms.
         environment, model, tokenizer: objects of the caller's; see `Given`. They take the feature given_objects.
         callbacks: are told what happens, as transformers' `TrainerCallback` describes, and may have the run stop.
@@ -77,6 +73,13 @@ class LocalPPOTrainer(RunLoop):
         DataError: the data cannot be used.
         HookError: a hook cannot be imported, or raised.
     """
+
+    tokenizer: Any
+    policy: Policy
+    reference: Reference | None
+    reward_fn: Any
+    val_reward_fn: Any
+    val_loader: Any
 
     def __init__(
         self,
@@ -105,28 +108,19 @@ class LocalPPOTrainer(RunLoop):
         with contextlib.ExitStack() as around, without_running_loop():
             if ranks is None:
                 around.callback(self.ranks.close)
-            parts = self.assemble(given, around)
-            self.tokenizer = parts.tokenizer
-            self.policy = parts.policy
-            self.reference = parts.reference
-            self.models = parts.models
-            self.rollouts = parts.rollouts
-            self.reward_fn = parts.reward_fn
-            self.val_reward_fn = parts.val_reward_fn
-            self.train_loader = parts.train_loader
-            self.val_loader = parts.val_loader
+            state = self.assemble(given, around)
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
             self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
             self.divergence = DivergenceCheck(self.ranks, self.models)
             self.answers = Answers(self)
-            self.begin(parts, callbacks)
+            self.begin(state, callbacks)
             self._end = weakref.finalize(self, around.pop_all().close)
 
-    def assemble(self, given: Given, around: contextlib.ExitStack) -> Any:
-        """Put the parts of the run together: see `api/assembly.py`."""
-        return assemble(self.config, self.ranks, given, around)
+    def assemble(self, given: Given, around: contextlib.ExitStack) -> tuple[Any, ...]:
+        """Put the parts of the run together, as attributes; returns what a checkpoint has, see `api/assembly.py`."""
+        return assemble(self, given, around)
 
     def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
         """Do one step, from prompts to updated weights.
@@ -153,14 +147,14 @@ class LocalPPOTrainer(RunLoop):
             # gen: `prompts` (bs, P), `responses` and `response_mask` (bs, R), and of both together `input_ids`,
             # `attention_mask` and `position_ids` (bs, P + R), int64; `rollout_log_probs` (bs, R) float32, if the engine
             # gives them.
-            batch = self.answers.to(prompts, timing, metrics)
+            batch = self.answers.answer(prompts, timing, metrics)
             self.arrange(batch, metrics)
             with timed("reward", timing):
                 reward = self.answers.begin_reward(batch)
             of_engine = batch.batch.get("rollout_log_probs")
 
             # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
-            own_known = self._needs_old_log_probs(batch)
+            own_known = "rollout_log_probs" in batch.batch.keys() or self._asks_old_log_probs(len(batch))
             if own_known:
                 with timed("old_log_prob", timing):
                     batch, entropy = self._old_log_probs(batch)
@@ -228,8 +222,6 @@ class LocalPPOTrainer(RunLoop):
         self.score = validation_score(metrics)
         shown = shown_rows(rows, infos, self.config.trainer.log_val_generations)
         self.tracker.log_generations(shown, self.steps_done)
-        if self.config.trainer.validation_data_dir and self.ranks.rank == 0:
-            write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
         return metrics
 
     def _sync_weights(self) -> None:
@@ -243,11 +235,8 @@ class LocalPPOTrainer(RunLoop):
         """Order the rows for the processes, if so configured, and note how long they are."""
         batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
 
-    def _needs_old_log_probs(self, batch: DataProto) -> bool:
-        """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
-        return "rollout_log_probs" in batch.batch.keys() or self._asks_old_log_probs(len(batch))
-
     def _asks_old_log_probs(self, responses: int) -> bool:
+        """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
         return bool(
             self.config.local.recompute_old_log_probs
             or self.config.algorithm.use_kl_in_reward
@@ -277,7 +266,7 @@ class LocalPPOTrainer(RunLoop):
         batch.batch.pop("rollout_log_probs", None)
         if algorithm.adv_estimator == "gdpo":
             check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")
-        with calling_estimator(algorithm.adv_estimator), self._same_random_numbers("advantages"):
+        with calling(ESTIMATOR, algorithm.adv_estimator), self._same_random_numbers("advantages"):
             batch = compute_advantage(
                 batch,
                 adv_estimator=algorithm.adv_estimator,
@@ -298,9 +287,6 @@ class LocalPPOTrainer(RunLoop):
         if step in (1, self.total_steps) or step % max(1, self.total_steps // TRAINING_SAMPLES_AT) == 0:
             count = self.config.local.log_train_generations
             self.tracker.log_generations(shown_training_rows(batch, scores, extra, count, self.tokenizer), step)
-        if self.config.trainer.rollout_data_dir:
-            rows = sample_rows(batch, scores, self.tokenizer)
-            write_rows(self.config.trainer.rollout_data_dir, step, rows, extra)
 
     def _same_random_numbers(self, purpose: str) -> contextlib.AbstractContextManager[None]:
         """Have all processes draw the same random numbers within it, whatever their number."""

@@ -1,11 +1,11 @@
 # vextract:template base/__package__/training/validation.py - edit freely
-"""Validation: prompts are answered, the answers scored, and the scores summarised in upstream's names."""
+"""Validation: prompts are answered, the answers scored, and the scores summarised in upstream's names; and samples."""
 
 import math
 import numbers
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,8 +15,8 @@ from ..run.distributed import seed_everything
 from ..tracking.timing import advance, expect, under_way
 from ..vendored.algorithms.metric_utils import process_validation_metrics
 from ..vendored.protocol import DataProto
-from .batches import generation_batch, joined_components, sample_rows
-from .hook_errors import call_reward
+from .batches import generation_batch, joined_components
+from .hooks import call_reward
 
 # How many samples verl's measures are of: `mean@4`, `best@4/std`.
 _SIZE = re.compile(r"@(\d+)")
@@ -45,10 +45,10 @@ def answer_and_score(trainer: Any, loader: Any) -> tuple[list[dict[str, Any]], d
         uids = np.array([str(len(rows) + index) for index in range(len(batch))], dtype=object)
         batch.non_tensor_batch["uid"] = uids
         batch = batch.repeat(kwargs.n, interleave=True)
-        prompt_batch = generation_batch(batch)
-        prompt_batch.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=trainer.steps_done)
+        asked = generation_batch(batch)
+        asked.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=trainer.steps_done)
         with under_way("gen"):
-            responses, reward_fn = trainer.answers.write(prompt_batch, trainer.val_reward_fn)
+            responses, reward_fn = trainer.answers.write(asked, trainer.val_reward_fn)
         batch = batch.union(responses)
         batch.meta_info.update(validate=True, global_steps=trainer.steps_done)
         with under_way("reward"):
@@ -71,27 +71,22 @@ def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) 
         val-core/<data source>/<acc or reward>/mean@N and the like for the largest N, and all others as val-aux/... A
         component counts by the samples that have it. Of one whose values are 0 or 1 there is pass@k too, see `pass_at`.
     """
-    prompts: dict[Any, dict[Any, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for index, row in enumerate(rows):
-        prompts[row["data_source"]][row["uid"]].append(index)
     counted = {name: values for name, values in infos.items() if all(map(_counts, values))}
-    if any(value is None for values in counted.values() for value in values):
-        results = {source: _measured(list(of_source.values()), counted) for source, of_source in prompts.items()}
-    else:
-        results = process_validation_metrics(
-            [row["data_source"] for row in rows], [row["uid"] for row in rows], counted
-        )
+    members: dict[Any, list[int]] = defaultdict(list)
+    for index, row in enumerate(rows):
+        members[row["data_source"]].append(index)
     metrics = {}
-    for source, variables in results.items():
-        core = "acc" if "acc" in variables else "reward"
-        for variable, measured in variables.items():
-            passes = _passes(prompts[source].values(), counted.get(variable, []))
-            values = {**measured, **passes}
-            sizes = [int(found[1]) for found in map(_SIZE.search, values) if found is not None]
+    for source, indices in members.items():
+        uids = [rows[index]["uid"] for index in indices]
+        of_source = {name: [values[index] for index in indices] for name, values in counted.items()}
+        found = {name: _measured(name, uids, of_source) for name in of_source}
+        core = "acc" if found.get("acc") else "reward"
+        for name, measures in found.items():
+            sizes = [int(match[1]) for match in map(_SIZE.search, measures) if match is not None]
             of_most = f"@{max(sizes)}" if sizes else ""
-            for name, value in values.items():
-                is_core = variable == core and name.startswith(("mean", "maj", "best", "pass")) and of_most in name
-                metrics[f"{'val-core' if is_core else 'val-aux'}/{source}/{variable}/{name}"] = value
+            for key, value in measures.items():
+                is_core = name == core and key.startswith(("mean", "maj", "best", "pass")) and of_most in key
+                metrics[f"{'val-core' if is_core else 'val-aux'}/{source}/{name}/{key}"] = value
     return metrics
 
 
@@ -108,48 +103,90 @@ def pass_at(size: int, values: Sequence[float]) -> float:
     return 1 - math.comb(wrong, size) / math.comb(len(values), size)
 
 
+def sample_rows(batch: DataProto, scores: Sequence[float | None], tokenizer: Any) -> list[dict[str, Any]]:
+    """Return the samples of a batch as text: prompt, response, ground_truth, score, uid, data_source."""
+    texts = [tokenizer.batch_decode(batch.batch[name], skip_special_tokens=True) for name in ("prompts", "responses")]
+    columns, size = batch.non_tensor_batch, len(batch)
+    truths = [(model or {}).get("ground_truth") for model in columns.get("reward_model", [None] * size)]
+    uids, sources = columns.get("uid", [None] * size), columns.get("data_source", ["unknown"] * size)
+    names = ("prompt", "response", "ground_truth", "score", "uid", "data_source")
+    return [dict(zip(names, row, strict=True)) for row in zip(*texts, truths, scores, uids, sources, strict=True)]
+
+
+def shown_rows(rows: list[dict[str, Any]], infos: dict[str, list[Any]], count: int) -> list[dict[str, Any]]:
+    """Return a few samples to show, of the same prompts each time: the first of a shuffle with a fixed seed.
+
+    Args:
+        rows: all samples.
+        infos: the reward and its components, one value for each sample; the samples shown get them as `components`.
+        count: how many to show.
+    """
+    order = sorted(range(len(rows)), key=lambda index: rows[index]["prompt"])
+    np.random.RandomState(42).shuffle(order)  # type: ignore[arg-type]
+    parts = {name: values for name, values in infos.items() if name != "reward"}
+    return [
+        {**rows[index], "components": components_of(parts, index, len(rows)), "split": "validation"}
+        for index in order[:count]
+    ]
+
+
+def shown_training_rows(
+    batch: DataProto, scores: list[float], infos: dict[str, list[Any]], count: int, tokenizer: Any
+) -> list[dict[str, Any]]:
+    """Return a few samples of training to show: of its first prompts, the best and the worst response of each.
+
+    Args:
+        batch: scored samples; responses to the same prompt have the same uid.
+        scores: one for each sample.
+        infos: the components of the reward, one value for each sample; the samples shown get them as `components`.
+        count: how many to show, at most.
+        tokenizer: decodes them.
+    """
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for row, uid in enumerate(batch.non_tensor_batch["uid"]):
+        groups[uid].append(row)
+    extremes = [[max(group, key=scores.__getitem__), min(group, key=scores.__getitem__)] for group in groups.values()]
+    chosen = list(dict.fromkeys(row for pair in extremes for row in pair))[:count]
+    rows = sample_rows(batch[np.array(chosen)], [scores[row] for row in chosen], tokenizer) if chosen else []
+    parts = [components_of(infos, row, len(batch)) for row in chosen]
+    return [{**row, "components": part, "split": "train"} for row, part in zip(rows, parts, strict=True)]
+
+
+def components_of(infos: Mapping[str, list[Any]], row: int, count: int) -> dict[str, Any]:
+    """Return the components that one of `count` samples has."""
+    return {name: values[row] for name, values in infos.items() if len(values) == count and values[row] is not None}
+
+
 def _counts(value: Any) -> bool:
     """Tell whether a value can be averaged or voted on, or is none; lists cannot."""
     return value is None or isinstance(value, (str, numbers.Number, np.generic))
 
 
-def _measured(prompts: Sequence[list[int]], infos: Mapping[str, list[Any]]) -> dict[str, dict[str, float]]:
-    """Return verl's measures of each component of a data source, over the samples that have it.
+def _measured(name: str, uids: Sequence[Any], infos: Mapping[str, list[Any]]) -> dict[str, float]:
+    """Return verl's measures of a component of one data source, and pass@k, over the samples that have it.
 
     Args:
-        prompts: the samples of each prompt.
-        infos: the components, None where a sample has none.
+        name: of the component.
+        uids: which prompt each sample answers.
+        infos: all components, None where a sample has none.
     """
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for samples in prompts:
-        for name, values in infos.items():
-            having = [sample for sample in samples if values[sample] is not None]
-            given = {key: [infos[key][sample] for sample in having] for key in ("pred", name) if key in infos}
-            given = {key: chosen for key, chosen in given.items() if key == name or None not in chosen}
-            anyone = [""] * len(having)
-            measures = process_validation_metrics(anyone, anyone, given).get("", {}).get(name, {}) if having else {}
-            for key, value in measures.items():
-                size = int(match[1]) if (match := _SIZE.search(key)) else None
-                if size == len(having) and key.startswith(("mean", "std")):  # named after all samples of the prompt
-                    found[name][key.replace(f"@{size}", f"@{len(samples)}")].append(value)
-                elif size is None or size in _sizes(len(samples)):
-                    found[name][key].append(value)
-    return {name: {key: float(np.mean(values)) for key, values in keys.items()} for name, keys in found.items()}
-
-
-def _passes(prompts: Iterable[list[int]], values: Sequence[Any]) -> dict[str, float]:
-    """Return pass@k of a component of a data source; nothing if it has other values than 0 and 1."""
+    having = [index for index, value in enumerate(infos[name]) if value is not None]
+    given = {key: [infos[key][index] for index in having] for key in {"pred", name} & infos.keys()}
+    given = {key: values for key, values in given.items() if None not in values}
+    asked = Counter(uids)
+    prompts: dict[Any, list[Any]] = defaultdict(list)
     found: dict[str, list[float]] = defaultdict(list)
-    for samples in prompts if values else ():
-        given = [values[sample] for sample in samples if values[sample] is not None]
-        if not all(value in (0, 1) for value in given):
-            return {}
-        for size in _sizes(len(samples)):
-            if size <= len(given):
-                found[f"pass@{size}"].append(pass_at(size, given))
-    return {name: float(np.mean(chances)) for name, chances in found.items()}
-
-
-def _sizes(count: int) -> list[int]:
-    """Return of how many samples, out of so many, verl takes the best: 2, 4, 8 and so on, and all."""
-    return [*(2**power for power in range(1, count.bit_length()) if 2**power < count), *([count] if count > 1 else ())]
+    for index in having:
+        prompts[uids[index]].append(infos[name][index])
+    is_right = all(value in (0, 1) for value in given[name])
+    by_prompt = [uids[index] for index in having]
+    for uid, measures in process_validation_metrics(by_prompt, by_prompt, given).items():
+        for key, value in measures.get(name, {}).items():
+            size = int(match[1]) if (match := _SIZE.search(key)) else 0
+            if size == len(prompts[uid]) and key.startswith(("mean", "std")):  # named after all samples of the prompt
+                found[key.replace(f"@{size}", f"@{asked[uid]}")].append(value)
+            elif size == asked[uid] or not size & (size - 1):  # as verl has: 2, 4, 8 and so on, and all
+                found[key].append(value)
+                if is_right and key == f"best@{size}/mean" and size <= len(prompts[uid]):
+                    found[f"pass@{size}"].append(pass_at(size, prompts[uid]))
+    return {key: float(np.mean(values)) for key, values in found.items()}

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..shims.logsumexp import only_reporting_entropy
+from ..shims.logsumexp import ENTROPY_IS_REPORTED, having
 from ..vendored.algorithms.losses import ppo_loss
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu
@@ -41,7 +41,7 @@ class Actor(LocalEngine):
         max_logits_mb: float | str | None = None,
     ) -> None:
         super().__init__(config, module, optimizer)
-        self.pieces = LogitsInPieces.before(module, max_logits_mb)
+        self.pieces = LogitsInPieces(module, max_logits_mb)
         self.noting_entropy = False
         self.loss: Callable[..., Any] = ppo_loss
         self.loss_settings: dict[str, Any] = {}
@@ -58,7 +58,7 @@ class Actor(LocalEngine):
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
         loss, found = partial(self.loss, self.config), dict[str, Any]()
         settings = {"calculate_entropy": entropy or self.noting_entropy, **self.loss_settings}
-        with self.pieces, self.training(), only_reporting_entropy(self.config.entropy_coeff == 0):
+        with self.pieces, self.training(), having(ENTROPY_IS_REPORTED, self.config.entropy_coeff == 0):
             for batch in self.mini_batches(data, **settings):
                 self.note(found, self.train_batch(batch, loss_function=loss))
         metrics = named("actor/", found)

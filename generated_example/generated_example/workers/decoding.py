@@ -9,7 +9,7 @@ what a row says does not depend on the rows beside it. The settings of the sampl
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -28,7 +28,6 @@ PROCESSORS = (
     logits_process.MinPLogitsWarper,
     logits_process.RepetitionPenaltyLogitsProcessor,
 )
-LOOKS_BACK = logits_process.RepetitionPenaltyLogitsProcessor
 ROOM = 256  # tokens of keys and values; when they are spent, what there is moves to where as many more fit
 CRITERIA = (stopping_criteria.MaxLengthCriteria, stopping_criteria.EosTokenCriteria)
 ARGUMENTS = {"attention_mask", "past_key_values", "position_ids", "cache_position", "logits_to_keep", "use_cache"}
@@ -44,7 +43,6 @@ def decode(
     *,
     uniforms: torch.Tensor | None,
     log_probs: list[torch.Tensor] | None = None,
-    ended: Callable[[int, list[int]], None] | None = None,
     **arguments: Any,
 ) -> Any:
     """Write responses: what `generate` calls as its `custom_generate`.
@@ -58,7 +56,6 @@ def decode(
         uniforms: a random number in [0, 1) for each token, (bs, tokens or more) float64; None: tokens are not drawn.
         log_probs: receives those of the tokens, as they were drawn: (bs, tokens) float32, 0 after the end of a row;
             None: they are not computed. It stays empty where transformers' own loop does the work.
-        ended: is told the rows that have ended while others go on, and their tokens.
         arguments: what else goes to the model; attention_mask is (bs, prompt_length), or None: no padding.
 
     Returns:
@@ -81,16 +78,18 @@ def decode(
     with _shared_heads(model):
         while True:
             logits = logits.to(torch.float32, copy=True)
-            scores = logits_processor(rows.written(logits_processor), logits)
+            scores = logits_processor(rows.written(), logits)
             if uniforms is not None and generation_config.do_sample:
                 tokens = draw(scores, uniforms[rows.origin[: rows.count], rows.length - rows.prompt_length])
             else:
                 tokens = scores.argmax(dim=-1)
             if found is not None:
-                found[rows.origin[: rows.count], rows.length] = of_tokens(scores, tokens)
+                of_tokens = scores.gather(-1, tokens[:, None])[:, 0] - scores.logsumexp(dim=-1)
+                found[rows.origin[: rows.count], rows.length] = of_tokens
             rows.append(tokens)
             if ends:
-                rows.take_out(torch.isin(tokens, torch.cat(ends)), ended)
+                have_ended = torch.isin(tokens, torch.cat(ends))
+                rows.take_out(have_ended)
             if rows.count == 0 or rows.length == most:
                 if log_probs is not None and found is not None:
                     log_probs.append(found[:, rows.prompt_length : rows.length])
@@ -116,20 +115,10 @@ def draw(scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     return torch.searchsorted(cumulative, below, right=True)[:, 0]
 
 
-def of_tokens(scores: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Return the log-probability of a token of each row, (rows,) float32.
-
-    Args:
-        scores: logits, (rows, vocabulary) float32; -inf where a token may not be.
-        tokens: (rows,) int64.
-    """
-    return scores.gather(-1, tokens[:, None])[:, 0] - scores.logsumexp(dim=-1)
-
-
 class GrowingLayer(DynamicLayer):
     """A layer of transformers' `DynamicCache` whose keys and values are views of tensors with room at the end.
 
-    Under autocast they are held in its dtype, which the attention would otherwise cast them to, all of them, each time.
+    Under autocast they are held in its dtype: the attention would otherwise cast all of them each time.
 
     Args:
         filled: the layer that the prompts went through, (prompts, heads, prompt_length, head_dim).
@@ -237,10 +226,10 @@ class _Rows:
         logits: torch.Tensor = outputs.logits[:, -1]
         return logits
 
-    def written(self, processors: Any) -> torch.Tensor:
+    def written(self) -> torch.Tensor:
         """Return the tokens of each row, for what looks at them: padding, which nobody has written, is none of them."""
         tokens = self.tokens[: self.count, : self.length]
-        if not self._is_padded or not any(isinstance(one, LOOKS_BACK) for one in processors):
+        if not self._is_padded:
             return tokens
         mask = self._mask[: self.count, : self.length]
         return torch.where(mask, tokens, tokens[:, self.prompt_length - 1 : self.prompt_length])
@@ -251,17 +240,9 @@ class _Rows:
         self.length += 1
         self._positions += 1
 
-    def take_out(self, ended: torch.Tensor, tell: Callable[[int, list[int]], None] | None = None) -> None:
-        """Take out the rows that have ended, (rows,) bool: the last of the others take their places.
-
-        `tell` is told which rows they are, and what they say.
-        """
+    def take_out(self, ended: torch.Tensor) -> None:
+        """Take out the rows that have ended, (rows,) bool: the last of the others take their places."""
         left = self.count - int(ended.sum())
-        if tell is not None and left not in (self.count, 0):
-            places = ended.nonzero()[:, 0]
-            said = self.tokens[places, self.prompt_length : self.length].tolist()
-            for row, tokens in zip(self.origin[places].tolist(), said, strict=True):
-                tell(row, tokens)
         if left in (self.count, 0):
             self.count = left
             return

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.utils.rnn import pad_sequence
 
-from ..shims.precision import to_dtype
+from ..shims.device import to_dtype
 from ..tracking.timing import begin
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu

@@ -8,7 +8,6 @@ than those of one piece. The numbers come from the functions that take whole log
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -16,10 +15,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from ..settings.devices import AUTO, LOGITS_MB
-from ..shims.logsumexp import giving_up_logits, needs_gradient_of_entropy
-from ..shims.precision import keeping_casts
+from ..shims.device import get_device_name, keeping_casts
+from ..shims.logsumexp import GIVING_UP_LOGITS, having, needs_gradient_of_entropy
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
-from .devices import get_device_name
 
 BYTES = 4  # of a number, while a sum over the vocabulary is computed
 
@@ -43,42 +41,30 @@ class LogitsInPieces:
 
     Attributes:
         asked: of the next pass: its `logits` are then log-probabilities and entropies, (bs, length, 2). None: logits.
+        tokens_at_once: how many tokens a piece has; 0: logits are always computed whole.
 
     Args:
         module: the model, placed where it computes; one with an adapter of peft as well.
+        max_logits_mb: how many MiB the logits of one piece take at most; auto: what is usual on this device; None:
+            they are always computed whole.
     """
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, max_logits_mb: float | str | None) -> None:
         self.asked: Asked | None = None
-        self._module = module
-        self._limit: int | None = None
+        self._module, self._head = module, module.get_output_embeddings()
         self._usable: bool | None = None
-        self._vocabulary: int = module.config.get_text_config().vocab_size
-        self._head = module.get_output_embeddings()
-        if self._head is not None:
-            # In the layer's own call: FSDP2 may gather its weights for each.
-            self._whole, self._head.forward, self._head.in_pieces = self._head.forward, self.forward, self
-
-    @classmethod
-    def before(cls, module: Any, max_logits_mb: float | str | None) -> Any:
-        """Return a model's last layer: one for a policy and the reference that it is without its adapter.
-
-        Args:
-            module: the model.
-            max_logits_mb: how many MiB the logits of one piece take at most; auto: what is usual on this device; None:
-                they are always computed whole.
-        """
-        found: Any = getattr(module.get_output_embeddings(), "in_pieces", None) or cls(module)
-        found._module, found._usable = module, None
         if max_logits_mb == AUTO:
             max_logits_mb = LOGITS_MB["cuda" if get_device_name() == "cuda" else "cpu"]
-        found._limit = None if max_logits_mb is None else int(float(max_logits_mb) * 2**20)
-        return found
+        size = BYTES * module.config.get_text_config().vocab_size
+        self.tokens_at_once = 0 if max_logits_mb is None else max(1, int(float(max_logits_mb) * 2**20) // size)
+        if self._head is not None:
+            # In the layer's own call: FSDP2 may gather its weights for each.
+            self._whole, self._head.forward = self._head.forward, self.forward
 
     def __enter__(self) -> None:
         """Find out, before the first pass, whether the model's logits are what its last layer gives; all must enter."""
-        if self._usable is None and self._limit is not None:
-            self._usable = self._has_plain_logits()
+        if self._usable is None:
+            self._usable = self._head is not None and self.tokens_at_once > 0 and self._has_plain_logits()
 
     def __exit__(self, *_: object) -> None:
         """Give logits again, whether or not a pass has failed."""
@@ -86,18 +72,11 @@ class LogitsInPieces:
 
     def wanted(self, tokens: int) -> bool:
         """Tell whether the logits of so many tokens are to be computed in pieces."""
-        return bool(self._usable and self._limit is not None and tokens > self.tokens_at_once)
-
-    @property
-    def tokens_at_once(self) -> int:
-        """Return how many tokens a piece has."""
-        return max(1, (self._limit or 0) // (BYTES * self._vocabulary))
+        return bool(self._usable) and tokens > self.tokens_at_once
 
     @torch.no_grad()
     def _has_plain_logits(self) -> bool:
         """Have the last layer give large numbers, and see whether they arrive: some models scale or cap them."""
-        if self._head is None:
-            return False
         given: list[torch.Tensor] = []
 
         def large(_module: nn.Module, _inputs: object, output: torch.Tensor) -> torch.Tensor:
@@ -105,8 +84,7 @@ class LogitsInPieces:
             given.append(numbers.to(output.dtype).expand_as(output))
             return given[-1].clone()
 
-        hook = self._head.register_forward_hook(large)
-        trained = self._module.training
+        hook, trained = self._head.register_forward_hook(large), self._module.training
         try:
             token = torch.zeros((1, 1), dtype=torch.long, device=self._module.get_input_embeddings().weight.device)
             logits = self._module.eval()(input_ids=token, attention_mask=token + 1, use_cache=False).logits
@@ -121,17 +99,16 @@ class LogitsInPieces:
             whole: torch.Tensor = self._whole(hidden)
             return whole
         labels, temperature, entropy = self.asked
-        size = self.tokens_at_once
-        of_piece = _computed_again if torch.is_grad_enabled() and hidden.requires_grad else _of_piece
-        parts = zip(hidden.flatten(0, 1).split(size), labels.flatten().split(size), strict=True)
+        size, again = self.tokens_at_once, torch.is_grad_enabled() and hidden.requires_grad
+        found = []
         with keeping_casts(True):  # of this layer's weights, which all pieces take
-            found = [of_piece(self._whole, *part, temperature, entropy) for part in parts]
+            for part in zip(hidden.flatten(0, 1).split(size), labels.flatten().split(size), strict=True):
+                if again:  # a piece keeps nothing for its backward pass, which computes it again
+                    rules = {"use_reentrant": False, "preserve_rng_state": False}
+                    found.append(checkpoint(_of_piece, self._whole, *part, temperature, entropy, **rules))
+                else:
+                    found.append(_of_piece(self._whole, *part, temperature, entropy))
         return torch.stack([torch.cat(values) for values in zip(*found, strict=True)], -1).view(*labels.shape, 2)
-
-
-def _computed_again(*arguments: Any) -> Any:
-    """Compute a piece that keeps nothing for its backward pass, which computes it again."""
-    return checkpoint(_of_piece, *arguments, use_reentrant=False, preserve_rng_state=False)
 
 
 def _of_piece(
@@ -143,6 +120,6 @@ def _of_piece(
         logits.div_(temperature)
     # The entropy comes last: where it is only reported, the backward pass does not compute it again.
     needed = entropy and needs_gradient_of_entropy()
-    with nullcontext() if needed else giving_up_logits():
+    with having(GIVING_UP_LOGITS, not needed):
         log_probs = logprobs_from_logits(logits, labels.to(logits.device), inplace_backward=not needed)
     return log_probs, entropy_from_logits(logits) if entropy else torch.zeros_like(log_probs.detach())

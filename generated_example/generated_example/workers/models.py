@@ -2,32 +2,40 @@
 """Tokenizer and models of the run, read from disk."""
 
 import importlib
+import json
+import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from omegaconf import OmegaConf
+from packaging.version import Version
 from torch import nn
 
 from ..errors import ConfigError
 from ..output import install_command
 from ..run.distributed import Ranks
 from ..settings.devices import attention_for
-from ..shims.precision import to_dtype
-from .end_tokens import listed
-from .model_files import check_model_directory, load_pretrained
+from ..shims.device import to_dtype
+from .rollout_interface import listed
+
+KEY = "actor_rollout_ref.model.path"
+ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
+ADAPTER_CONFIG = "adapter_config.json"  # of a directory in peft's format
+WEIGHTS = ("*.safetensors", "*.bin")
+# One of these is in every directory that has a tokenizer.
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenization*.py", "vocab.*", "spiece.model", "*.tiktoken", "*.spm")
 
 
 def load_tokenizer(model: Any, ranks: Ranks) -> Any:
     """Return the tokenizer of `actor_rollout_ref.model`, with a padding token and the configured chat template."""
-    from transformers import AutoTokenizer
 
     def read_tokenizer() -> Any:
         check_model_directory(model.path)
         try:
-            return AutoTokenizer.from_pretrained(model.path, trust_remote_code=model.trust_remote_code)
+            return transformers.AutoTokenizer.from_pretrained(model.path, trust_remote_code=model.trust_remote_code)
         except Exception as error:  # of many classes, depending on the value that does not fit
             raise _missing("tokenizer", model.path, error) from error
 
@@ -54,17 +62,9 @@ def usable_tokenizer(tokenizer: Any, model: Any) -> Any:
 
 
 def load_model(
-    path: str,
-    model: Any,
-    fsdp_config: Any,
-    tokenizer: Any,
-    auto_class: Any,
-    ranks: Ranks,
-    **settings: Any,
+    path: str, model: Any, fsdp_config: Any, tokenizer: Any, auto_class: Any, ranks: Ranks, **settings: Any
 ) -> nn.Module:
     """Load a model in Hugging Face format: with weights, on the CPU, on rank 0; without ("meta") on other processes.
-
-    Weights that the directory lacks are an error, but for those of `settings["num_labels"]`, a new head.
 
     Args:
         path: a directory, or a name on the hub; only rank 0 reads it.
@@ -73,45 +73,56 @@ def load_model(
         tokenizer: its special tokens become the model's.
         auto_class: the class of transformers that chooses the architecture.
         ranks: this process among its peers; every one must call this.
-        settings: further settings of the model's config.
+        settings: further settings of the model's config; with `num_labels` weights of a new head may be missing.
 
     Raises:
         ConfigError: there is no such model, it cannot be loaded as configured, or its tokenizer is another model's.
     """
-    from transformers import AutoConfig
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
+    transformers.utils.logging.disable_progress_bar()
     if model.external_lib:
         importlib.import_module(model.external_lib)
     override: Any = OmegaConf.to_container(model.override_config, resolve=True)
     attention = override.pop("attn_implementation", None)
     arguments = {"trust_remote_code": model.trust_remote_code}
-    if model.use_remove_padding:
-        _check_packing(attention)
+    if model.use_remove_padding and attention != "flash_attention_2":
+        if Version(transformers.__version__) < Version("4.53"):  # it would not keep their attention apart
+            raise ConfigError(
+                "actor_rollout_ref.model.use_remove_padding needs flash_attention_2, or transformers 4.53 or newer",
+                f"{install_command('-U', 'transformers')}; or {ATTENTION}=flash_attention_2",
+            )
 
     def read_config() -> Any:
         try:
-            return AutoConfig.from_pretrained(path, **arguments)
+            return transformers.AutoConfig.from_pretrained(path, **arguments)
         except Exception as error:  # of many classes, depending on the value that does not fit
             raise _missing("model", path, error) from error
 
     def read_model() -> nn.Module:
         try:
             read: Any = load_pretrained if ranks.rank == 0 else None
-            if read is not None:
-                loaded, report = read(auto_class, path, config=model_config, output_loading_info=True, **arguments)
-                _check_weights(path, report["missing_keys"] if "num_labels" not in settings else ())
-                return loaded
-            with torch.device("meta"):
-                return auto_class.from_config(model_config, **arguments)
+            if read is None:
+                with torch.device("meta"):
+                    return auto_class.from_config(model_config, **arguments)
+            loaded, report = read(auto_class, path, config=model_config, output_loading_info=True, **arguments)
+            if (missing := sorted(report["missing_keys"])) and "num_labels" not in settings:
+                raise ConfigError(
+                    f"the model at {path} lacks {len(missing)} weights, such as {missing[0]}",
+                    "check that it is complete and of the architecture that its config.json names",
+                )
+            return loaded
+        except ConfigError:
+            raise
         except Exception as error:
-            raise _explained(error, path, attention) from error
+            raise _unloadable(error, path, attention) from error
         finally:
             ranks.wait_for_driver()  # which may have much to read
 
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
-    _check_not_packed(path, getattr(model_config, "quantization_config", None))
+    if "bitsandbytes" in str(getattr(model_config, "quantization_config", "")).lower():
+        raise ConfigError(
+            f"the weights of the model at {path} were packed by bitsandbytes",
+            "name the model that it was made from; local.quantization.load_in_4bit=true packs its weights in the run",
+        )
     _check_vocabulary(path, getattr(model_config.get_text_config(), "vocab_size", None), tokenizer)
     _override(model_config, {**_tokens(tokenizer, model_config), **settings, **override})
     arguments["attn_implementation"] = attention_for(auto_class, model_config, attention)
@@ -123,67 +134,57 @@ def load_model(
     return _prepared(module, model)
 
 
-def _prepared(module: nn.Module, model: Any) -> nn.Module:
-    _check_cap(module.config)
-    if model.enable_gradient_checkpointing:
-        module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})  # type: ignore[operator]
-    return module
+def load_pretrained(auto_class: Any, path: str | Path, **arguments: Any) -> Any:
+    """Load a model by one of transformers' Auto classes.
 
+    Args:
+        auto_class: chooses the architecture.
+        path: a directory in Hugging Face format, a name on the hub, or a model's directory in a checkpoint.
+        arguments: of its `from_pretrained`.
 
-def _tokens(tokenizer: Any, model_config: Any) -> dict[str, Any]:
-    """Return the special tokens of a tokenizer, under the names that a model's config has them by.
-
-    The other tokens that the config itself has responses end with are kept: those of Llama 3 stand nowhere else.
+    Raises:
+        ConfigError: its weights are the shares of processes, and cannot be read.
     """
-    found = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    ends = list(dict.fromkeys([found["eos_token_id"], *listed(getattr(model_config, "eos_token_id", None))]))
-    return {**found, "eos_token_id": ends[0] if len(ends) == 1 else ends}
+    folder = Path(path).expanduser()
+    _refuse_shares(folder)
+    return auto_class.from_pretrained(path, **{"trust_remote_code": False, **arguments})
 
 
-def _savable(generation_config: Any) -> Any:
-    """Return a generation config that transformers saves: one with values for sampling has to say `do_sample`."""
-    try:
-        with tempfile.TemporaryDirectory() as directory:
-            generation_config.save_pretrained(directory)
-    except ValueError:
-        generation_config.do_sample = True
-    return generation_config
+def check_model_directory(path: str) -> None:
+    """Refuse a directory that is not a complete model in Hugging Face format. Names that are not local paths pass.
 
-
-def _missing(what: str, path: str, error: Exception) -> ConfigError:
-    """Say what is wrong with a path that transformers cannot read; of what is no name on the hub it says little."""
-    is_path = path.startswith(("/", ".", "~")) or path.count("/") > 1
-    if Path(path).is_dir():
-        return ConfigError(f"no {what} at {path}: {_one_line(error)}", "check actor_rollout_ref.model.path")
-    if is_path:
-        return ConfigError(f"no {what} at {path}: there is no such directory", "check actor_rollout_ref.model.path")
-    return ConfigError(
-        f"no {what} at {path}, which is taken for a name on the hub: {_one_line(error)}",
-        "check actor_rollout_ref.model.path and the network; a directory of this machine begins with / or ./",
-    )
-
-
-def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    says_enough = isinstance(error, (OSError, ValueError, RuntimeError, ImportError))
-    return text if says_enough else f"{type(error).__name__}: {text}"
-
-
-def _check_weights(path: str, missing: Iterable[str]) -> None:
-    """Refuse a model of which transformers would make up some weights."""
-    names = sorted(missing)
-    if names:
+    Raises:
+        ConfigError: it lacks a config, weights or a tokenizer, or it is something else.
+    """
+    folder = Path(path).expanduser()
+    hint = f"{KEY} is a directory in Hugging Face format, or a name on the hub"
+    if folder.is_file():
+        raise ConfigError(f"{path} is a file, and {KEY} a directory", "convert it to Hugging Face format")
+    if not folder.is_dir():
+        return
+    if not (folder / "config.json").is_file():
+        if (folder / ADAPTER_CONFIG).is_file():
+            base = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8")).get("base_model_name_or_path")
+            hint = f"{KEY}={base} actor_rollout_ref.model.lora_adapter_path={path}, or merge it into its model first"
+            raise ConfigError(f"no model at {path}: it holds a LoRA adapter", hint)
+        inside = sorted(file.parent for file in folder.glob("*/config.json"))
+        hint = f"did you mean {inside[0]}?" if inside else hint
+        raise ConfigError(f"no model at {path}: it has no config.json", hint)
+    has_weights = any(file for pattern in WEIGHTS for file in folder.glob(pattern))
+    _refuse_shares(folder)
+    if not has_weights:
+        raise ConfigError(f"no weights in {path}: it has no *.safetensors", "fetch or save the model again")
+    if not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
         raise ConfigError(
-            f"the model at {path} lacks {len(names)} weights, such as {names[0]}",
-            "check that it is complete and of the architecture that its config.json names",
+            f"no tokenizer at {path}: there is no tokenizer.json, tokenizer.model or vocab file",
+            "save the tokenizer that the model was trained with beside it: tokenizer.save_pretrained(...)",
         )
 
 
-def _check_vocabulary(path: str, rows: int | None, tokenizer: Any) -> None:
-    if rows is not None and len(tokenizer) > rows:
+def _refuse_shares(folder: Path) -> None:
+    if (folder / "weights" / "tensors.json").is_file():
         raise ConfigError(
-            f"the tokenizer has {len(tokenizer)} tokens, and the model at {path} embeds {rows}",
-            "use the tokenizer that the model was trained with, or resize the model's embeddings and save it",
+            f"the weights at {folder} are the shares of several processes", "vextract add sharded_checkpoints"
         )
 
 
@@ -207,59 +208,42 @@ def check_positions(module: Any, path: str, data: Any) -> None:
         )
 
 
-def _check_not_packed(path: str, quantization: Any) -> None:
-    """Refuse a model whose weights are saved in 4 or 8 bits by bitsandbytes: they can be neither trained nor merged."""
-    settings = quantization if isinstance(quantization, dict) else vars(quantization) if quantization else {}
-    if "bitsandbytes" in str(settings.get("quant_method", "")).lower():
-        raise ConfigError(
-            f"the weights of the model at {path} were packed by bitsandbytes",
-            "name the model that it was made from; local.quantization.load_in_4bit=true packs its weights in the run",
+def note_dropout(model_config: Any) -> None:
+    """Say so if a policy has dropout, which is on in updates and off where responses and probabilities come from."""
+    settings = model_config.get_text_config().to_dict()
+    rates = [name for name, value in settings.items() if "drop" in name and isinstance(value, float) and value > 0]
+    off = [name for name in rates if not name.startswith(("classifier", "summary"))]
+    if off:
+        print(
+            "note: the model has dropout, which is on in updates only: the probabilities that updates compare differ "
+            "by it from those of the policy that wrote the responses "
+            f"({' '.join(f'+actor_rollout_ref.model.override_config.{name}=0.0' for name in off)} turns it off)",
+            file=sys.stderr,
         )
 
 
-def _check_cap(model_config: Any) -> None:
-    """Refuse attention that leaves out a cap on its logits, as sdpa does without a word: the numbers are others."""
-    text_config = model_config.get_text_config()
+def _prepared(module: nn.Module, model: Any) -> nn.Module:
+    """Refuse attention that leaves out a cap on its logits without a word, as sdpa does; prepare what is left."""
+    text_config: Any = module.config.get_text_config()  # type: ignore[operator, union-attr]
     cap = getattr(text_config, "attn_logit_softcapping", None)
     if cap and text_config._attn_implementation == "sdpa":
         raise ConfigError(
             f"the model caps the logits of its attention (attn_logit_softcapping={cap:g}), which sdpa leaves out",
-            "actor_rollout_ref.model.override_config.attn_implementation=eager, or flash_attention_2 on a GPU "
-            "(a critic has critic.model)",
+            f"{ATTENTION}=eager, or flash_attention_2 on a GPU (a critic has critic.model)",
         )
+    if model.enable_gradient_checkpointing:
+        module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})  # type: ignore[operator]
+    return module
 
 
-def _check_packing(attention: str | None) -> None:
-    """Refuse to put sequences one behind the other where their attention would not be kept apart."""
-    from importlib.metadata import version
+def _tokens(tokenizer: Any, model_config: Any) -> dict[str, Any]:
+    """Return the special tokens of a tokenizer, under the names that a model's config has them by.
 
-    from packaging.version import Version
-
-    if attention != "flash_attention_2" and Version(version("transformers")) < Version("4.53"):
-        raise ConfigError(
-            "actor_rollout_ref.model.use_remove_padding needs flash_attention_2, or transformers 4.53 or newer",
-            f"{install_command('-U', 'transformers')}; or actor_rollout_ref.model.override_config.attn_implementation="
-            "flash_attention_2",
-        )
-
-
-def _explained(error: Exception, path: str, attention: str | None) -> ConfigError:
-    """Return what to tell about a model that transformers does not load."""
-    if isinstance(error, ConfigError):
-        return error
-    text = _one_line(error)
-    if attention and attention not in ("sdpa", "eager") and (isinstance(error, ImportError) or attention in text):
-        return ConfigError(
-            f"attention by {attention} is not available here: {text}",
-            f"install what it names ({install_command('flash-attn')}), or "
-            "actor_rollout_ref.model.override_config.attn_implementation=sdpa",
-        )
-    if attention in (None, "sdpa") and 'attn_implementation="eager"' in text:
-        return ConfigError(
-            f"the model at {path} is of an architecture without attention by sdpa",
-            "actor_rollout_ref.model.override_config.attn_implementation=eager",
-        )
-    return ConfigError(f"cannot load the model at {path}: {text}", "check actor_rollout_ref.model.path")
+    The other tokens that the config itself has responses end with are kept: those of Llama 3 stand nowhere else.
+    """
+    found = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    ends = list(dict.fromkeys([found["eos_token_id"], *listed(getattr(model_config, "eos_token_id", None))]))
+    return {**found, "eos_token_id": ends[0] if len(ends) == 1 else ends}
 
 
 def _override(model_config: Any, values: dict[str, Any]) -> None:
@@ -268,3 +252,52 @@ def _override(model_config: Any, values: dict[str, Any]) -> None:
             _override(getattr(model_config, name), value)
         else:
             setattr(model_config, name, value)
+
+
+def _savable(generation_config: Any) -> Any:
+    """Return a generation config that transformers saves: one with values for sampling has to say `do_sample`."""
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            generation_config.save_pretrained(directory)
+    except ValueError:
+        generation_config.do_sample = True
+    return generation_config
+
+
+def _check_vocabulary(path: str, rows: int | None, tokenizer: Any) -> None:
+    if rows is not None and len(tokenizer) > rows:
+        raise ConfigError(
+            f"the tokenizer has {len(tokenizer)} tokens, and the model at {path} embeds {rows}",
+            "use the tokenizer that the model was trained with, or resize the model's embeddings and save it",
+        )
+
+
+def _missing(what: str, path: str, error: Exception) -> ConfigError:
+    """Say what is wrong with a path that transformers cannot read; of what is no name on the hub it says little."""
+    if Path(path).is_dir():
+        return ConfigError(f"no {what} at {path}: {_one_line(error)}", f"check {KEY}")
+    if path.startswith(("/", ".", "~")) or path.count("/") > 1:
+        return ConfigError(f"no {what} at {path}: there is no such directory", f"check {KEY}")
+    return ConfigError(
+        f"no {what} at {path}, which is taken for a name on the hub: {_one_line(error)}",
+        f"check {KEY} and the network; a directory of this machine begins with / or ./",
+    )
+
+
+def _unloadable(error: Exception, path: str, attention: str | None) -> ConfigError:
+    """Return what to tell about a model that transformers does not load."""
+    text = _one_line(error)
+    if attention not in (None, "sdpa", "eager") and (isinstance(error, ImportError) or str(attention) in text):
+        return ConfigError(
+            f"attention by {attention} is not available here: {text}",
+            f"install what it names ({install_command('flash-attn')}), or {ATTENTION}=sdpa",
+        )
+    needs_eager = 'attn_implementation="eager"' in text
+    hint = f"{ATTENTION}=eager" if needs_eager else f"check {KEY}; fetch or save the model again"
+    return ConfigError(f"cannot load the model at {path}: {text}", hint)
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    says_enough = isinstance(error, (OSError, ValueError, RuntimeError, ImportError))
+    return text if says_enough else f"{type(error).__name__}: {text}"

@@ -120,15 +120,7 @@ class SharedPasses:
 
 
 def partition_rows(lengths: torch.Tensor, ranks: int) -> list[list[int]]:
-    """Partition rows, long ones first and to and fro, so that each rank gets a similar number of rows and of tokens.
-
-    Args:
-        lengths: of the rows, (bs,).
-        ranks: how many get some.
-
-    Returns:
-        The rows of each rank.
-    """
+    """Return rows for each rank, of `lengths` (bs,): long ones first and to and fro, so that each gets as much."""
     order = lengths.argsort(descending=True, stable=True).tolist()
     turn = 2 * ranks
     return [

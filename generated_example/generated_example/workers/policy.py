@@ -14,13 +14,12 @@ from omegaconf import OmegaConf, open_dict
 
 from ..errors import ConfigError
 from ..run.distributed import Ranks
+from ..shims.device import computing_on, here
 from ..tracking.timing import expect
-from ..training.hook_calls import calling_policy_loss
+from ..training.hooks import LOSS, calling
 from ..vendored.protocol import DataProto
 from .actor import Actor
-from .devices import computing_on, here
-from .model_notes import note_dropout
-from .models import check_positions, load_model
+from .models import check_positions, load_model, note_dropout
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
 from .sharding import place
 from .trained_model import TrainedModel
@@ -47,8 +46,6 @@ class Policy(TrainedModel):
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
-            if self.compares and ranks.rank == 0:
-                note_dropout(module)
             super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
             self.actor = Actor(actor_config(config, settings), self.module, self.optimizer, config.local.max_logits_mb)
         self.actor.passes.share_between(ranks)
@@ -57,6 +54,8 @@ class Policy(TrainedModel):
         """Return a model with the weights at `path`."""
         module = self.load(path, ranks)
         check_positions(module, path, self.config.data)
+        if self.compares and ranks.rank == 0:
+            note_dropout(module.config)
         return module
 
     def load(self, path: str, ranks: Ranks) -> Any:
@@ -102,7 +101,7 @@ class Policy(TrainedModel):
         section, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
         part = self.actor.passes.part_of(self.with_old_log_probs(batch))
         expect(len(part) * section.ppo_epochs, "sequences")
-        with calling_policy_loss(section.policy_loss.loss_mode), self.at_work():
+        with calling(LOSS, section.policy_loss.loss_mode), self.at_work():
             prepared = on_device(part, temperature=rollout.temperature)
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
             self.is_usable = self.has_usable_weights()

@@ -1,13 +1,16 @@
 # vextract:template base/__package__/workers/role_configs.py - edit freely
 """From the project's config to what the vendored engine and optimizer take in this release of verl."""
 
+from collections.abc import Iterable
 from typing import Any
 
+import torch
 from omegaconf import DictConfig, OmegaConf
 
 from ..vendored.workers.config.actor import FSDPActorConfig, PolicyLossConfig
 from ..vendored.workers.config.engine import FSDPEngineConfig
 from ..vendored.workers.config.optimizer import FSDPOptimizerConfig
+from ..vendored.workers.config.optimizer import build_optimizer as build_optimizer_from_config
 
 # Whether the actor, on the only update of a batch, takes the log-probabilities that it computes as the old ones, too.
 TAKES_OWN_LOG_PROBS = True
@@ -43,7 +46,7 @@ def engine_config(section: Any) -> FSDPEngineConfig:
     if isinstance(section.fsdp_config, FSDPEngineConfig):
         return section.fsdp_config
     settings = {name: section[name] for name in ENGINE_SETTINGS if name in section}
-    # Seen to for the whole process (determinism.py): the engine would seed all random numbers anew as well.
+    # Seen to for the whole process (`always_the_same`): the engine would seed all random numbers anew as well.
     fixed = {"strategy": "fsdp2", "full_determinism": False}
     return FSDPEngineConfig(**{**_node(section.fsdp_config), **settings, **fixed})
 
@@ -54,6 +57,12 @@ def optimizer_config(section: Any) -> FSDPOptimizerConfig | None:
     if optim is None or isinstance(optim, FSDPOptimizerConfig):
         return optim
     return FSDPOptimizerConfig(**{**_node(optim), "clip_grad": section.grad_clip})
+
+
+def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
+    """Return the optimizer that an `optim` section describes, as verl makes it."""
+    optimizer: torch.optim.Optimizer = build_optimizer_from_config(parameters, FSDPOptimizerConfig(**_node(optim)))
+    return optimizer
 
 
 def _node(section: DictConfig) -> dict[str, Any]:

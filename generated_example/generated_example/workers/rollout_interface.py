@@ -1,16 +1,30 @@
 # vextract:template base/__package__/workers/rollout_interface.py - edit freely
-"""What the trainer asks of a rollout engine. `rollout_choice.py` says which one this project has."""
+"""What the trainer asks of a rollout engine: how tokens are drawn, what ends a response, and what comes back.
 
-from collections.abc import Callable, Mapping
+`rollout_engine.py` has the engine of this project.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ..errors import ProjectError
+from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 
 # A key of `meta_info`: whether somebody will look at the log-probabilities that the engine can give.
 WITH_LOG_PROBS = "with_log_probs"
 CPU_KV_CACHE_BYTES = 2**28  # that vLLM gets for keys and values in a process of a CPU, unless it is told otherwise
+# The settings of sampling, of `rollout` and of `rollout.val_kwargs`, and the values with which they change nothing.
+NEUTRAL = {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
+GREEDY = {"temperature": 0.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0}
+# What a generation config has besides, and rollouts take from elsewhere.
+TOKENS = ("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "transformers_version")
+# Stands for the model's turn where the template renders it; no template strips or changes letters.
+TURN = "XTURNX"
+# Is told the row of a response that has ended, and its tokens.
+Ended = Callable[[int, list[int]], None]
 
 
 class RolloutError(ProjectError):
@@ -19,21 +33,6 @@ class RolloutError(ProjectError):
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(f"{message}\nhint: {hint}")
         self.parts = (message, hint)
-
-
-def gives_log_probs(rollout: Any, meta_info: Mapping[str, Any]) -> bool:
-    """Tell whether an engine is to give the log-probabilities of what it writes, for which it needs time.
-
-    Args:
-        rollout: the section of that name, of the engine's config.
-        meta_info: of the prompts. Where it says nothing, those of training are given, and those of validation are not.
-    """
-    asked = meta_info.get(WITH_LOG_PROBS, not meta_info.get("validate", False))
-    return bool(rollout.calculate_log_probs and asked)
-
-
-# Is told the row of a response that has ended, and its tokens.
-Ended = Callable[[int, list[int]], None]
 
 
 class RolloutEngine(Protocol):
@@ -73,3 +72,122 @@ class RolloutEngine(Protocol):
 
     def close(self) -> None:
         """Give back what the engine holds. Any process may call this alone, and more than once."""
+
+
+def gives_log_probs(rollout: Any, meta_info: Mapping[str, Any]) -> bool:
+    """Tell whether an engine is to give the log-probabilities of what it writes, for which it needs time.
+
+    Args:
+        rollout: the section of that name, of the engine's config.
+        meta_info: of the prompts. Where it says nothing, those of training are given, and those of validation are not.
+    """
+    asked = meta_info.get(WITH_LOG_PROBS, not meta_info.get("validate", False))
+    return bool(rollout.calculate_log_probs and asked)
+
+
+def sampling_of(rollout: Any, meta_info: Mapping[str, Any]) -> dict[str, float]:
+    """Return how to draw the tokens of a batch: a value for each name in `NEUTRAL`; temperature 0 takes the likeliest.
+
+    Args:
+        rollout: the section of that name, of the whole config.
+        meta_info: of the prompts. It may have do_sample, validate, and in training values of these names.
+    """
+    if meta_info.get("validate", False):
+        found = {name: rollout.val_kwargs[name] for name in NEUTRAL}
+    else:
+        found = {name: meta_info.get(name, rollout[name]) for name in NEUTRAL}
+    if not meta_info.get("do_sample", rollout.do_sample) or found["temperature"] == 0:
+        found.update(GREEDY)
+    return {**found, "top_k": int(found["top_k"]) if found["top_k"] > 0 else -1}
+
+
+def ignored_from(generation_config: Any, rollout: Any) -> dict[str, Any]:
+    """Return what a generation config sets of the text that is written, and the run's config has otherwise."""
+    defaults: dict[str, Any] = getattr(generation_config, "_get_default_generation_params", dict)()
+    unset = {**type(generation_config)().to_dict(), **{k: v for k, v in defaults.items() if k not in NEUTRAL}}
+    return {
+        name: value
+        for name, value in sorted(generation_config.to_dict().items())
+        if value
+        and not name.startswith("_")
+        and name not in TOKENS
+        and value not in (unset.get(name), rollout.get(name))
+    }
+
+
+def unknown_to_trainer(rollout: Any) -> dict[str, float]:
+    """Return the settings that make the engine draw from another distribution than the trainer's."""
+    found = sampling_of(rollout, {"do_sample": True})
+    return {name: value for name, value in found.items() if name != "temperature" and value != NEUTRAL[name]}
+
+
+def warn_of(unknown: Mapping[str, float]) -> str:
+    """Word a warning of such settings."""
+    asked = ", ".join(f"rollout.{name}={value:g}" for name, value in unknown.items())
+    return f"warning: the engine samples with {asked}, which the trainer's log-probabilities do not know"
+
+
+def neutral_for(unknown: Mapping[str, float]) -> str:
+    """Return how to set them so that the engine samples from the distribution that the trainer knows."""
+    return "set " + " ".join(f"actor_rollout_ref.rollout.{name}={NEUTRAL[name]:g}" for name in unknown)
+
+
+def say_sampling(model: Any, config: Any, ranks: Ranks) -> None:
+    """Say what the generation config has and no rollout does, and what the trainer does not know. Rank 0 says it."""
+    rollout = config.actor_rollout_ref.rollout
+    if (unknown := unknown_to_trainer(rollout)) and rollout.do_sample and ranks.rank == 0:
+        print(f"{warn_of(unknown)}\nhint: {neutral_for(unknown)}", file=sys.stderr)
+    ignored = ignored_from(model.generation_config, rollout)
+    if ignored and ranks.rank == 0:
+        text = ", ".join(f"{name}={value}" for name, value in ignored.items())
+        print(
+            f"note: ignored from generation_config: {text}; actor_rollout_ref.rollout says how to sample",
+            file=sys.stderr,
+        )
+
+
+def end_tokens(tokenizer: Any, model: Any = None, template_kwargs: Mapping[str, Any] | None = None) -> tuple[int, ...]:
+    """Return the tokens that end a response: those of tokenizer, model, generation config and chat template.
+
+    Args:
+        tokenizer: of the policy; its own comes first.
+        model: of transformers, with `config` and `generation_config`; None: what the tokenizer knows is enough.
+        template_kwargs: further arguments for the chat template: `data.apply_chat_template_kwargs`.
+    """
+    config, found = getattr(model, "config", None), [tokenizer.eos_token_id]
+    for section in (config, config and config.get_text_config(), getattr(model, "generation_config", None)):
+        found += listed(getattr(section, "eos_token_id", None))
+    try:
+        # That of a conversation's last turn counts: gpt-oss ends earlier ones, and its analysis, by another token.
+        after = tokenizer.chat_template and after_turn(tokenizer, [], template_kwargs, generation_prompt=False)
+    except Exception:  # of any class: what a template does not render it raises for
+        after = None
+    if after:
+        found.append(ending_of(tokenizer, tokenizer(after, add_special_tokens=False)["input_ids"])[0])
+    return tuple(dict.fromkeys(int(token) for token in found if token is not None and token >= 0))
+
+
+def listed(eos: int | Iterable[int] | None) -> list[int]:
+    """Return as a list what configs have as `eos_token_id`: a token, several, or none."""
+    return [] if eos is None else [eos] if isinstance(eos, int) else list(eos)
+
+
+def ending_of(tokenizer: Any, tokens: Sequence[int]) -> tuple[int | None, int]:
+    """Return the special token that tokens after a turn begin with, and how many they are with the space around it."""
+    is_text = [bool(tokenizer.decode([token]).strip()) for token in tokens]
+    first = is_text.index(True) if True in is_text else len(tokens)
+    if first == len(tokens) or tokens[first] not in tokenizer.added_tokens_decoder:
+        return None, 0
+    return tokens[first], next((place for place in range(first + 1, len(tokens)) if is_text[place]), len(tokens))
+
+
+def after_turn(
+    tokenizer: Any, messages: list[Any], template_kwargs: Mapping[str, Any] | None, *, generation_prompt: bool
+) -> str | None:
+    """Return what the chat template puts after a turn of the model that these messages follow; None: it hides turns."""
+    before = [{"role": "user", "content": "?"}, {"role": "assistant", "content": TURN}]
+    text: str = tokenizer.apply_chat_template(
+        [*before, *messages], add_generation_prompt=generation_prompt, tokenize=False, **(template_kwargs or {})
+    )
+    _, found, after = text.rpartition(TURN)
+    return after if found else None

@@ -11,9 +11,8 @@ from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..run.distributed import Ranks
-from ..shims.precision import to_dtype
+from ..shims.device import get_device_name, here, to_dtype
 from ..vendored.utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
-from .devices import get_device_name, here
 
 
 def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:

@@ -1,8 +1,10 @@
 # vextract:template base/__package__/workers/trained_model.py - edit freely
-"""A model with its optimizer and the course of its learning rate."""
+"""A model with its optimizer and the course of its learning rate, and what a checkpoint keeps of them."""
 
+import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -10,20 +12,21 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from ..errors import ConfigError
-from ..run.checkpoint_files import save_state
+from ..run.checkpoint_files import read_state, save_state
 from ..run.distributed import Ranks
-from ..shims.precision import keeping_casts
+from ..shims.device import computing_on, here, keeping_casts
+from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
-from .devices import computing_on, here
-from .model_notes import note_rounding
-from .optimizer_state import FILE, gathered, read
-from .optimizers import build_optimizer
+from .role_configs import build_optimizer
 from .sharding import like, local, whole
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
 CONFIGURED = ("initial_lr", "betas", "weight_decay")
+FILE = "optimizer.pt"
+SAMPLE = 4096  # weights of each parameter that are tried
 # Writes a part into a model's directory, on rank 0.
 Write = Callable[[Path], None]
 
@@ -53,9 +56,8 @@ class TrainedModel:
         self.is_usable = True
         self.given_back: Callable[[], int] = lambda: 0
         self.optimizer = _optimizer(module, optim)
-        if ranks.rank == 0 and _steps_by_rate(self.optimizer, optim):
-            trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-            note_rounding(trained, optim.lr, f"{self.section_name}.fsdp_config.model_dtype")
+        if ranks.rank == 0 and "Adam" in type(self.optimizer).__name__:
+            note_rounding(self.trained, optim, f"{self.section_name}.fsdp_config.model_dtype")
         warmup_steps = optim.lr_warmup_steps
         if warmup_steps < 0:
             warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
@@ -93,11 +95,7 @@ class TrainedModel:
         Weights whose squares float32 cannot hold make every layer compute infinity or NaN. To be called where the
         model is in use.
         """
-        norms = [
-            torch.linalg.vector_norm(local(parameter.detach()), dtype=torch.float32)
-            for group in self.optimizer.param_groups
-            for parameter in group["params"]
-        ]
+        norms = [torch.linalg.vector_norm(local(one.detach()), dtype=torch.float32) for one in self.trained]
         return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
     def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
@@ -127,8 +125,19 @@ class TrainedModel:
                     own.copy_(like(value, own))
 
     def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
-        """Return the state of optimizer and scheduler, for any number of processes: see `gathered`."""
-        return gathered(self.optimizer, self.scheduler, ranks, self.device)
+        """Return the state of optimizer and scheduler, for any number of processes, in CPU memory.
+
+        Every process must call this; rank 0 gets all of it, the others get None in the place of tensors.
+        """
+        state, states = self.optimizer.state_dict(), dict[int, dict[str, Any]]()
+        for parameter, values in state["state"].items():
+            states[parameter] = {}
+            for name, value in values.items():
+                full = whole(value.to(self.device) if isinstance(value, DTensor) else value, None)
+                if isinstance(full, torch.Tensor):
+                    full = None if ranks.rank else full.cpu()
+                states[parameter][name] = full
+        return {"optimizer": {**state, "state": states}, "scheduler": self.scheduler.state_dict()}
 
     def load_optimizer_state(self, path: Path, ranks: Ranks) -> None:
         """Put optimizer and scheduler back to where a checkpoint has them. Every process must call this.
@@ -139,17 +148,7 @@ class TrainedModel:
             path: the model's directory in the checkpoint.
             ranks: this process among its peers.
         """
-        parameters = [parameter for group in self._groups for parameter in group["params"]]
-        state = read(path, parameters, ranks)
-        self._check_optimizer(state)
-        configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
-        self.optimizer.load_state_dict(state["optimizer"])
-        for group, settings in zip(self._groups, configured, strict=True):
-            group.update(settings)
-        self._continue_schedule(state["scheduler"])
-
-    def _check_optimizer(self, state: dict[str, Any]) -> None:
-        """Refuse the state of another optimizer, whose settings it has under other names."""
+        state = _read_state(path, self.trained, ranks)
         known, needed = (set(groups[0]) for groups in (state["optimizer"]["param_groups"], self._groups))
         if needed - known:
             raise ConfigError(
@@ -158,19 +157,48 @@ class TrainedModel:
                 "resume with the optim section of the run that wrote it; or start anew from its weights: "
                 "trainer.resume_mode=disable, and the checkpoint's actor/ as actor_rollout_ref.model.path",
             )
+        configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
+        self.optimizer.load_state_dict(state["optimizer"])
+        # As many steps as the checkpoint has are done; the rates are those of this run's schedule there.
+        rates: Any = self.scheduler
+        rates.load_state_dict({**state["scheduler"], "base_lrs": rates.base_lrs})
+        rates._last_lr = [
+            rate * course(rates.last_epoch) for rate, course in zip(rates.base_lrs, rates.lr_lambdas, strict=True)
+        ]
+        for group, settings, rate in zip(self._groups, configured, rates._last_lr, strict=True):
+            group.update({**settings, "lr": rate})
 
     @property
     def _groups(self) -> list[dict[str, Any]]:
         return self.optimizer.param_groups
 
-    def _continue_schedule(self, state: dict[str, Any]) -> None:
-        """Go on after as many steps as the state has, at the rates that the schedule of this run has there."""
-        rates: Any = self.scheduler
-        rates.load_state_dict({**state, "base_lrs": rates.base_lrs})
-        now = [rate * course(rates.last_epoch) for rate, course in zip(rates.base_lrs, rates.lr_lambdas, strict=True)]
-        for group, rate in zip(self._groups, now, strict=True):
-            group["lr"] = rate
-        rates._last_lr = now
+    @property
+    def trained(self) -> list[torch.Tensor]:
+        """The parameters that are trained, in the optimizer's order."""
+        return [parameter for group in self._groups for parameter in group["params"]]
+
+
+def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:
+    """Say so if most weights are too large for a step of the learning rate: their dtype rounds it away.
+
+    Args:
+        trained: the parameters.
+        optim: the section of the optimizer, whose steps are about its learning rate.
+        key: the setting that says their dtype.
+    """
+    if not optim.lr > 0 or (optim.get("override_optimizer_config") or {}).get("bf16_stochastic_round"):
+        return
+    weights = [local(parameter.detach()).flatten() for parameter in trained]
+    samples = [weight[:: max(1, len(weight) // SAMPLE)] for weight in weights]
+    kept = [((one + optim.lr == one) & (one - optim.lr == one)).sum().cpu() for one in samples]
+    share = float(torch.stack(kept).sum()) / max(1, sum(map(len, samples))) if kept else 0.0
+    if share > 0.5:
+        print(
+            f"note: a step of lr={optim.lr:g} leaves {share:.0%} of the weights as they are, because they are in "
+            f"{str(trained[0].dtype).removeprefix('torch.')}, which rounds it away: {key}=fp32 keeps it, and passes "
+            "compute in fsdp_config.dtype all the same",
+            file=sys.stderr,
+        )
 
 
 def parts_of(model: TrainedModel, ranks: Ranks) -> Iterator[Write]:
@@ -207,10 +235,36 @@ def lr_schedule(optim: Any) -> str:
     return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
 
 
-def _steps_by_rate(optimizer: torch.optim.Optimizer, optim: Any) -> bool:
-    """Tell whether a step is about the learning rate, and is rounded as its dtype does."""
-    further = optim.get("override_optimizer_config") or {}
-    return "Adam" in type(optimizer).__name__ and optim.lr > 0 and not further.get("bf16_stochastic_round")
+def reduced(metrics: Mapping[str, Any], ranks: Ranks) -> dict[str, Any]:
+    """Reduce the metrics of all processes and all their mini-batches to one number each. All must call this."""
+    merged: dict[str, list[Any]] = defaultdict(list)
+    for part in ranks.gather_objects(metrics):
+        for name, value in part.items():
+            merged[name].extend(value if isinstance(value, list) else [value])
+    return dict(reduce_metrics(merged))
+
+
+def _read_state(path: Path, parameters: list[torch.Tensor], ranks: Ranks) -> dict[str, Any]:
+    """Read the state that a checkpoint has, with each tensor as its parameter is: shared by the processes, or not."""
+    found: list[dict[str, Any]] = []
+    # An error that rank 0 alone knew would leave the others waiting.
+    ranks.on_driver(lambda: found.append(read_state(path / FILE)))
+    state = ranks.on_driver(lambda: _without_numbers(found[0]))
+    for index, values in state["optimizer"]["state"].items():
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor) and value.dim():
+                full = found[0]["optimizer"]["state"][index][name] if found else torch.empty_like(value, device="cpu")
+                values[name] = like(full, parameters[index])
+    return state
+
+
+def _without_numbers(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state whose large tensors are of the device "meta"."""
+    states = {
+        index: {k: v.to("meta") if isinstance(v, torch.Tensor) and v.dim() else v for k, v in values.items()}
+        for index, values in state["optimizer"]["state"].items()
+    }
+    return {**state, "optimizer": {**state["optimizer"], "state": states}}
 
 
 def _optimizer(module: nn.Module, optim: Any) -> torch.optim.Optimizer:

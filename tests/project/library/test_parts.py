@@ -169,7 +169,7 @@ if os.environ.get("RANK", "0") == "0":
 def check_going_back(found: list[Any]) -> None:
     assert found[:4] == [True, True, "global_step_4", "global_step_4"]
     assert "is not a global_step_N directory" in found[4]
-    assert "load between runs" in found[5]
+    assert "load after fit()" in found[5]
 
 
 def test_a_trainer_goes_back_to_a_checkpoint(project: Path) -> None:

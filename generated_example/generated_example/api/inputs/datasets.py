@@ -1,8 +1,8 @@
 # vextract:template base/__package__/api/inputs/datasets.py - edit freely
 """Prompts that a caller brings: what a `train_dataset` or a `val_dataset` may be.
 
-Rows: a list of dictionaries, a `datasets.Dataset`, a frame of pandas or polars, a table of pyarrow, a dataset of torch
-whose items are rows; or names of files, as `data.train_files` has them. Their columns:
+Names of files, as `data.train_files` has them; or rows: a list of dictionaries, a `datasets.Dataset`, a dataset of
+torch whose items are rows. Their columns:
 
     prompt          text, or messages: [{"role": "user", "content": "..."}]; `data.prompt_key` names another column
     ground_truth    what the reward compares with; or `solution`, `answer`, or verl's `reward_model`. Where a reward_fn
@@ -11,11 +11,8 @@ whose items are rows; or names of files, as `data.train_files` has them. Their c
     extra_info      a dictionary, which verl's reward functions and the environments' `reset` get
     others          are kept: a reward_fn that names them gets them
 
-With the feature given_objects also tokens in verl's schema, states of an environment, and data loaders of torch:
-`loaders.py`, `environments.py`.
-
-A stream (an IterableDataset, a generator) is refused: prompts are counted and shuffled, in an order that a run which
-was stopped goes on with.
+With the feature given_objects also frames of pandas and polars, tables of pyarrow, tokens in verl's schema, states of
+an environment, and data loaders of torch: `loaders.py`, `environments.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,21 +26,21 @@ from ...data.dataloading import SharedLoader, build_loaders
 from ...data.datasets import GIVEN, build_datasets, data_section, dataset_of_files, dataset_of_rows
 from ...data.messages import plain
 from ...data.rows import RowsDataset
-from ...errors import DataError, DataProblems, Problem, ProjectError
+from ...errors import DataError, ProjectError
 from ...run.distributed import Ranks
-from ...training.hook_errors import HookError, hook_file_of
+from ...training.hooks import HookError, hook_file_of
 from ...vendored.data.rl_dataset import collate_fn
 from . import Given
 
-KINDS = "a list of dictionaries, a datasets.Dataset, a pandas frame, names of files, or torch's Dataset or DataLoader"
+KINDS = "names of files, a list of dictionaries, a datasets.Dataset, or torch's Dataset of rows"
+MORE = f"{KINDS}; or, for other kinds: vextract add given_objects"
 FILES = (".parquet", ".jsonl", ".json")
 
 
 def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dataset, Dataset]:
     """Return the training and the validation dataset: those that are given, else the config's.
 
-    Where prompts for training are given and none for validation, these stand for them, and `settled` has turned
-    validation off.
+    Where prompts for training are given and none for validation, these stand for them, and validation is off.
 
     Raises:
         DataError: the data cannot be used.
@@ -55,24 +52,15 @@ def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dat
         return build_datasets(config, tokenizer)
     if sources["val"] is None:
         sources["val"] = config.data.val_files
-    problems: list[Problem] = []
-    more: dict[str, Any] = {"needs_truth": needs_truth, "problems": problems}
-    given_ones = {split: source for split, source in sources.items() if source is not None}
-    datasets = {split: dataset_of(source, split, config, tokenizer, **more) for split, source in given_ones.items()}
-    if problems:
-        raise DataProblems(problems, len(datasets["train"]))  # type: ignore[arg-type]
+    datasets = {
+        split: dataset_of(source, split, config, tokenizer, needs_truth=needs_truth)
+        for split, source in sources.items()
+        if source is not None
+    }
     return datasets["train"], datasets.get("val", datasets["train"])
 
 
-def dataset_of(
-    value: Any,
-    split: str,
-    config: Any,
-    tokenizer: Any,
-    *,
-    needs_truth: bool = True,
-    problems: list[Problem] | None = None,
-) -> Dataset:
+def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_truth: bool = True) -> Dataset:
     """Return a dataset of prompts as tokens from what a caller brings.
 
     Args:
@@ -81,7 +69,6 @@ def dataset_of(
         config: the whole config.
         tokenizer: its chat template turns messages into tokens.
         needs_truth: whether a row without ground_truth is an error.
-        problems: takes what other settings would mend; None: it is raised.
 
     Raises:
         DataError: it is none of these, or cannot be used.
@@ -92,10 +79,10 @@ def dataset_of(
         data.filter_overlong_prompts = False
     files = files_of(value, split)
     if files is not None:
-        return dataset_of_files(files, split, data, tokenizer, problems)
+        return dataset_of_files(files, split, data, tokenizer)
     rows = rows_of(value, split, data.get("env") or {}, data.get("prompt_key", "prompt"))
     if rows is not None:
-        return dataset_of_rows(rows, split, data, tokenizer, needs_truth=needs_truth, problems=problems)
+        return dataset_of_rows(rows, split, data, tokenizer, needs_truth=needs_truth)
     raise DataError(f"the {split} dataset gives tokens", "give rows with a prompt; or: vextract add given_objects")
 
 
@@ -121,7 +108,6 @@ def batch_of(rows: Sequence[Mapping[str, Any]], config: Any, tokenizer: Any) -> 
 
     Raises:
         DataError: a row cannot be used, or is too long.
-        HookError: a dataset of the caller's raised.
     """
     dataset: Any = dataset_of(rows, GIVEN, config, tokenizer, needs_truth=False)
     batch: dict[str, Any] = collate_fn([dataset[index] for index in range(len(dataset))])
@@ -164,45 +150,25 @@ def rows_of(value: Any, split: str, settings: Any, prompt_key: str) -> list[dict
     if isinstance(value, RowsDataset):
         return value.rows(settings=settings)
     try:
-        if (listed := _of_table(value)) is not None:
-            return listed
-        return _of_items(value, split, prompt_key)
+        if hasattr(value, "column_names") and hasattr(value, "with_format"):
+            return list(value.with_format(None).to_list())
+        if len(value) == 0:
+            raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
+        items = value if isinstance(value, list | tuple) else [value[0]]
+        for number, item in enumerate(items):
+            if not isinstance(item, Mapping):
+                raise DataError(
+                    f"item {number} of the {split} dataset is of type {type(item).__name__}, not a dictionary",
+                    "an item is a row, {'prompt': ..., 'ground_truth': ...}",
+                )
+        if "input_ids" in items[0]:
+            return None
+        return [_row(value[index], prompt_key) for index in range(len(value))]
     except ProjectError:
         raise
     except Exception as error:
         where = hook_file_of(error, type(value))
         raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
-
-
-def _of_table(value: Any) -> list[dict[str, Any]] | None:
-    """Return the rows of a table: a datasets.Dataset, a frame of pandas or polars, a table of pyarrow."""
-    if hasattr(value, "iterrows"):
-        cells = value.astype(object).where(value.notna(), None)
-        rows = zip(*(cells.iloc[:, place].tolist() for place in range(cells.shape[1])), strict=True)
-        return [dict(zip(map(str, value.columns), plain(row), strict=True)) for row in rows]
-    if hasattr(value, "column_names") and hasattr(value, "with_format"):
-        return list(value.with_format(None).to_list())
-    for name in ("to_dicts", "to_pylist"):
-        if hasattr(value, name):
-            return list(getattr(value, name)())
-    return None
-
-
-def _of_items(value: Any, split: str, prompt_key: str) -> list[dict[str, Any]] | None:
-    if len(value) == 0:
-        raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
-    items = [value[index] for index in range(len(value))] if isinstance(value, list | tuple) else [value[0]]
-    for number, item in enumerate(items):
-        if not isinstance(item, Mapping):
-            raise DataError(
-                f"item {number} of the {split} dataset is of type {type(item).__name__}, not a dictionary",
-                "an item is a row, {'prompt': ..., 'ground_truth': ...}; or tokens, as verl's datasets give them",
-            )
-    if "input_ids" in items[0]:
-        return None
-    if not isinstance(value, list | tuple):
-        items = [value[index] for index in range(len(value))]
-    return [_row(item, prompt_key) for item in items]
 
 
 def _row(item: Mapping[str, Any], prompt_key: str) -> dict[str, Any]:
@@ -219,20 +185,12 @@ def check_kind(value: Any, split: str) -> None:
     Raises:
         DataError: it is not; says what to do with what is close to one.
     """
-    name = f"the {split} dataset is"
+    hint = f"give {MORE}"
     if isinstance(value, Mapping):
-        tables = [key for key, part in value.items() if hasattr(part, "column_names")]
-        if tables:
-            raise DataError(f"{name} a dictionary of datasets: {', '.join(map(str, tables))}", "give one of them")
-        raise DataError(f"{name} a dictionary of columns", "give datasets.Dataset.from_dict(...), or a list of rows")
-    if hasattr(value, "collate_fn"):
-        raise DataError(f"{name} a {type(value).__name__}", "give its dataset; or: vextract add given_objects")
-    if isinstance(value, IterableDataset) or (hasattr(value, "take") and not hasattr(value, "__len__")):
-        raise DataError(
-            f"{name} a stream ({type(value).__name__}), and prompts are shuffled and counted",
-            "give a part of it: list(stream.take(1000)), or list(itertools.islice(stream, 1000))",
-        )
-    if hasattr(value, "__iter__") and not hasattr(value, "__getitem__"):
-        raise DataError(f"{name} of type {type(value).__name__}, which can be read only once", "give list(...) of it")
-    if isinstance(value, str | bytes) or not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
-        raise DataError(f"{name} of type {type(value).__name__}", f"give {KINDS}")
+        hint = "give one dataset of it; of columns, datasets.Dataset.from_dict(...)"
+    elif isinstance(value, IterableDataset) or not hasattr(value, "__len__"):
+        hint = f"prompts are shuffled and counted: give a part of it, list(itertools.islice(it, 1000)), or {MORE}"
+    elif hasattr(value, "__getitem__") and not isinstance(value, str | bytes):
+        if not hasattr(value, "columns"):  # a frame
+            return
+    raise DataError(f"the {split} dataset is a {type(value).__name__}", hint)

@@ -186,7 +186,7 @@ class RunLoop(Closing):
             """
             self.require_open()
             if self._is_going_on:
-                raise ConfigError("a run is going on", "load between runs: after fit(), or outside the loop over steps()")
+                raise ConfigError("a run is going on", "load after fit(), or outside the loop over steps()")
             with without_running_loop():
                 start = self.checkpoints.chosen(path)
                 with restoring(start):

@@ -191,10 +191,11 @@ class Joint:
 
         def begin(self, batch: Batch) -> list[Any]:
             """Begin to score the one sample of a batch; returns what is under way for each part."""
-            return [
-                part.scorer.begin(_samples(part, batch)[0]) if part.scorer is not None and part.scorer.is_aside else None
-                for part in self.parts
-            ]
+            begun: list[Any] = []
+            for part in self.parts:
+                is_aside = part.scorer is not None and part.scorer.is_aside
+                begun.append(part.scorer.begin(_samples(part, batch)[0]) if part.scorer and is_aside else None)
+            return begun
 
         def give_up(self, begun: Sequence[list[Any]]) -> None:
             """Drop what was begun."""

@@ -1,0 +1,322 @@
+# vextract:template base/__package__/training/hooks.py
+"""The owner's code among ours: it is imported and called here, and what is wrong with it is said with file and line.
+
+A NaN in one reward reaches every weight within a step, and a tensor of the wrong shape is often broadcast without a
+word. So each hook's result is checked where it enters the trainer.
+"""
+
+import asyncio
+import inspect
+import linecache
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from ..absent import SHIPPED
+from ..errors import ProjectError
+from ..rewards.scoring import ScoringError, own_line, source_of
+from ..vendored.algorithms import core_algos
+from ..vendored.protocol import DataProto
+from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
+
+# How long to look for the sample that made a reward raise, in seconds.
+SEARCH_LIMIT = 20.0
+# Where verl's reward managers are, and what computes rewards with them.
+MANAGERS = tuple(
+    str(Path(__file__).parents[1] / place)
+    for place in ("vendored/workers/reward_", "vendored/algorithms/reward", "training/reward")
+)
+# Where the functions are defined that verl registers itself.
+VERLS = tuple(f"{core_algos.__package__}.{name}" for name in ("core_algos", "trainer_functions", "rollout_corr_helper"))
+
+
+class HookError(ProjectError, RuntimeError):
+    """A hook raised an exception, or returned what the trainer cannot use.
+
+    Attributes:
+        message: what is wrong.
+        hook_file: the hook's source, as "path" or "path:line".
+        sample: the first row that shows it, as prompt, response, ground_truth...; None if no single row does.
+    """
+
+    def __init__(self, message: str, hook_file: str, sample: dict[str, Any] | None = None) -> None:
+        super().__init__(message, hook_file, sample)  # all of them, so that it can be pickled
+        self.message = message
+        self.hook_file = hook_file
+        self.sample = sample
+
+    def __str__(self) -> str:
+        lines = [self.message, f"  hook: {self.hook_file}"]
+        path, _, number = self.hook_file.rpartition(":")
+        text = linecache.getline(path, int(number)).strip() if number.isdigit() else ""
+        if text and text not in self.message:
+            lines.append(f"        {text}")
+        if self.sample is not None:
+            lines.append("  sample: " + ", ".join(f"{name}={value!r}" for name, value in self.sample.items()))
+        return "\n".join(lines)
+
+
+def hook_file_of(error: BaseException, hook: Any) -> str:
+    """Return where a hook failed: the project's own line that raised, or else the file that defines the hook."""
+    return own_line(error, __file__) or source_of(hook)
+
+
+def import_hooks() -> None:
+    """Import what registers hooks: all that `custom/` names, and the modules that came with this project or an upgrade.
+
+    An upgrade that brings a new hook does not write `custom/__init__.py`, which is its owner's.
+    """
+    with importing_hooks():
+        custom = import_module("..custom", __package__).__name__
+        for name in SHIPPED["hooks"]:
+            if find_spec(f"{custom}.{name}") is not None:  # its owner may have removed it
+                import_module(f"{custom}.{name}")
+
+
+@contextmanager
+def importing_hooks() -> Iterator[None]:
+    """Turn what is wrong with the text of hooks that are imported within it into a HookError with file and line."""
+    try:
+        yield
+    except HookError:
+        raise
+    except SyntaxError as error:
+        text = f"\n  {error.text.strip()}" if error.text else ""
+        message = f"a hook is not valid Python: {type(error).__name__}: {error.msg}{text}"
+        raise HookError(message, f"{error.filename}:{error.lineno}") from error
+    except Exception as error:
+        first = error
+        if isinstance(error, ModuleNotFoundError) and error.name == "verl" and error.__context__ is not None:
+            first = error.__context__  # type: ignore[assignment]  # the import that the one from verl is there for
+        message = f"a hook cannot be imported: {type(first).__name__}: {first}"
+        if isinstance(first, ImportError):
+            message += "\n  vextract explain says where a name of verl is in this project"
+        raise HookError(message, own_line(first, __file__) or hook_file_of(error, "custom/")) from error
+
+
+class Registered(NamedTuple):
+    """A kind of functions that are registered by name, and called by verl."""
+
+    kind: str
+    registry: dict[str, Any]
+    arguments: str
+    result: str
+
+
+LOSS = Registered(
+    "policy loss",
+    POLICY_LOSS_REGISTRY,
+    "old_log_prob, log_prob, advantages, response_mask, loss_agg_mode, config and, from 0.6.1 on, another",
+    "the loss, one number that has a gradient (see agg_loss), and metrics (up to 0.6.0: three further tensors)",
+)
+ESTIMATOR = Registered(
+    "advantage estimator",
+    ADV_ESTIMATOR_REGISTRY,
+    "token_level_rewards, response_mask, index, config and whatever else the release passes",
+    "two tensors, advantages and returns",
+)
+
+
+def is_owners(function: Any) -> bool:
+    """Tell whether a registered function is a hook, and not verl's."""
+    return function is not None and getattr(function, "__module__", "") not in VERLS
+
+
+@contextmanager
+def calling(registered: Registered, name: str) -> Iterator[None]:
+    """Turn what is wrong with an owner's function into a HookError: it goes around verl's call of what has the name."""
+    function: Any = registered.registry.get(str(name))
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, HookError) or not is_owners(function):
+            raise
+        what, own = f"the {registered.kind} {name!r}", inspect.unwrap(function)
+        path, frames = inspect.getsourcefile(own), list(traceback.walk_tb(error.__traceback__))
+        lines = [line for frame, line in frames if frame.f_code.co_filename == path]
+        if lines:
+            raise HookError(f"{what} raised {type(error).__name__}: {error}", f"{path}:{lines[-1]}") from error
+        by_caller = any(value is function for value in frames[-1][0].f_locals.values())
+        if by_caller and isinstance(error, TypeError) and f"{own.__name__}() " in str(error):
+            message = f"{what} cannot be called: {error}\n  it is called with {registered.arguments}, by name"
+        elif by_caller or "does not require grad" in str(error) or "grad can be implicitly created" in str(error):
+            message = f"{what} does not return {registered.result}: {type(error).__name__}: {error}"
+        else:
+            raise
+        raise HookError(message, source_of(own)) from error
+
+
+def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch.Tensor, dict[str, list[Any]]]:
+    """Compute the reward of a batch, and check it.
+
+    The hook is called exactly once, with a copy of the batch. Only if it raised, and does not say for which sample, it
+    is called again for one sample after another, to find the first that makes it raise.
+
+    Args:
+        reward_fn: a reward manager, called as `reward_fn(batch, return_dict=True)`; it may be `async`.
+        batch: rolled-out prompts; `responses` is (bs, response_length).
+        tokenizer: decodes the sample that an error shows.
+
+    Returns:
+        The reward, (bs, response_length), and its components as lists of bs values.
+
+    Raises:
+        HookError: the hook raised, or its result has a wrong shape or dtype, or NaN or infinity in it.
+    """
+    given = DataProto(batch.batch.clone(), dict(batch.non_tensor_batch), dict(batch.meta_info))
+    try:
+        result = call_manager(reward_fn, given)
+    except ScoringError as error:
+        sample = None if error.row is None else describe_sample(batch, error.row, tokenizer)
+        raise HookError(error.message, error.hook_file, sample) from error
+    except Exception as error:
+        hook, where = _hook_of(reward_fn), own_line(error, __file__)
+        message = f"the reward raised {type(error).__name__}: {error}"
+        if where is not None and where.startswith(MANAGERS) and inspect.isroutine(hook):
+            # verl's manager could not use what the owner's function had returned.
+            message, where = f"{message}\n  where {Path(where).name} takes what it returned", None
+        raise HookError(message, where or source_of(hook), _first_bad(reward_fn, batch, tokenizer)) from error
+
+    if problem := _problem_of_reward(result, batch):
+        message, row = problem
+        sample = None if row is None else describe_sample(batch, row, tokenizer)
+        raise HookError(message, source_of(_hook_of(reward_fn)), sample)
+    reward, extra = result["reward_tensor"], result.get("reward_extra_info") or {}
+    plain = {name: [*map(_plain, values)] for name, values in extra.items() if len(values)}
+    return reward.detach().to(batch.batch["responses"].device, torch.float32), plain
+
+
+def call_manager(reward_fn: Any, batch: DataProto) -> dict[str, Any]:
+    """Return what a reward manager returns for a batch, as a dictionary: its scores are `reward_tensor`."""
+    takes_it = "return_dict" in inspect.signature(reward_fn).parameters
+    result = reward_fn(batch, return_dict=True) if takes_it else reward_fn(batch)
+    if inspect.isawaitable(result):
+
+        async def awaited(result: Any = result) -> Any:
+            return await result
+
+        result = asyncio.run(awaited())
+    return result if isinstance(result, dict) else {"reward_tensor": result}
+
+
+def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) -> None:
+    """Check `advantages` and `returns` of a batch, after `compute_advantage`.
+
+    Raises:
+        HookError: one of them has a wrong shape or dtype, or NaN or infinity in it; names the estimator's file.
+    """
+    for name in ("advantages", "returns"):
+        if problem := _problem_of_tensor(f"{name} of the estimator {estimator!r}", batch.batch[name], batch):
+            message, row = problem
+            function = ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator)))
+            hook_file = source_of(function) if function is not None else str(estimator)
+            raise HookError(message, hook_file, None if row is None else describe_sample(batch, row, tokenizer))
+
+
+def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any]:
+    """Return one row of a batch, as a person wants to read it."""
+    sample: dict[str, Any] = {"index": row}
+    prompt_length = batch.batch["prompts"].shape[-1] if "prompts" in batch.batch.keys() else 0
+    for name, columns in (("prompt", slice(None, prompt_length)), ("response", slice(prompt_length, None))):
+        ids = batch.batch.get(f"{name}s")
+        if ids is not None and tokenizer is not None:
+            valid = batch.batch["attention_mask"][row, columns].bool()
+            sample[name] = tokenizer.decode(ids[row][valid].tolist(), skip_special_tokens=True)
+    reward_model = batch.non_tensor_batch.get("reward_model")
+    if reward_model is not None and isinstance(reward_model[row], dict):
+        sample["ground_truth"] = reward_model[row].get("ground_truth")
+    if "data_source" in batch.non_tensor_batch:
+        sample["data_source"] = batch.non_tensor_batch["data_source"][row]
+    return sample
+
+
+def arguments_of(made: Any) -> set[str]:
+    """Return the arguments of a constructor, or a function, and of those it hands others to; `**`: it takes any."""
+    names: set[str] = set()
+    for cls in inspect.getmro(made) if inspect.isclass(made) else (made,):
+        function = cls.__dict__.get("__init__") if inspect.isclass(cls) else cls
+        if function is not None and cls is not object:
+            parameters = inspect.signature(function).parameters.values()
+            names.update(item.name for item in parameters if item.kind is not item.VAR_KEYWORD)
+            if all(item.kind is not item.VAR_KEYWORD for item in parameters):
+                return names - {"self", "args"}
+            names.update(cls.__dict__.get("SETTINGS", ()))
+    return names - {"self", "args"} | {"**"}
+
+
+def taken_by(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some arguments that a class can be made with."""
+    names = arguments_of(cls)
+    return {name: value for name, value in given.items() if "**" in names or name in names}
+
+
+def _hook_of(reward_fn: Any) -> Any:
+    """Return the part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
+    while hasattr(reward_fn, "manager"):  # behind a reward model, or in an event loop
+        reward_fn = reward_fn.manager
+    score: Any = getattr(reward_fn, "compute_score", None)
+    raw: Any = score.args[0] if getattr(score, "args", ()) else score  # verl wraps it in functools.partial
+    return raw if callable(raw) and getattr(raw, "__name__", "") != "default_compute_score" else reward_fn
+
+
+def _first_bad(reward_fn: Any, batch: DataProto, tokenizer: Any) -> dict[str, Any] | None:
+    start = time.monotonic()
+    for row in range(len(batch)):
+        try:
+            call_manager(reward_fn, batch[row : row + 1])
+        except Exception:
+            return describe_sample(batch, row, tokenizer)
+        if time.monotonic() - start > SEARCH_LIMIT:
+            break
+    return None
+
+
+def _problem_of_reward(result: dict[str, Any], batch: DataProto) -> tuple[str, int | None] | None:
+    """Say what is wrong with the result of a reward, and in which row if it is a single one's; None: nothing."""
+    if "reward_tensor" not in result:
+        return f"the reward is a dict without reward_tensor; it has {sorted(map(str, result))}", None
+    if problem := _problem_of_tensor("the reward", result["reward_tensor"], batch):
+        return problem
+    extra = result.get("reward_extra_info") or {}
+    if not isinstance(extra, Mapping):
+        return f"reward_extra_info is a {type(extra).__name__}, not a dict of lists", None
+    for name, values in extra.items():
+        what = f"reward_extra_info[{name!r}]"
+        if not hasattr(values, "__len__") or isinstance(values, str):
+            return f"{what} is a {type(values).__name__}, not a list of a value per sample", None
+        if len(values) not in (0, len(batch)):
+            return f"{what} has {len(values)} values for {len(batch)} samples", None
+    return None
+
+
+def _problem_of_tensor(what: str, value: Any, batch: DataProto) -> tuple[str, int | None] | None:
+    if not isinstance(value, torch.Tensor):
+        return f"{what} is a {type(value).__name__}, not a tensor", None
+    expected = tuple(batch.batch["responses"].shape)
+    if tuple(value.shape) != expected:
+        message = f"{what} has shape {tuple(value.shape)}, not (batch size, response length) = {expected}"
+        if tuple(value.shape) in (expected[:1], (expected[0], 1)):
+            message += ": give every token what its response has, value.view(-1, 1) * response_mask"
+        return message, None
+    if not value.is_floating_point():
+        return f"{what} has dtype {value.dtype}, not a floating-point one", None
+    bad = ~torch.isfinite(value).all(dim=-1)
+    if bad.any():
+        row = int(bad.nonzero()[0])
+        number = value[row][~torch.isfinite(value[row])][0].item()
+        return f"{what} is {number} in {int(bad.sum())} of {len(bad)} samples", row
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """Return what a tensor holds: it may be on another device, or have a gradient, and is no number to metrics."""
+    if type(value) is float or not isinstance(value, torch.Tensor):
+        return value
+    return value.item() if value.numel() == 1 else value.tolist()
