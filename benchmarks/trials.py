@@ -100,7 +100,7 @@ def trial(project: Path, train: bool) -> tuple[str, str, list[str]]:
         where = "hooks"
         importlib.import_module(f"{project.name}.custom")
         where = "check_config"
-        importlib.import_module(f"{project.name}.api.assembly").check_config(read, 1)
+        importlib.import_module(f"{project.name}.training.assembly").check_config(read, 1)
         where = "files"
         for value in _flat(read).values():
             if isinstance(value, str) and value.endswith(".py") and Path(value).is_file():

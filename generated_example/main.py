@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     if isinstance(config, int):
         return config
     from generated_example.run.distributed import Ranks
-    from generated_example.run.failures import report, say_where
+    from generated_example.training.failures import report, say_where
 
     ranks = Ranks.of_config(config)
     try:

@@ -21,10 +21,10 @@ from .errors import show_plainly
 from .run.process import quiet
 
 if TYPE_CHECKING:
-    from .api.configuration import load_config
     from .custom.env_dataset import EnvDataset
     from .errors import ConfigError, DataError, ProjectError
-    from .training.hooks import HookError
+    from .hooks import HookError
+    from .settings.configuration import load_config
     from .training.run_loop import Step, TrainResult
     from .training.trainer import LocalPPOTrainer
 
@@ -42,7 +42,6 @@ __all__ = [
 
 # Where each of them is, and those that features bring.
 _PLACES = {
-    "api.configuration": "load_config",
     "api.names.short_names": "TrainingConfig",
     "api.names.trl_names": "GRPOConfig",
     "api.parts": "LocalPolicy LocalReference LocalRollouts",
@@ -50,7 +49,8 @@ _PLACES = {
     "api.under_ray.trainer": "RayTrainer create_trainer",
     "custom.env_dataset": "EnvDataset",
     "errors": "ConfigError DataError ProjectError",
-    "training.hooks": "HookError",
+    "hooks": "HookError",
+    "settings.configuration": "load_config",
     "training.run_loop": "Step TrainResult",
     "training.trainer": "LocalPPOTrainer",
     "workers.value_model": "LocalCritic",

@@ -15,9 +15,9 @@ from test_trainer import reproducible
 from generated_example.errors import ConfigError
 from generated_example.export import find_checkpoint
 from generated_example.export import main as export
-from generated_example.run.checkpoint import Checkpoints
 from generated_example.run.checkpoint_files import MANIFEST, what_is_wrong, write_manifest
 from generated_example.tracking.run_tracker import read_rows
+from generated_example.training.checkpoint import Checkpoints
 from generated_example.training.trainer import LocalPPOTrainer
 
 EVERY_STEP = "trainer.save_freq=1"

@@ -13,7 +13,7 @@ import torch
 from generated_example.custom.env_dataset import environment_rows
 from generated_example.data.dataloading import build_loaders
 from generated_example.data.datasets import DataError, build_datasets
-from generated_example.training.hooks import HookError
+from generated_example.hooks import HookError
 from generated_example.vendored.data.rl_dataset import collate_fn
 
 PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]

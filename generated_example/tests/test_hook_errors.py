@@ -9,13 +9,12 @@ import sys
 import pytest
 import torch
 
-from generated_example import custom
+from generated_example import custom, hooks, registries
 from generated_example.data.datasets import DataError
+from generated_example.hooks import HookError, call_reward, check_advantages
 from generated_example.rewards.manager import TextRewardManager
 from generated_example.rewards.scoring import ScoringError
-from generated_example.training import hooks, registries
 from generated_example.training.batches import reward_metrics
-from generated_example.training.hooks import HookError, call_reward, check_advantages
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from generated_example.errors import ConfigError
 from generated_example.output import PROJECT
 from generated_example.rewards.scoring import Scorer, ScoringError
 from generated_example.run import process
-from generated_example.run.failures import report
 from generated_example.settings import reward_keys
 from generated_example.settings.loading import load_config
 from generated_example.settings.setting_checks import check_paths
+from generated_example.training.failures import report
 
 
 def test_a_path_that_is_not_there_is_named_before_torch_is_imported():

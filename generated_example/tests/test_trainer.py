@@ -5,9 +5,9 @@ import math
 
 import pytest
 
+from generated_example.registries import POLICY_LOSS_REGISTRY
 from generated_example.settings import reward_keys
 from generated_example.tracking.run_tracker import read_rows
-from generated_example.training.registries import POLICY_LOSS_REGISTRY
 
 UPSTREAM_NAMES = {
     "critic/score/mean",

@@ -1,7 +1,7 @@
 # vextract:template - edit freely
 """What hooks register their algorithms with, under the names that later releases of verl have for it in core_algos.
 
-training/registries.py does the work. It builds on core_algos, which offers these functions, and so comes in late: what
+registries.py does the work. It builds on core_algos, which offers these functions, and so comes in late: what
 core_algos itself registers waits for it.
 """
 
@@ -20,7 +20,7 @@ def _by(register: str, name: str) -> Decorator:
         if function.__module__ == _CORE_ALGOS:
             waiting.append((register, name, function))
             return function
-        from ..training import registries
+        from .. import registries
 
         registered: Callable[..., Any] = getattr(registries, register)(name)(function)
         return registered
@@ -40,13 +40,13 @@ def register_policy_loss(name: str) -> Decorator:
 
 def get_adv_estimator_fn(name: str) -> Callable[..., Any]:
     """Return the advantage estimator `name`."""
-    from ..training import registries
+    from .. import registries
 
     return registries.get_adv_estimator_fn(name)
 
 
 def get_policy_loss_fn(name: str) -> Callable[..., Any]:
     """Return the policy loss `name`, or else this release's only one, whose form all share."""
-    from ..training import registries
+    from .. import registries
 
     return registries.get_policy_loss_fn(name)

@@ -79,10 +79,10 @@ def _left_to_the_project(what: str, where: str) -> NoReturn:
 
 
 class FSDPCheckpointManager:
-    """Stands for upstream's checkpoints: `run/checkpoint.py` writes those of this project."""
+    """Stands for upstream's checkpoints: `training/checkpoint.py` writes those of this project."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _left_to_the_project("write checkpoints in the engine", "see run/checkpoint.py")
+        _left_to_the_project("write checkpoints in the engine", "see training/checkpoint.py")
 
 
 class QATQuantizer:

@@ -147,7 +147,7 @@ def test_the_reward_and_the_mask_of_a_failure_are_settings(run: Any) -> None:
 
 
 def test_too_many_failures_end_the_run(run: Any, episodic: Project) -> None:
-    hook_error = episodic.module("training.hooks").HookError
+    hook_error = episodic.module("hooks").HookError
     with pytest.raises(
         hook_error, match=r"2 of 3 environments failed, more than local\.env\.max_error_share=0\.5"
     ) as caught:

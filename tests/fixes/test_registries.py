@@ -27,7 +27,7 @@ def test_hooks_of_later_releases_can_register(case: Case, fixed: Vendored, broke
 
     assert core.get_adv_estimator_fn("mine") is estimator
     assert core.get_policy_loss_fn("mine") is loss
-    registries = fixed.module("training.registries")
+    registries = fixed.module("registries")
     assert registries.ADV_ESTIMATOR_REGISTRY["mine"] is estimator
     assert sorted(registries.POLICY_LOSS_REGISTRY) == ["vanilla"], "the actor would not call another one"
     for taken in ("mine", "grpo"):
@@ -36,7 +36,7 @@ def test_hooks_of_later_releases_can_register(case: Case, fixed: Vendored, broke
     assert [name for name in NAMES if hasattr(broken.module("vendored.algorithms.core_algos"), name)] == []
 
 
-@pytest.mark.parametrize("first", ["vendored.algorithms.core_algos", "training.registries"])
+@pytest.mark.parametrize("first", ["vendored.algorithms.core_algos", "registries"])
 def test_what_a_forks_core_algos_registers_itself_waits_for_the_registries(
     vendored: Callable[..., Vendored], tmp_path: Path, first: str
 ) -> None:

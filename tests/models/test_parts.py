@@ -100,7 +100,7 @@ def refusal(function: Callable[[], object], package: str = PACKAGE) -> str:
 def check(config: Any) -> None:
     """What a run checks first."""
     module("custom")  # it registers what the config names
-    module("api.assembly").check_config(config, 1)
+    module("training.assembly").check_config(config, 1)
 
 
 @pytest.fixture
@@ -216,7 +216,7 @@ def test_a_dataset_class_gets_its_files_as_the_config_has_them(
     data = config(f"data.custom_cls.path={file}", "data.custom_cls.name=Rows").data
     data.train_files = said
     datasets = module("data.datasets")
-    with pytest.raises(module("training.hooks").HookError) as caught:
+    with pytest.raises(module("hooks").HookError) as caught:
         datasets.dataset_of_files(datasets.file_list(said), "train", data, None)
     assert f"got {said or ['train']}" in str(caught.value)
 
@@ -235,7 +235,7 @@ def test_a_dataset_class_gets_what_it_or_its_base_takes(
         "class Rows(Base):\n    def __init__(self, *args, **kwargs):\n        super().__init__(*args, **kwargs)\n"
     )
     data = config(f"data.custom_cls.path={file}", "data.custom_cls.name=Rows").data
-    with pytest.raises(module("training.hooks").HookError) as caught:
+    with pytest.raises(module("hooks").HookError) as caught:
         module("data.datasets").dataset_of_files([], "train", data, None)
     said = str(caught.value)
     assert "raised ValueError" in said
@@ -260,7 +260,7 @@ def test_no_limit_of_batches_for_a_group_may_be_said_as_in_verl() -> None:
 
 def test_groups_that_share_a_copy_must_be_of_one_size(config: Callable[..., Any]) -> None:
     module("custom")
-    check_config, size = module("api.assembly").check_config, "actor_rollout_ref.actor.fsdp_config.fsdp_size"
+    check_config, size = module("training.assembly").check_config, "actor_rollout_ref.actor.fsdp_config.fsdp_size"
     said = refusal(lambda: check_config(config(f"{size}=3"), 4))
     assert f"{size} is 3, and 4 processes are no multiple of it" in said
     for allowed, processes in ((2, 4), (3, 1), (8, 4), (-1, 4)):

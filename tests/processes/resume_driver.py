@@ -25,9 +25,9 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 from toy.run.distributed import Ranks  # type: ignore[import-not-found]
-from toy.run.failures import report  # type: ignore[import-not-found]
 from toy.settings.loading import load_config, settle_device  # type: ignore[import-not-found]
 from toy.training import trainer as training  # type: ignore[import-not-found]
+from toy.training.failures import report  # type: ignore[import-not-found]
 
 warnings.filterwarnings("ignore")
 sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each start would take most of the time

@@ -21,7 +21,7 @@ SURFACE: dict[str, tuple[str, ...]] = {
         "register_adv_est",
         "register_policy_loss",
     ),
-    "training.registries": (
+    "registries": (
         "ADV_ESTIMATOR_REGISTRY",
         "get_adv_estimator_fn",
         "get_policy_loss_fn",

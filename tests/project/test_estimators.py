@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from {PACKAGE} import load_config
 from {PACKAGE}.settings.setting_checks import GROUP_ONLY
-from {PACKAGE}.api.assembly import COMPARING, check_config
-from {PACKAGE}.training.hooks import import_hooks
-from {PACKAGE}.training.registries import ADV_ESTIMATOR_REGISTRY, compute_advantage
+from {PACKAGE}.training.assembly import COMPARING, check_config
+from {PACKAGE}.hooks import import_hooks
+from {PACKAGE}.registries import ADV_ESTIMATOR_REGISTRY, compute_advantage
 from {PACKAGE}.vendored.protocol import DataProto
 
 

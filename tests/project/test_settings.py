@@ -389,8 +389,8 @@ def test_a_response_that_is_alone(made: Maker) -> None:
     """The project finds out by itself which of upstream's estimators compare the responses to a prompt."""
     root = made(Configuration(NEWEST[-1], "hf")).root
     check = (
-        "import sys, main\nfrom toy.errors import ConfigError\nfrom toy.api.assembly import check_config\n"
-        "from toy.training.hooks import import_hooks\nimport_hooks()\n"
+        "import sys, main\nfrom toy.errors import ConfigError\nfrom toy.training.assembly import check_config\n"
+        "from toy.hooks import import_hooks\nimport_hooks()\n"
         "for name in sys.argv[1:]:\n"
         "    config = main.read_config(['actor_rollout_ref.rollout.n=1', f'algorithm.adv_estimator={name}'])\n"
         "    try: check_config(config, 1)\n"

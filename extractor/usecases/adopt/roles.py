@@ -21,7 +21,7 @@ _ROLES = (
     ("verl/interactions/", ("custom/env_wrapper.py",)),
     ("verl/utils/reward_score/", ("custom/reward_manager.py", "rewards/scoring.py")),
     ("verl/utils/dataset/", ("data/datasets.py",)),
-    ("verl/utils/checkpoint/", ("run/checkpoint.py",)),
+    ("verl/utils/checkpoint/", ("training/checkpoint.py",)),
     ("verl/utils/tracking.py", ("tracking/trackers.py",)),
     ("verl/utils/logger/", ("tracking/trackers.py",)),
     ("verl/single_controller/", ("run/distributed.py",)),

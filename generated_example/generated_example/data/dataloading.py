@@ -10,9 +10,9 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import RandomSampler
 
 from ..errors import ProjectError
+from ..hooks import HookError, hook_file_of
 from ..rewards.scoring import source_of
 from ..run.distributed import Ranks
-from ..training.hooks import HookError, hook_file_of
 from ..vendored.data.rl_dataset import collate_fn
 
 

@@ -18,12 +18,15 @@ import numpy as np
 from omegaconf import OmegaConf
 from torch.utils.data import Dataset, IterableDataset
 
-from ..errors import DataError as DataError  # hooks take it from here
-from ..errors import DataProblems, Problem, ProjectError
+from ..errors import (
+    DataError,  # hooks take it from here
+    DataProblems,
+    Problem,
+    ProjectError,
+)
+from ..hooks import HookError, hook_file_of, importing_hooks, taken_by
 from ..rewards.scoring import source_of
-from ..settings import reward_keys
 from ..settings.setting import choose_defined
-from ..training.hooks import HookError, hook_file_of, taken_by
 from ..vendored.data.rl_dataset import RLHFDataset
 from .encoding import encoded
 from .files import Rows, is_as_stored, open_parquet, read_rows, with_all_columns
@@ -41,7 +44,7 @@ PACKAGE = __name__.split(".")[0]
 PACKAGE_DIRECTORY = Path(__file__).resolve().parents[1]
 
 
-def build_datasets(config: Any, tokenizer: Any) -> tuple[Dataset, Dataset]:
+def build_datasets(config: Any, tokenizer: Any, *, needs_truth: bool = True) -> tuple[Dataset, Dataset]:
     """Return the training and the validation dataset that the config's `data` section describes.
 
     An item is one prompt, left-padded: input_ids, attention_mask and position_ids of shape (max_prompt_length,),
@@ -50,6 +53,7 @@ def build_datasets(config: Any, tokenizer: Any) -> tuple[Dataset, Dataset]:
     Args:
         config: the whole config.
         tokenizer: its chat template turns messages into tokens.
+        needs_truth: whether a row without ground_truth is an error.
 
     Raises:
         DataError: a file is missing, unreadable, empty or lacks a column, or no prompt is short enough.
@@ -61,22 +65,8 @@ def build_datasets(config: Any, tokenizer: Any) -> tuple[Dataset, Dataset]:
         if files[split] and not files[other]:
             hint = f"set data.{other}_files to a file of its own"
             raise DataError(f"data.{split}_files is set and data.{other}_files is not", hint)
-    needs_truth = _compares(config)
     train, val = (dataset_of_files(files[split], split, data, tokenizer, needs_truth=needs_truth) for split in files)
     return train, val
-
-
-def _compares(config: Any) -> bool:
-    """Tell whether the reward compares responses with ground truths.
-
-    What a manager of the owner's does that is not derived from verl's or the project's is its own.
-    """
-    from ..training.reward_managers import registered_managers  # which imports the hooks
-
-    manager = registered_managers().get(str(OmegaConf.select(config, reward_keys.MANAGER)))
-    known = tuple(f"{PACKAGE}.{folder}." for folder in ("vendored", "rewards"))
-    bases = [base for base in getattr(manager, "__mro__", ()) if not inspect.isabstract(base)]
-    return any(base.__module__.startswith(known) for base in bases) or not inspect.isclass(manager)
 
 
 def data_section(config: Any) -> Any:
@@ -114,12 +104,8 @@ def dataset_of_files(files: list[str], split: str, data: Any, tokenizer: Any, *,
         # As the config has it, one or several: so verl hands it on.
         source = given if files and file_list(given) == files else files or [split]
     elif not files:
-        from ..training.hooks import importing_hooks
-
         with importing_hooks():
-            from ..custom.env_dataset import EnvDataset
-
-        cls = EnvDataset
+            cls = importlib.import_module("..custom.env_dataset", __package__).EnvDataset
     elif (rows := _rows_of_files(files, split, data, needs_truth=needs_truth)) is not None:
         cls, source = RowPrompts, [rows]
     else:

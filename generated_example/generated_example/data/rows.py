@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ConfigError, ProjectError
+from ..hooks import HookError, hook_file_of, taken_by
 from ..rewards.scoring import resolved, source_of
-from ..training.hooks import HookError, hook_file_of, taken_by
 from .datasets import RowPrompts, data_section
 
 
@@ -38,7 +38,7 @@ class RowsDataset(RowPrompts):
             raise ConfigError("an environment is given for a dataset", "vextract add given_objects")
         self.max_samples = max_samples
         if config is None:
-            from ..api.configuration import load_config
+            from ..settings.configuration import load_config
 
             config = data_section(load_config())
         arguments = {"tokenizer": tokenizer, "config": config, "processor": processor, "max_samples": max_samples}

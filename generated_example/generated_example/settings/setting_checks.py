@@ -10,16 +10,17 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from ..absent import SHIPPED
+from ..absent import MODULES, SHIPPED
 from ..errors import ConfigError, DataError, DataProblems, HintedError, Problem
-from ..output import command_with, main_command
-from ..tracking.trackers import missing_loggers, unknown_loggers
+from ..output import command_with, install_command, main_command
+from ..tracking.trackers import LOGGERS, TRACKER_CLASSES, is_installed, logger_names
 from . import reward_keys
 from .devices import device_problems
 from .setting import (
     PACKAGE,
     SCHEMA,
     SETTINGS,
+    choose,
     is_still_on,
     known_of,
     nearest,
@@ -60,6 +61,8 @@ WRITTEN: tuple[str, ...] = (
     "trainer.default_local_dir",
     "local.server.weights_directory",
 )
+# Modules of trackers that this project may lack, each called as its tracker is.
+SERVICES = "tracking.services."
 CACHE = "data.cache_dir"  # what is kept there is made anew where it cannot be, or not needed
 
 
@@ -359,3 +362,23 @@ def _token_budgets(config: Any, prompts: int | None) -> Iterator[Problem]:
         if used and (given := OmegaConf.select(config, key)) < longest:
             hint = f"set {key} to {longest} or more; several times as much makes good use of a GPU"
             yield Problem(f"{key} is {given}, and a sequence may have {longest} tokens", hint, {key: longest})
+
+
+def unknown_loggers(config: Any) -> Iterator[tuple[str, str]]:
+    """Say which names in `trainer.logger` are not those of a logger, each with a hint."""
+    absent = {module.removeprefix(SERVICES): part for module, part in MODULES.items() if module.startswith(SERVICES)}
+    for name in logger_names(config):
+        if name not in LOGGERS:
+            hint = f"vextract add {absent[name]}" if name in absent else choose(name, (*LOGGERS, *absent))
+            yield f"trainer.logger names {name!r}, which is not a logger here", hint
+
+
+def missing_loggers(config: Any) -> Iterator[tuple[str, str]]:
+    """Say which trackers in `trainer.logger` are not installed, each with a hint."""
+    for name in logger_names(config):
+        tracker = TRACKER_CLASSES.get(name)
+        if tracker is not None and not is_installed(tracker.package):
+            yield (
+                f"trainer.logger names {name}, and the package {tracker.package} is not installed",
+                install_command(tracker.requirement),
+            )

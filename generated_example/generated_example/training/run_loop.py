@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import ConfigError, add_note, notes_on
-from ..run.checkpoint import Checkpoints, restoring
 from ..run.checkpoint_files import CheckpointError
 from ..run.distributed import is_connection_error, random_state, set_random_state
-from ..run.failures import noting_checkpoint
 from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory
 from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
 from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
 from ..vendored.protocol import DataProto
+from .checkpoint import Checkpoints, restoring
 from .divergence import DivergenceError
+from .failures import noting_checkpoint
 from .run_state import Prompts, RunState
 
 Metrics = dict[str, Any]

@@ -15,11 +15,11 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from ..api.assembly import assemble
-from ..api.generation import generate_texts
-from ..api.inputs import Given
-from ..api.inputs.datasets import batch_of, loader_of
 from ..errors import ConfigError
+from ..hooks import ESTIMATOR, calling, check_advantages
+from ..inputs import Given
+from ..inputs.datasets import batch_of, loader_of
+from ..registries import compute_advantage
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.process import StopRequested, without_running_loop
 from ..tracking.run_tracker import as_numbers
@@ -32,6 +32,7 @@ from ..vendored.protocol import DataProto
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_interface import RolloutError
 from ..workers.trained_model import reduced
+from .assembly import assemble
 from .batches import (
     add_columns,
     check_reported,
@@ -40,8 +41,7 @@ from .batches import (
     rollout_metrics,
 )
 from .divergence import DivergenceCheck
-from .hooks import ESTIMATOR, calling, check_advantages
-from .registries import compute_advantage
+from .generation import generate_texts
 from .rollouts import Answers, Metrics, Reward
 from .run_loop import RunLoop, listed
 from .validation import answer_and_score, shown_rows, shown_training_rows, validation_metrics
@@ -57,8 +57,8 @@ class LocalPPOTrainer(RunLoop):
 
     Args:
         config: the whole config, from `load_config`. It is copied.
-        train_dataset, val_dataset: prompts; see `api/inputs/datasets.py` for what they may be.
-        reward_fn: scores responses; see `api/inputs/__init__.py`. `val_reward_fn` does so in validation, if it differs.
+        train_dataset, val_dataset: prompts; see `inputs/datasets.py` for what they may be.
+        reward_fn: scores responses; see `inputs/__init__.py`. `val_reward_fn` does so in validation, if it differs.
         reward_weights: of several reward functions; it takes the feature reward_forms.
         environment, model, tokenizer: objects of the caller's; see `Given`. They take the feature given_objects.
         callbacks: are told what happens, as transformers' `TrainerCallback` describes, and may have the run stop.
@@ -66,7 +66,7 @@ class LocalPPOTrainer(RunLoop):
 
     Attributes:
         policy, reference, models, rollouts, reward_fn, val_reward_fn, train_loader, val_loader, checkpoints,
-            total_steps, and others: see `api/assembly.py`. Those of the run: see `RunLoop`.
+            total_steps, and others: see `training/assembly.py`. Those of the run: see `RunLoop`.
 
     Raises:
         ConfigError: settings contradict each other, or what they name cannot be used.
@@ -119,7 +119,7 @@ class LocalPPOTrainer(RunLoop):
             self._end = weakref.finalize(self, around.pop_all().close)
 
     def assemble(self, given: Given, around: contextlib.ExitStack) -> tuple[Any, ...]:
-        """Put the parts of the run together, as attributes; returns what a checkpoint has, see `api/assembly.py`."""
+        """Put the parts of the run together; returns what a checkpoint has, see `training/assembly.py`."""
         return assemble(self, given, around)
 
     def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
@@ -190,7 +190,7 @@ class LocalPPOTrainer(RunLoop):
         """Answer prompts as validation does, and score the answers.
 
         Args:
-            dataset: see `api/inputs/datasets.py`; None: the one that validation is done with.
+            dataset: see `inputs/datasets.py`; None: the one that validation is done with.
 
         Returns:
             Metrics by upstream's names: val-core/..., val-aux/...

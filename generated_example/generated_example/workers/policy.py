@@ -13,10 +13,10 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..errors import ConfigError
+from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
 from ..tracking.timing import expect
-from ..training.hooks import LOSS, calling
 from ..vendored.protocol import DataProto
 from .actor import Actor
 from .models import check_positions, load_model, note_dropout

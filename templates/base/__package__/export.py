@@ -21,12 +21,12 @@ from .errors import ConfigError, report_error
 from .hub import card, upload
 from .merging import merged_model
 from .output import say
-from .run.checkpoint import all_checkpoints, best_of
 from .run.checkpoint_files import MANIFEST, sync_tree, what_is_wrong
 from .run.process import quiet
 from .shims.device import to_dtype
 from .switches import HUB, LORA
 from .tracking.run_tracker import CONFIG
+from .training.checkpoint import all_checkpoints, best_of
 
 DTYPES = ("float32", "bfloat16", "float16")
 HINT = "name a global_step_N directory, or the directory of a run"

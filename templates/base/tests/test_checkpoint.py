@@ -15,9 +15,9 @@ from test_trainer import reproducible
 from __package__.errors import ConfigError
 from __package__.export import find_checkpoint
 from __package__.export import main as export
-from __package__.run.checkpoint import Checkpoints
 from __package__.run.checkpoint_files import MANIFEST, what_is_wrong, write_manifest
 from __package__.tracking.run_tracker import read_rows
+from __package__.training.checkpoint import Checkpoints
 from __package__.training.trainer import LocalPPOTrainer
 
 EVERY_STEP = "trainer.save_freq=1"

@@ -13,7 +13,7 @@ import torch
 from __package__.custom.env_dataset import environment_rows
 from __package__.data.dataloading import build_loaders
 from __package__.data.datasets import DataError, build_datasets
-from __package__.training.hooks import HookError
+from __package__.hooks import HookError
 from __package__.vendored.data.rl_dataset import collate_fn
 
 PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]

@@ -9,14 +9,13 @@ import sys
 import pytest
 import torch
 
-from __package__ import custom
+from __package__ import custom, hooks, registries
 from __package__.data.datasets import DataError
+from __package__.hooks import HookError, call_reward, check_advantages
 from __package__.rewards.manager import TextRewardManager
 from __package__.rewards.scoring import ScoringError
 from __package__.switches import HOOK_CHECKS
-from __package__.training import hooks, registries
 from __package__.training.batches import reward_metrics
-from __package__.training.hooks import HookError, call_reward, check_advantages
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from __package__.errors import ConfigError
 from __package__.output import PROJECT
 from __package__.rewards.scoring import Scorer, ScoringError
 from __package__.run import process
-from __package__.run.failures import report
 from __package__.settings import reward_keys
 from __package__.settings.loading import load_config
 from __package__.settings.setting_checks import check_paths
+from __package__.training.failures import report
 
 
 def test_a_path_that_is_not_there_is_named_before_torch_is_imported():

@@ -5,9 +5,9 @@ import math
 
 import pytest
 
+from __package__.registries import POLICY_LOSS_REGISTRY
 from __package__.settings import reward_keys
 from __package__.tracking.run_tracker import read_rows
-from __package__.training.registries import POLICY_LOSS_REGISTRY
 
 UPSTREAM_NAMES = {
     "critic/score/mean",

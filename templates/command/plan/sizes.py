@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from omegaconf import OmegaConf
 
-from ..training.registries import AdvantageEstimator
+from ..registries import AdvantageEstimator
 from ..workers.passes import SharedPasses
 from ..workers.role_configs import TAKES_OWN_LOG_PROBS
 

@@ -14,18 +14,18 @@ import pytest
 import torch
 from conftest import Alone
 from omegaconf import OmegaConf
-from toy.api.inputs.datasets import dataset_of
 from toy.custom.env_dataset import environment_rows
 from toy.data import encoding
 from toy.data.dataloading import build_dataloaders
 from toy.data.datasets import DataError, FilePrompts, build_datasets, data_section, dataset_of_rows
 from toy.data.files import Rows, is_as_stored, open_parquet, with_all_columns
 from toy.data.toy import ensure_toy_model
+from toy.hooks import HookError
+from toy.inputs.datasets import dataset_of
 from toy.rewards.manager import TextRewardManager
 from toy.run.process import import_transformers
 from toy.settings import reward_keys
-from toy.training import reward_managers
-from toy.training.hooks import HookError
+from toy.training import rewarding
 from transformers import AutoTokenizer
 
 PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]
@@ -142,7 +142,7 @@ CASES = ["own manager", "derived manager", "none"]
 def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer, tmp_path, monkeypatch, case):
     managers = {"own manager": OwnManager, "derived manager": NaiveManager}
     known = {"mine": managers.get(case), "env": NaiveManager}
-    monkeypatch.setattr(reward_managers, "registered_managers", lambda: known)
+    monkeypatch.setattr(rewarding, "registered_managers", lambda: known)
     settings = {reward_keys.MANAGER: "mine" if case in managers else "env"}
     for key, value in settings.items():
         OmegaConf.update(data_config, key, value, force_add=True)
@@ -150,11 +150,11 @@ def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer
     files[0].write_text('{"prompt": "1="}\n')
     files[1].write_text('{"prompt": "1=", "reward_model": {"style": "model"}}\n')
     for path in files:
-        if case in ("none", "derived manager"):
-            with pytest.raises(DataError, match="reward_model"):
-                build(data_config, tokenizer, str(path))
-        else:
-            assert len(build(data_config, tokenizer, str(path))[0]) == 1
+        assert rewarding.compares_with_truth(data_config) == (case != "own manager")
+        with pytest.raises(DataError, match="reward_model"):
+            build(data_config, tokenizer, str(path))
+        data_config.data.update(train_files=str(path), val_files=str(path))
+        assert len(build_datasets(data_config, tokenizer, needs_truth=False)[0]) == 1
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ import sys
 
 from omegaconf import OmegaConf
 from toy.output import install_command
+from toy.settings.setting_checks import missing_loggers, unknown_loggers
 from toy.tracking import trackers
 from toy.tracking.run_tracker import RunTracker, read_starts
-from toy.tracking.trackers import LOGGERS, TRACKER_CLASSES, missing_loggers, unknown_loggers
+from toy.tracking.trackers import LOGGERS, TRACKER_CLASSES
 
 SECRET = "not-to-be-seen"
 SAMPLE = {"prompt": "37=", "response": "4|8`\n\ud800é", "ground_truth": "48", "score": 1.0, "data_source": "a"}

@@ -10,10 +10,10 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import RandomSampler
 
 from ..errors import ProjectError
+from ..hooks import HookError, hook_file_of
 from ..rewards.scoring import source_of
 from ..run.distributed import Ranks
 from ..switches import DYNAMIC_SAMPLING, VERL_CHECKPOINTS
-from ..training.hooks import HookError, hook_file_of
 from ..vendored.data.rl_dataset import collate_fn
 from .verl_place import TAKEN, begin_at
 

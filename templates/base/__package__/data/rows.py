@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ConfigError, ProjectError
+from ..hooks import HookError, hook_file_of, taken_by
 from ..rewards.scoring import resolved, source_of
 from ..switches import GIVEN_OBJECTS
-from ..training.hooks import HookError, hook_file_of, taken_by
 from .datasets import RowPrompts, data_section
 from .makers import factory_of, is_environment
 
@@ -44,7 +44,7 @@ class RowsDataset(RowPrompts):
             raise ConfigError("an environment is given for a dataset", "vextract add given_objects")
         self.max_samples = max_samples
         if config is None:
-            from ..api.configuration import load_config
+            from ..settings.configuration import load_config
 
             config = data_section(load_config())
         arguments = {"tokenizer": tokenizer, "config": config, "processor": processor, "max_samples": max_samples}

@@ -4,26 +4,44 @@
 Rewards are computed by one process, rank 0, over the global batch.
 """
 
+import inspect
 import sys
 from typing import Any
 
 from omegaconf import OmegaConf
 
+from ..episodes.checks import is_reward
 from ..errors import ConfigError
+from ..hooks import arguments_of
+from ..inputs import offered
 from ..rewards.manager import TextRewardManager
 from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..settings.setting import choose_defined, functions_in
-from ..switches import REWARD_LOGS, REWARD_MODEL, REWARD_PROCESSES, SANDBOX
-from .hooks import arguments_of
+from ..switches import EPISODES, REWARD_LOGS, REWARD_MODEL, REWARD_PROCESSES, SANDBOX
 from .judge import judged
-from .reward_managers import load_manager, manager_class
+from .reward_managers import load_manager, manager_class, registered_managers
 
 # What a manager is offered from elsewhere, should it stand among its further arguments as well.
 CONFIGURED = ("overlong_buffer_cfg", "max_resp_len")
 # Where verl's managers are that call a function for each response with the same arguments.
 VERLS = ("reward_loop.", "reward_manager.naive", "reward_manager.dapo")
+
+
+def compares_with_truth(config: Any) -> bool:
+    """Tell whether the reward compares responses with ground truths.
+
+    What a manager of the owner's does that is not derived from verl's or the project's is its own.
+    """
+    if EPISODES and is_reward(config):
+        return False
+    if REWARD_MODEL and OmegaConf.select(config, reward_keys.JUDGE):
+        return False
+    manager = registered_managers().get(str(OmegaConf.select(config, reward_keys.MANAGER)))
+    known = tuple(f"{__name__.partition('.')[0]}.{folder}." for folder in ("vendored", "rewards"))
+    bases = [base for base in getattr(manager, "__mro__", ()) if not inspect.isabstract(base)]
+    return any(base.__module__.startswith(known) for base in bases) or not inspect.isclass(manager)
 
 
 class Rewards:
@@ -122,16 +140,3 @@ def _check_function(config: Any, manager: Any) -> None:
         return
     if (problem := refusal(manager.compute_score)) is not None:
         raise ConfigError(f"the reward cannot be called: {problem}: {source_of(manager.compute_score)}", CALLED)
-
-
-def offered(config: Any, manager: Any) -> dict[str, Any]:
-    """Return the settings of the config that the constructor of a reward manager names as arguments."""
-    settings = {
-        **config.local.reward,
-        "overlong_buffer_cfg": OmegaConf.select(config, reward_keys.OVERLONG),
-        "max_resp_len": config.data.max_response_length,
-    }
-    if not hasattr(manager, "run_single"):  # to verl's own kind its loader gives it
-        settings["config"] = config
-    names = arguments_of(manager)
-    return {name: value for name, value in settings.items() if name in names}

@@ -3,7 +3,7 @@
 
 import uuid
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +11,8 @@ from omegaconf import OmegaConf
 
 from ..episodes.outcomes import episode_metrics
 from ..episodes.playing import Episodes
+from ..hooks import call_reward
+from ..registries import AdvantageEstimator
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..shims.device import empty_cache
@@ -20,11 +22,6 @@ from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import WITH_LOG_PROBS, RolloutEngine
 from .batches import REWARD_COLUMNS, generation_batch
-from .hooks import call_reward
-from .registries import AdvantageEstimator
-
-if TYPE_CHECKING:
-    from .trainer import LocalPPOTrainer
 
 Metrics = dict[str, Any]
 Reward = tuple[torch.Tensor, dict[str, list[Any]]]
@@ -96,7 +93,7 @@ class Answers:
         trainer: whose rollouts, reward, settings and sample ids are used.
     """
 
-    def __init__(self, trainer: "LocalPPOTrainer") -> None:
+    def __init__(self, trainer: Any) -> None:
         self.trainer: Any = trainer
         self._reward_fn: Any = None  # of the last batch
 

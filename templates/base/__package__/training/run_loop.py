@@ -8,12 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..api.assembly import load_parts
 from ..errors import ConfigError, add_note, notes_on
-from ..run.checkpoint import Checkpoints, restoring
 from ..run.checkpoint_files import CheckpointError
 from ..run.distributed import is_connection_error, random_state, set_random_state
-from ..run.failures import noting_checkpoint
 from ..run.heap import freed_memory
 from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory, without_running_loop
 from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last
@@ -22,8 +19,11 @@ from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers,
 from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
 from ..vendored.protocol import DataProto
+from .assembly import load_parts
+from .checkpoint import Checkpoints, restoring
 from .divergence import DivergenceError
 from .early_stopping import EarlyStopping
+from .failures import noting_checkpoint
 from .overlap import PromptsAhead
 from .run_state import Prompts, RunState
 

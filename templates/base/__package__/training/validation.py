@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..hooks import call_reward
 from ..run.distributed import seed_everything
 from ..tracking.timing import advance, expect, under_way
 from ..vendored.algorithms.metric_utils import process_validation_metrics
 from ..vendored.protocol import DataProto
 from .batches import generation_batch, joined_components
-from .hooks import call_reward
 
 # How many samples verl's measures are of: `mean@4`, `best@4/std`.
 _SIZE = re.compile(r"@(\d+)")

@@ -14,12 +14,12 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..errors import ConfigError
+from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
 from ..switches import LORA, MFU, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
 from ..tracking.timing import expect
 from ..training.flops import flops_metrics
-from ..training.hooks import LOSS, calling
 from ..vendored.protocol import DataProto
 from .actor import Actor
 from .adapters import starting_point, wants_adapter

@@ -6,8 +6,9 @@ import textwrap
 import pytest
 import torch
 
-from __package__.training import hook_results, hooks, registries
-from __package__.training.hooks import HookError
+from __package__ import hooks, registries
+from __package__.hooks import HookError
+from __package__.training import hook_results
 from __package__.vendored.algorithms import core_algos
 
 METRICS = hook_results._with_metrics()

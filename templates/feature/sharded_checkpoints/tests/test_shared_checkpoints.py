@@ -13,10 +13,10 @@ from test_trainer import reproducible
 
 from __package__.errors import ConfigError
 from __package__.export import main as export
-from __package__.run import checkpoint
 from __package__.run.checkpoint_files import what_is_wrong
 from __package__.run.shards import read_whole
 from __package__.tracking.run_tracker import read_rows
+from __package__.training import checkpoint
 from __package__.training.trainer import LocalPPOTrainer
 
 EVERY_STEP, THREE = "trainer.save_freq=1", "trainer.total_training_steps=3"

@@ -4,7 +4,7 @@
 from typing import Any
 
 from ..errors import ConfigError
-from ..training.registries import AdvantageEstimator
+from ..registries import AdvantageEstimator
 
 
 def wants_critic(config: Any) -> bool:

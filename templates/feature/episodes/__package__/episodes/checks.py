@@ -7,8 +7,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
+from ..hooks import importing_hooks
 from ..settings import reward_keys
-from ..training.hooks import importing_hooks
 
 
 def is_reward(config: Any) -> bool:

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from ..data.steps import Observation, UnusableStep, checked_step
+from ..hooks import hook_file_of
 from ..rewards.time_limit import TookTooLong, call_within
-from ..training.hooks import hook_file_of
 
 
 class Environment(Protocol):

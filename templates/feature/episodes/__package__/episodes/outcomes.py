@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from ..errors import ConfigError
+from ..hooks import HookError, describe_sample
 from ..training.batches import REWARD_COLUMNS, objects
-from ..training.hooks import HookError, describe_sample
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.protocol import DataProto
 from .places import FAILED

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from . import registries
-from .hooks import ESTIMATOR, LOSS, HookError, Registered, is_owners, source_of
+from .. import registries
+from ..hooks import ESTIMATOR, LOSS, HookError, Registered, is_owners, source_of
 from .loss_by_pass import note_on_mean
 
 

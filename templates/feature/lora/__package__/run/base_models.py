@@ -12,8 +12,8 @@ from typing import Any
 from ..errors import ConfigError
 from ..settings.teacher_models import MODELS, teacher_paths
 from ..switches import DISTILLATION
+from ..training.checkpoint import restoring
 from ..workers.adapters import wants_adapter
-from .checkpoint import restoring
 from .checkpoint_files import read_state
 from .distributed import Ranks
 

@@ -19,6 +19,8 @@ from ..run.distributed import Ranks, random_state, same_random_numbers, seed_eve
 from ..run.process import Closing, without_running_loop
 from ..settings.loading import check_choice
 from ..switches import CRITIC, EPISODES
+from ..training.assembly import fill_in_device, settle, settle_model
+from ..training.generation import answer, texts_of
 from ..training.rollouts import Rollouts
 from ..vendored.protocol import DataProto
 from ..workers.models import load_tokenizer
@@ -27,8 +29,6 @@ from ..workers.rollout_engine import build_rollout_engine
 from ..workers.rollout_interface import say_sampling
 from ..workers.trained_model import lr_schedule, reduced
 from ..workers.value_model import Critic
-from .assembly import fill_in_device, settle, settle_model
-from .generation import answer, texts_of
 
 
 class Part(Closing):

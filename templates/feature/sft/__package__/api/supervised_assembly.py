@@ -9,19 +9,14 @@ from omegaconf import open_dict
 from ..data.dataloading import SharedLoader, build_dataloaders, build_loaders
 from ..data.demonstrations import build_demonstrations, collate, demonstrations_of
 from ..errors import ConfigError
+from ..inputs import Given
 from ..run.base_models import base_models
-from ..run.checkpoint import restoring
 from ..run.distributed import Ranks, seed_everything
 from ..run.shared_checkpoints import waiting_for_last
 from ..settings.devices import device_problems
 from ..settings.setting_checks import fitting
 from ..switches import CRITIC, DISTILLATION, DYNAMIC_SAMPLING, LORA, PRIME, QLORA, SHARDED_CHECKPOINTS
-from ..training.rollouts import Rollouts
-from ..workers.lora import check_adapter
-from ..workers.models import load_tokenizer, usable_tokenizer
-from ..workers.quantized import check_quantization
-from ..workers.supervised_policy import SupervisedPolicy
-from .assembly import (
+from ..training.assembly import (
     begin_directory,
     checkpoints_of,
     fill_in_device,
@@ -29,7 +24,12 @@ from .assembly import (
     prepare_process,
     settle_model,
 )
-from .inputs import Given
+from ..training.checkpoint import restoring
+from ..training.rollouts import Rollouts
+from ..workers.lora import check_adapter
+from ..workers.models import load_tokenizer, usable_tokenizer
+from ..workers.quantized import check_quantization
+from ..workers.supervised_policy import SupervisedPolicy
 
 
 class NoRollouts(Rollouts):

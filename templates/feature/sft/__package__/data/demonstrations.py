@@ -20,8 +20,8 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
-from ..api.inputs.datasets import files_of, rows_of
 from ..errors import ConfigError, DataError
+from ..inputs.datasets import files_of, rows_of
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
 from .datasets import data_section, file_list, load_class
 from .files import read_rows, with_all_columns
@@ -64,7 +64,7 @@ def demonstrations_of(value: Any, split: str, config: Any, tokenizer: Any) -> Da
     """Return demonstrations from rows, or from files.
 
     Args:
-        value: names of files, or what `api/inputs/datasets.py` takes for rows.
+        value: names of files, or what `inputs/datasets.py` takes for rows.
         split: train or val.
         config, tokenizer: as for `build_demonstrations`.
 
@@ -239,7 +239,7 @@ def _of_rows(rows: Mapping[str, Sequence[Any]], split: str, data: Any, tokenizer
 
 def _of_environment(split: str, data: Any, tokenizer: Any) -> Dataset[Tokens]:
     """Return the environment's prompts with its ground truths."""
-    from ..training.hooks import importing_hooks
+    from ..hooks import importing_hooks
 
     with importing_hooks():
         from ..custom.env_dataset import EnvDataset

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from ..api.inputs import Given
 from ..api.supervised_assembly import assemble_supervised, loader_of_demonstrations
 from ..errors import ConfigError
+from ..inputs import Given
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..run.process import without_running_loop
 from ..switches import WATCH

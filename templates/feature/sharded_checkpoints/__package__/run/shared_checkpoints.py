@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
+from ..training.checkpoint import Checkpoints, remove_leftovers
 from ..workers.shared_parts import parts_of
 from ..workers.trained_model import TrainedModel
 from .background import Background, without_deadline
-from .checkpoint import Checkpoints, remove_leftovers
 from .checkpoint_files import WRITING
 from .distributed import Ranks, is_connection_error
 

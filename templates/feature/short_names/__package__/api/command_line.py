@@ -12,8 +12,8 @@ from typing import Any, NoReturn, get_type_hints
 import typer
 
 from ..errors import ConfigError
+from ..settings.configuration import CONFIG_DIRECTORY
 from ..settings.flags import CommandLine, parse
-from .configuration import CONFIG_DIRECTORY
 from .names.flags import Flags
 from .names.short_names import table
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from ..errors import ConfigError
+from ..settings.configuration import load_config
 from ..settings.flags import as_overrides
-from .configuration import load_config
 from .names.short_names import GRPO, PPO, ShortNames, TrainingConfig
 from .names.trl_names import adapter_settings
 
@@ -81,7 +81,7 @@ class SimpleTrainer:
         """Train, until the last step or until asked to stop.
 
         Args:
-            loader: the prompts, if they were not given before: what a dataset may be, see `api/inputs/datasets.py`. The
+            loader: the prompts, if they were not given before: what a dataset may be, see `inputs/datasets.py`. The
                 batch size of a data loader is `batch_size`.
 
         Raises:
@@ -154,9 +154,9 @@ class PPOTrainer(SimpleTrainer):
     Args:
         model, args: see `SimpleTrainer`.
         tokenizer: of the model; None: what is saved with it.
-        reward_fn: scores responses, see `api/inputs/__init__.py`; None: the project's reward manager.
-        train_dataset, val_dataset: prompts, see `api/inputs/datasets.py`; None: what config/ says.
-        environment: gives prompts, rewards or turns, see `api/inputs/environments.py`.
+        reward_fn: scores responses, see `inputs/__init__.py`; None: the project's reward manager.
+        train_dataset, val_dataset: prompts, see `inputs/datasets.py`; None: what config/ says.
+        environment: gives prompts, rewards or turns, see `inputs/environments.py`.
         callbacks: see `LocalPPOTrainer`.
 
     Raises:
@@ -191,9 +191,9 @@ class GRPOTrainer(SimpleTrainer):
 
     Args:
         model, args: see `SimpleTrainer`.
-        reward_funcs: scores responses, see `api/inputs/__init__.py`; None: the project's reward manager.
-        train_dataset, eval_dataset: prompts, see `api/inputs/datasets.py`; None: what config/ says.
-        environment: gives prompts, rewards or turns, see `api/inputs/environments.py`.
+        reward_funcs: scores responses, see `inputs/__init__.py`; None: the project's reward manager.
+        train_dataset, eval_dataset: prompts, see `inputs/datasets.py`; None: what config/ says.
+        environment: gives prompts, rewards or turns, see `inputs/environments.py`.
         processing_class, tokenizer: the tokenizer of the model, under either name; None: what is saved with it.
         callbacks: see `LocalPPOTrainer`.
         peft_config: peft's LoraConfig; its r, lora_alpha and target_modules are taken.

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..episodes.words import note_turns, without_answers
+from ..hooks import call_manager
 from ..switches import EPISODES, OVERLAP
 from ..vendored.protocol import DataProto
-from .hooks import call_manager
 from .model_words import ModelWords
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import torch
 
 from __package__ import custom  # noqa: F401  (registers the hooks)
-from __package__.training.registries import ADV_ESTIMATOR_REGISTRY
+from __package__.registries import ADV_ESTIMATOR_REGISTRY
 
 
 def test_group_rank_ranks_within_each_group():

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 try:
-    from ..training.registries import register_adv_est
+    from ..registries import register_adv_est
 except ImportError:  # under full verl, whose later releases have the registry
     from verl.trainer.ppo.core_algos import register_adv_est
 

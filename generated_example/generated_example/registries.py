@@ -1,7 +1,7 @@
-# vextract:template base/__package__/training/registries.py - edit freely
+# vextract:template base/__package__/registries.py - edit freely
 """Advantage estimators and policy losses by name, as this release of verl keeps them."""
 
-from ..vendored.algorithms.core_algos import (
+from .vendored.algorithms.core_algos import (
     ADV_ESTIMATOR_REGISTRY,
     POLICY_LOSS_REGISTRY,
     AdvantageEstimator,
@@ -10,7 +10,7 @@ from ..vendored.algorithms.core_algos import (
     register_adv_est,
     register_policy_loss,
 )
-from ..vendored.algorithms.trainer_functions import compute_advantage
+from .vendored.algorithms.trainer_functions import compute_advantage
 
 __all__ = [
     "ADV_ESTIMATOR_REGISTRY",

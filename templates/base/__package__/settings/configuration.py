@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/configuration.py - edit freely
+# vextract:template - edit freely
 """The config, from Python."""
 
 import warnings
@@ -10,9 +10,9 @@ from omegaconf import DictConfig
 
 from ..errors import ConfigError
 from ..output import install_command
-from ..settings import loading
-from ..settings.flags import MAIN, as_overrides, config_files
-from ..settings.setting_checks import check_paths
+from . import loading
+from .flags import MAIN, as_overrides, config_files
+from .setting_checks import check_paths
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parents[2] / "config"
 

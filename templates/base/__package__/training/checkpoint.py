@@ -1,4 +1,4 @@
-# vextract:template base/__package__/run/checkpoint.py - edit freely
+# vextract:template - edit freely
 """Checkpoints that are there whole or not at all, and from which a run goes on bit for bit.
 
 global_step_20/
@@ -26,10 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, os_error
-from ..settings.setting_checks import resume_hint
-from ..training.hooks import HookError
-from ..workers.trained_model import TrainedModel, parts_of
-from .checkpoint_files import (
+from ..hooks import HookError
+from ..run.checkpoint_files import (
     MANIFEST,
     WRITING,
     CheckpointError,
@@ -44,7 +42,10 @@ from .checkpoint_files import (
     write_manifest,
     write_text,
 )
-from .distributed import Ranks, is_connection_error
+from ..run.distributed import Ranks, is_connection_error
+from ..settings.setting_checks import resume_hint
+from ..switches import VERL_CHECKPOINTS
+from ..workers.trained_model import TrainedModel, parts_of
 
 LATEST = "latest_checkpointed_iteration.txt"
 BEST = "best_checkpointed_iteration.txt"
@@ -225,6 +226,10 @@ class Checkpoints:
         if path is None:
             raise ConfigError("trainer.resume_mode is resume_path, and no path is set", resume_hint(self.directory))
         chosen = Path(path)
+        if VERL_CHECKPOINTS:
+            from ..run.verl_shards import find
+
+            chosen = find(chosen) or chosen
         if not NAME.fullmatch(chosen.name):  # a run's directory
             chosen = next((found for found in all_checkpoints(chosen) if what_is_wrong(found) is None), chosen)
         if _is_of_verl(chosen):
@@ -256,6 +261,11 @@ class Checkpoints:
         """Return the checkpoint that `path` is, or the last complete one of the run that it is the directory of."""
         found = self.to_resume("resume_path", str(path))
         assert found is not None
+        if VERL_CHECKPOINTS and self.ranks.on_driver(lambda: _is_of_verl(found)):
+            raise ConfigError(
+                f"{found} is a checkpoint of verl",
+                f"a new run takes it over: trainer.resume_mode=resume_path trainer.resume_from_path={found}",
+            )
         return found
 
     def _mark(self, step: int) -> None:
@@ -329,6 +339,11 @@ def _is_of_verl(path: Path) -> bool:
     Raises:
         ConfigError: it did, and this project was made without reading such.
     """
-    if not (path / MANIFEST).is_file() and any((path / "actor").glob("model_world_size_*.pt")):
-        raise ConfigError(f"{path} is a checkpoint of verl", "vextract add verl_checkpoints")
-    return False
+    if VERL_CHECKPOINTS:
+        from ..run.verl_shards import is_of_verl
+
+        return is_of_verl(path)
+    else:
+        if not (path / MANIFEST).is_file() and any((path / "actor").glob("model_world_size_*.pt")):
+            raise ConfigError(f"{path} is a checkpoint of verl", "vextract add verl_checkpoints")
+        return False

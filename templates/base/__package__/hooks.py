@@ -19,20 +19,20 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..absent import SHIPPED
-from ..errors import ProjectError
-from ..rewards.scoring import ScoringError, own_line, source_of
-from ..switches import HOOK_CHECKS
-from ..vendored.algorithms import core_algos
-from ..vendored.protocol import DataProto
+from .absent import SHIPPED
+from .errors import ProjectError
 from .hook_effects import staying_in_process
 from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
+from .rewards.scoring import ScoringError, own_line, source_of
+from .switches import HOOK_CHECKS
+from .vendored.algorithms import core_algos
+from .vendored.protocol import DataProto
 
 # How long to look for the sample that made a reward raise, in seconds.
 SEARCH_LIMIT = 20.0
 # Where verl's reward managers are, and what computes rewards with them.
 MANAGERS = tuple(
-    str(Path(__file__).parents[1] / place)
+    str(Path(__file__).parent / place)
     for place in ("vendored/workers/reward_", "vendored/algorithms/reward", "training/reward")
 )
 # Where the functions are defined that verl registers itself.
@@ -76,7 +76,7 @@ def import_hooks() -> None:
     An upgrade that brings a new hook does not write `custom/__init__.py`, which is its owner's.
     """
     with importing_hooks():
-        custom = import_module("..custom", __package__).__name__
+        custom = import_module(".custom", __package__).__name__
         for name in SHIPPED["hooks"]:
             if find_spec(f"{custom}.{name}") is not None:  # its owner may have removed it
                 import_module(f"{custom}.{name}")
@@ -137,7 +137,7 @@ def calling(registered: Registered, name: str) -> Iterator[None]:
     function: Any = registered.registry.get(str(name))
     try:
         if HOOK_CHECKS:
-            from .hook_results import checking
+            from .training.hook_results import checking
 
             with checking(registered, name):
                 yield

@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/assembly.py - edit freely
+# vextract:template base/__package__/training/assembly.py - edit freely
 """A run, put together: what the config says, or what the caller brings in its place."""
 
 import gc
@@ -15,8 +15,11 @@ from omegaconf import OmegaConf, open_dict
 from ..data.dataloading import build_dataloaders
 from ..data.toy import ensure_toy_model
 from ..errors import ConfigError, DataError
+from ..hooks import import_hooks
+from ..inputs import Given, check_callable, manager_of
+from ..inputs.datasets import build_given_datasets, check_kind, files_of
+from ..registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from ..rewards.manager import TextRewardManager
-from ..run.checkpoint import Checkpoints, load_state, restoring, step_of
 from ..run.distributed import Ranks, seed_everything
 from ..run.process import lock_run_directory
 from ..settings import reward_keys
@@ -24,18 +27,15 @@ from ..settings.devices import device_problems
 from ..settings.loading import settle_device
 from ..settings.setting import choose
 from ..settings.setting_checks import check_sizes, fitting
-from ..training.hooks import import_hooks
-from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
-from ..training.reward_managers import registered_managers
-from ..training.rewarding import Rewards
-from ..training.rollouts import Rollouts
 from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_engine import build_rollout_engine
 from ..workers.rollout_interface import say_sampling
 from ..workers.trained_model import TrainedModel
-from .inputs import Given, check_callable, manager_of
-from .inputs.datasets import build_given_datasets, check_kind, files_of
+from .checkpoint import Checkpoints, load_state, restoring, step_of
+from .reward_managers import registered_managers
+from .rewarding import Rewards, compares_with_truth
+from .rollouts import Rollouts
 
 # Estimators of verl's that compare the responses to a prompt, and take a lone one's score as it is.
 COMPARING = (
@@ -81,7 +81,9 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
 
     tokenizer = load_tokenizer(model, ranks)
     trainer.tokenizer = tokenizer
-    datasets = partial(fitting, config, partial(build_given_datasets, config, tokenizer, given))
+    datasets = partial(
+        fitting, config, partial(build_given_datasets, config, tokenizer, given, compares_with_truth(config))
+    )
     trainer.train_loader, trainer.val_loader = build_dataloaders(config, ranks, datasets)
     total_steps = config.trainer.total_training_steps or len(trainer.train_loader) * config.trainer.total_epochs
     trainer.total_steps = total_steps

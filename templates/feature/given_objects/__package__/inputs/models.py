@@ -7,11 +7,11 @@ from typing import Any
 from omegaconf import OmegaConf
 from torch import nn
 
-from ...errors import ConfigError
-from ...switches import PLACEMENT
-from ...workers.given_policy import GivenPolicy
-from ...workers.policy import Policy
-from ..configuration import CONFIG_DIRECTORY
+from ..errors import ConfigError
+from ..settings.configuration import CONFIG_DIRECTORY
+from ..switches import PLACEMENT
+from ..workers.given_policy import GivenPolicy
+from ..workers.policy import Policy
 from . import Given
 
 # A model with fewer parameters may well be meant for the toy's sizes.

@@ -39,13 +39,12 @@ from collections.abc import Mapping
 from types import MethodType
 from typing import Any
 
-from ...errors import ConfigError
-from ...rewards.forms import FORMS, VERLS, Form, FormError, form_of
-from ...rewards.functions import FunctionsRewardManager, Part, unique_names
-from ...rewards.pipelines import PipelineReward, is_pipeline
-from ...training.hooks import arguments_of
-from ...training.rewarding import offered
-from . import Given, check_callable, manager_of
+from ..errors import ConfigError
+from ..hooks import arguments_of
+from ..rewards.forms import FORMS, VERLS, Form, FormError, form_of
+from ..rewards.functions import FunctionsRewardManager, Part, unique_names
+from ..rewards.pipelines import PipelineReward, is_pipeline
+from . import Given, check_callable, manager_of, offered
 
 # Columns that every row has, whatever the data.
 ALWAYS = {"data_source", "ability", "ground_truth", "extra_info"}

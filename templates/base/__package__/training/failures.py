@@ -1,4 +1,4 @@
-# vextract:template base/__package__/run/failures.py - edit freely
+# vextract:template - edit freely
 """What a run says at its end: why it failed, in one message of all processes; or where its checkpoint is."""
 
 import contextlib
@@ -12,8 +12,9 @@ from typing import Any
 from ..errors import RESUMABLE, ConfigError, add_note, describe, notes_on
 from ..output import module_command, say
 from ..rewards.scoring import own_line
+from ..run.distributed import Ranks, is_connection_error
+from ..switches import SFT
 from .checkpoint import Checkpoints, step_of
-from .distributed import Ranks, is_connection_error
 
 
 def report(error: BaseException, ranks: Ranks) -> int:
@@ -74,6 +75,8 @@ def say_where(checkpoints: Checkpoints, config: Any, total_steps: int, *, finish
     if finished:
         path = path if path and step_of(path) >= total_steps else None
         say(finished_text(path))
+        if SFT and config.local.get("supervised") and path is not None:
+            say(by_rewards_text(path))
     else:
         say(interrupted_text(path, config, total_steps))
 
@@ -89,6 +92,16 @@ def finished_text(path: Path | None) -> str:
         f"train further: the same command with trainer.resume_mode=resume_path trainer.resume_from_path={quoted} "
         f"trainer.total_training_steps=N, N being more than {step_of(path)}"
     )
+
+
+if SFT:
+
+    def by_rewards_text(path: Path) -> str:
+        """Word how a model that has learned demonstrations is trained by rewards; `path` is its checkpoint."""
+        actor = path / "actor"
+        if (actor / "config.json").is_file():
+            return f"by rewards: python main.py actor_rollout_ref.model.path={shlex.quote(str(actor))}"
+        return "by rewards: export it, then python main.py actor_rollout_ref.model.path=OUT"
 
 
 def interrupted_text(path: Path | None, config: Any, total_steps: int) -> str:

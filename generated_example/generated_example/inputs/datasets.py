@@ -1,4 +1,4 @@
-# vextract:template base/__package__/api/inputs/datasets.py - edit freely
+# vextract:template base/__package__/inputs/datasets.py - edit freely
 """Prompts that a caller brings: what a `train_dataset` or a `val_dataset` may be.
 
 Names of files, as `data.train_files` has them; or rows: a list of dictionaries, a `datasets.Dataset`, a dataset of
@@ -22,14 +22,14 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset
 
-from ...data.dataloading import SharedLoader, build_loaders
-from ...data.datasets import GIVEN, build_datasets, data_section, dataset_of_files, dataset_of_rows
-from ...data.messages import plain
-from ...data.rows import RowsDataset
-from ...errors import DataError, ProjectError
-from ...run.distributed import Ranks
-from ...training.hooks import HookError, hook_file_of
-from ...vendored.data.rl_dataset import collate_fn
+from ..data.dataloading import SharedLoader, build_loaders
+from ..data.datasets import GIVEN, build_datasets, data_section, dataset_of_files, dataset_of_rows
+from ..data.messages import plain
+from ..data.rows import RowsDataset
+from ..errors import DataError, ProjectError
+from ..hooks import HookError, hook_file_of
+from ..run.distributed import Ranks
+from ..vendored.data.rl_dataset import collate_fn
 from . import Given
 
 KINDS = "names of files, a list of dictionaries, a datasets.Dataset, or torch's Dataset of rows"
@@ -37,10 +37,16 @@ MORE = f"{KINDS}; or, for other kinds: vextract add given_objects"
 FILES = (".parquet", ".jsonl", ".json")
 
 
-def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dataset, Dataset]:
+def build_given_datasets(config: Any, tokenizer: Any, given: Given, compares: bool) -> tuple[Dataset, Dataset]:
     """Return the training and the validation dataset: those that are given, else the config's.
 
     Where prompts for training are given and none for validation, these stand for them, and validation is off.
+
+    Args:
+        config: the whole config.
+        tokenizer: its chat template turns messages into tokens.
+        given: what the caller brings.
+        compares: whether the configured reward compares responses with ground truths.
 
     Raises:
         DataError: the data cannot be used.
@@ -49,7 +55,7 @@ def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dat
     needs_truth = given.reward_fn is None
     sources = {"train": given.train_dataset, "val": given.val_dataset}
     if sources["train"] is None:
-        return build_datasets(config, tokenizer)
+        return build_datasets(config, tokenizer, needs_truth=compares)
     if sources["val"] is None:
         sources["val"] = config.data.val_files
     datasets = {

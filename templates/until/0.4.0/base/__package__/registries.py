@@ -7,11 +7,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..shims import registries as in_core_algos
-from ..vendored.algorithms import trainer_functions
-from ..vendored.algorithms.core_algos import compute_policy_loss
-from ..vendored.algorithms.trainer_functions import AdvantageEstimator
-from ..vendored.protocol import DataProto
+from .shims import registries as in_core_algos
+from .vendored.algorithms import trainer_functions
+from .vendored.algorithms.core_algos import compute_policy_loss
+from .vendored.algorithms.trainer_functions import AdvantageEstimator
+from .vendored.protocol import DataProto
 
 Estimator = Callable[..., Any]
 PolicyLoss = Callable[..., Any]

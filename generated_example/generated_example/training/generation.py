@@ -1,16 +1,16 @@
-# vextract:template base/__package__/api/generation.py - edit freely
+# vextract:template base/__package__/training/generation.py - edit freely
 """Responses to a few prompts, as tokens and as text."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from ..errors import DataError
+from ..inputs.datasets import batch_of
 from ..run.distributed import random_state, set_random_state
-from ..training.batches import generation_batch, objects
-from ..training.rollouts import Rollouts
 from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
-from .inputs.datasets import batch_of
+from .batches import generation_batch, objects
+from .rollouts import Rollouts
 
 
 def answer(rollouts: Rollouts, config: Any, tokenizer: Any, prompts: Any, n: int, **meta: Any) -> DataProto:

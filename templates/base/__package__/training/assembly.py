@@ -17,9 +17,16 @@ from ..data.toy import ensure_toy_model
 from ..episodes.checks import check_episodes, is_reward
 from ..episodes.playing import play_episodes
 from ..errors import ConfigError, DataError
+from ..hooks import import_hooks
+from ..inputs import Given, check_callable, manager_of
+from ..inputs.datasets import build_given_datasets, check_kind, files_of
+from ..inputs.environments import EnvironmentReward, plays, with_environment
+from ..inputs.loaders import without_loaders
+from ..inputs.models import check_model, policy_of, write_model
+from ..inputs.reward_forms import check_forms, manager_of_forms
+from ..registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
 from ..rewards.manager import TextRewardManager
 from ..run.base_models import base_models
-from ..run.checkpoint import Checkpoints, load_state, restoring, step_of
 from ..run.distributed import Ranks, seed_everything
 from ..run.process import lock_run_directory
 from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
@@ -49,19 +56,6 @@ from ..switches import (
     VERL_CHECKPOINTS,
     WATCH,
 )
-from ..training.distillation_choice import check_distillation, check_teachers, distillation_of
-from ..training.hooks import import_hooks
-from ..training.model_words import ModelWords
-from ..training.overlap import OverlappedRollouts
-from ..training.process_checks import check_process_rewards, wants_process_rewards
-from ..training.process_rewards import ProcessRewards
-from ..training.registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
-from ..training.reward_managers import registered_managers
-from ..training.reward_of_words import RewardOfWords
-from ..training.rewarding import Rewards
-from ..training.rollout_correction import check_correction
-from ..training.rollout_watch import watched
-from ..training.rollouts import Rollouts
 from ..workers.implicit_reward import ImplicitReward
 from ..workers.lora import check_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
@@ -71,12 +65,18 @@ from ..workers.rollout_engine import build_rollout_engine
 from ..workers.rollout_interface import say_sampling
 from ..workers.trained_model import TrainedModel
 from ..workers.value_model import Critic
-from .inputs import Given, check_callable, manager_of
-from .inputs.datasets import build_given_datasets, check_kind, files_of
-from .inputs.environments import EnvironmentReward, plays, with_environment
-from .inputs.loaders import without_loaders
-from .inputs.models import check_model, policy_of, write_model
-from .inputs.reward_forms import check_forms, manager_of_forms
+from .checkpoint import Checkpoints, load_state, restoring, step_of
+from .distillation_choice import check_distillation, check_teachers, distillation_of
+from .model_words import ModelWords
+from .overlap import OverlappedRollouts
+from .process_checks import check_process_rewards, wants_process_rewards
+from .process_rewards import ProcessRewards
+from .reward_managers import registered_managers
+from .reward_of_words import RewardOfWords
+from .rewarding import Rewards, compares_with_truth
+from .rollout_correction import check_correction
+from .rollout_watch import watched
+from .rollouts import Rollouts
 
 # Estimators of verl's that compare the responses to a prompt, and take a lone one's score as it is.
 COMPARING = (
@@ -129,7 +129,9 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     trainer.tokenizer = tokenizer
     if DISTILLATION:
         served = check_teachers(config, tokenizer, ranks)
-    datasets = partial(fitting, config, partial(build_given_datasets, config, tokenizer, given))
+    datasets = partial(
+        fitting, config, partial(build_given_datasets, config, tokenizer, given, compares_with_truth(config))
+    )
     trainer.train_loader, trainer.val_loader = build_dataloaders(config, ranks, datasets)
     if OVERLAP and config.local.rollout.ahead:
         ranks.on_driver(lambda: check_dataset_ahead(trainer.train_loader.dataset))

@@ -17,11 +17,14 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import ConfigError
-from ...rewards.manager import TextRewardManager
-from ...rewards.scoring import CALLED, refusal, takes_batch
-from ...switches import REWARD_FORMS
-from ...training.rewarding import offered
+from omegaconf import OmegaConf
+
+from ..errors import ConfigError
+from ..hooks import arguments_of
+from ..rewards.manager import TextRewardManager
+from ..rewards.scoring import CALLED, refusal, takes_batch
+from ..settings import reward_keys
+from ..switches import REWARD_FORMS
 
 
 @dataclass(frozen=True)
@@ -86,3 +89,16 @@ def manager_of(reward_fn: Any, config: Any, tokenizer: Any) -> Any:
         return TextRewardManager(tokenizer, 0, reward_fn, config.data.reward_fn_key, **settings)
     except ValueError as error:
         raise ConfigError(f"the reward cannot be used: {error}", "check local.reward, and the function") from error
+
+
+def offered(config: Any, manager: Any) -> dict[str, Any]:
+    """Return the settings of the config that the constructor of a reward manager names as arguments."""
+    settings = {
+        **config.local.reward,
+        "overlong_buffer_cfg": OmegaConf.select(config, reward_keys.OVERLONG),
+        "max_resp_len": config.data.max_response_length,
+    }
+    if not hasattr(manager, "run_single"):  # to verl's own kind its loader gives it
+        settings["config"] = config
+    names = arguments_of(manager)
+    return {name: value for name, value in settings.items() if name in names}

@@ -22,15 +22,15 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, IterableDataset
 
-from ...data.dataloading import SharedLoader, build_loaders
-from ...data.datasets import GIVEN, build_datasets, data_section, dataset_of_files, dataset_of_rows
-from ...data.messages import plain
-from ...data.rows import RowsDataset
-from ...errors import DataError, ProjectError
-from ...run.distributed import Ranks
-from ...switches import DYNAMIC_SAMPLING, GIVEN_OBJECTS
-from ...training.hooks import HookError, hook_file_of
-from ...vendored.data.rl_dataset import collate_fn
+from ..data.dataloading import SharedLoader, build_loaders
+from ..data.datasets import GIVEN, build_datasets, data_section, dataset_of_files, dataset_of_rows
+from ..data.messages import plain
+from ..data.rows import RowsDataset
+from ..errors import DataError, ProjectError
+from ..hooks import HookError, hook_file_of
+from ..run.distributed import Ranks
+from ..switches import DYNAMIC_SAMPLING, GIVEN_OBJECTS
+from ..vendored.data.rl_dataset import collate_fn
 from . import Given
 from .environments import prompts_of_environment
 from .loaders import dataset_of_tokens, rows_of_table, without_loader
@@ -40,10 +40,16 @@ MORE = KINDS if GIVEN_OBJECTS else f"{KINDS}; or, for other kinds: vextract add 
 FILES = (".parquet", ".jsonl", ".json")
 
 
-def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dataset, Dataset]:
+def build_given_datasets(config: Any, tokenizer: Any, given: Given, compares: bool) -> tuple[Dataset, Dataset]:
     """Return the training and the validation dataset: those that are given, else the config's.
 
     Where prompts for training are given and none for validation, these stand for them, and validation is off.
+
+    Args:
+        config: the whole config.
+        tokenizer: its chat template turns messages into tokens.
+        given: what the caller brings.
+        compares: whether the configured reward compares responses with ground truths.
 
     Raises:
         DataError: the data cannot be used.
@@ -55,7 +61,7 @@ def build_given_datasets(config: Any, tokenizer: Any, given: Given) -> tuple[Dat
         needs_truth = needs_truth and given.environment is None
         sources.update(prompts_of_environment(config, given))
     if sources["train"] is None:
-        return build_datasets(config, tokenizer)
+        return build_datasets(config, tokenizer, needs_truth=compares)
     if sources["val"] is None:
         sources["val"] = config.data.val_files
     datasets = {

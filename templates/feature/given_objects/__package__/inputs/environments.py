@@ -16,13 +16,13 @@ know nothing of each other's.
 from dataclasses import replace
 from typing import Any
 
-from ...data.datasets import data_section
-from ...data.makers import factory_of
-from ...data.rows import RowsDataset, rows_of_environment
-from ...data.steps import checked_step
-from ...errors import ConfigError
-from ...rewards.scoring import resolved
-from ...switches import EPISODES
+from ..data.datasets import data_section
+from ..data.makers import factory_of
+from ..data.rows import RowsDataset, rows_of_environment
+from ..data.steps import checked_step
+from ..errors import ConfigError
+from ..rewards.scoring import resolved
+from ..switches import EPISODES
 from . import Given
 
 
