@@ -20,12 +20,13 @@ def main() -> int:
     try:
         importlib.import_module(package).__path__.append(str(Path(__file__).resolve().parent))
         found = importlib.import_module(f"{package}.{command}.command")
+        code: int = found.main(Path(project), arguments)
     except ImportError as error:
         if str(error.name).partition(".")[0] != package:
             raise
         traceback.print_exc()
         return OTHER_VERSION
-    return found.main(Path(project), arguments)
+    return code
 
 
 if __name__ == "__main__":
