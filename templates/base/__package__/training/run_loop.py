@@ -14,7 +14,7 @@ from ..run.distributed import is_connection_error, random_state, set_random_stat
 from ..run.heap import freed_memory
 from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory, without_running_loop
 from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last
-from ..switches import EARLY_STOPPING, FREED_MEMORY, LORA, OVERLAP, PARTS, SHARDED_CHECKPOINTS, WATCH
+from ..switches import EARLY_STOPPING, FREED_MEMORY, LORA, OVERLAP, PARTS, SHARDED_CHECKPOINTS
 from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
 from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
@@ -259,8 +259,7 @@ class RunLoop(Closing):
     def _after_step(self, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> None:
         """Validate if it is time, and remember the state."""
         step = self.steps_done
-        if WATCH:
-            self.divergence.remember(batch)
+        self.divergence.remember(batch)
         self.callbacks("on_step_end")
         if EARLY_STOPPING:
             self.stopping.improved = False

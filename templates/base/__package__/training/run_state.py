@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..run.distributed import random_state, set_random_state
-from ..switches import EARLY_STOPPING, LORA, WATCH
+from ..switches import EARLY_STOPPING, LORA
 from .early_stopping import EarlyStopping
 
 SETTINGS = {
@@ -98,8 +98,7 @@ class RunState:
         if self._remembered is None or self._steps != trainer.steps_done:
             self.remember()
         assert self._remembered is not None
-        if WATCH:
-            trainer.divergence.before_saving()
+        trainer.divergence.before_saving()
         is_last = trainer.steps_done >= trainer.total_steps
         if EARLY_STOPPING:
             is_last = is_last or self.stopping.reason is not None
