@@ -5,8 +5,8 @@ import sys
 
 from omegaconf import OmegaConf
 from toy.output import install_command
+from toy.settings import setting_checks
 from toy.settings.setting_checks import missing_loggers, unknown_loggers
-from toy.tracking import trackers
 from toy.tracking.run_tracker import RunTracker, read_starts
 from toy.tracking.trackers import LOGGERS, TRACKER_CLASSES
 
@@ -37,7 +37,7 @@ def test_loggers_are_known_and_installed(monkeypatch):
     assert list(unknown_loggers(OmegaConf.create({"trainer": {"logger": "console"}}))) == []
     ((text, hint),) = unknown_loggers(configured("wandbb"))
     assert "'wandbb'" in text and "wandb" in hint
-    monkeypatch.setattr(trackers, "is_installed", lambda package: False)
+    monkeypatch.setattr(setting_checks, "is_installed", lambda package: False)
     found = list(missing_loggers(configured(*LOGGERS)))
     assert [hint for _, hint in found] == [install_command(tracker.requirement) for tracker in TRACKER_CLASSES.values()]
 
