@@ -148,7 +148,7 @@ def test_untouched(old: Choice, new: Choice, tmp_path: Path) -> None:
 def test_the_role_says_where_a_file_went() -> None:
     found = successors(NEW, VLLM)
     assert found["toy/vendored/workers/hf_rollout.py"] == Successor(
-        ("toy/vendored/workers/vllm_rollout_spmd.py",), same=False, users=("toy/workers/vllm_rollout.py",)
+        ("toy/vendored/workers/vllm_rollout_spmd.py",), same=False, users=("toy/workers/rollout_engine.py",)
     )
     assert successors(OLD, NEW).keys() <= {file.path for file in generated(OLD).tree}
 

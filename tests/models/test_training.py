@@ -311,7 +311,7 @@ for name in ("plain", "tied", "lora", "qlora", "tied_lora"):
     }}
 half = out / "half"
 refused = {{
-    "there is no": [str(out / "nowhere"), str(out / "new")],
+    "has no checkpoint": [str(out / "nowhere"), str(out / "new")],
     "is there already": [str(runs / "plain"), str(out / "plain")],
     "no best checkpoint": ["--best", str(runs / "plain"), str(out / "new")],
     "not a complete checkpoint": [str(runs / "cut_short" / "global_step_2"), str(out / "new")],

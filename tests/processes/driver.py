@@ -58,10 +58,10 @@ def saved_again(config: Any, ranks: Any) -> None:
         trainer.save()
 
 
-def given_responses(rollouts: Any, prompts: Any, *early: Any) -> Any:
+def given_responses(kind: Any, rollouts: Any, prompts: Any, *early: Any) -> Any:
     """Responses of very different lengths, drawn by a seed: the same ones however many processes there are."""
     if own_rollouts:
-        return generate[type(rollouts)](rollouts, prompts, *early)
+        return generate[kind](rollouts, prompts, *early)
     step = prompts.meta_info["global_steps"]
 
     def fail_on_one_process() -> None:
@@ -178,7 +178,7 @@ def process(rank: int, phase: dict[str, Any], port: int, default: Any) -> None:
 
 def main() -> None:
     for kind, synchronise in sync_weights.items():
-        kind.generate = given_responses
+        kind.generate = lambda *given, kind=kind: given_responses(kind, *given)
         kind.sync_weights = lambda self, synchronise=synchronise: synchronise(self) if own_rollouts else None
     training.LocalPPOTrainer.train_step = noting(training.LocalPPOTrainer.train_step)
     Actor.update_policy = failing(Actor.update_policy)

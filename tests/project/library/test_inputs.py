@@ -281,9 +281,9 @@ def test_what_cannot_be_used(newest: Path) -> None:
         """,
     )
     expected = [
-        "DataError: the train dataset is a generator",
-        "DataError: the train dataset is a IterableDataset",
-        "DataError: the train dataset is a DatasetDict",
+        "DataError: the train dataset is of type generator",
+        "DataError: the train dataset is of type IterableDataset",
+        "DataError: the train dataset is of type DatasetDict",
         "DataError: the train dataset is 'openai/gsm8k', which is no file",
         "DataError: item 0 of the train dataset is of type tuple",
         "HookError: the train dataset raised OSError: disk",

@@ -250,19 +250,19 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
         "a callback is 5, which has no method",
         "a callback is the class str, which",
         "cannot save a checkpoint in /proc/x",
-        "no checkpoint is named: None",
+        "None is not a global_step_N directory",
     )
     before, found = found[: len(starts)], found[len(starts) :]
     assert all(text.startswith(start) for start, text in zip(starts, before, strict=True)), before
     assert "123, of type int" in found[0]
     assert 'load_config("trainer.total_epochs=3")' in found[1]
-    assert found[2].startswith("there are no prompts")
-    assert found[3].startswith("there are no prompts")
+    assert found[2].startswith("1 responses to 0 prompts are asked for")
+    assert found[3].startswith("1 responses to 0 prompts are asked for")
     assert found[4].startswith("this LocalRollouts has been closed")
     assert all(text.startswith("this LocalPPOTrainer has been closed") for text in found[5:-3])
     assert [text.partition(":")[0] for text in found[-3:]] == [
         "the prompts are of type int\nhint",
-        "n is 0",
+        "0 responses to 1 prompts are asked for\nhint",
         "the config is of type dict\nhint",
     ]
 

@@ -142,6 +142,6 @@ def test_what_cannot_be_used_is_said(project: Path) -> None:
         """,
     )
     assert "algorithm.adv_estimator" in found[0]
-    assert "of type int\nhint: give a list" in found[1]
+    assert "of type int\nhint: give names of files, a list of dictionaries" in found[1]
     assert "no column 'prompt'" in found[2]
     assert "cannot be called" in found[3]

@@ -160,7 +160,7 @@ def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool 
 
         if in_notebook():
             return NotebookView(title, total_steps)
-    if sys.stdout.isatty() and sys.gettrace() is None and "JPY_PARENT_PID" not in os.environ:
+    if sys.stdout is not None and sys.stdout.isatty() and sys.gettrace() is None and "JPY_PARENT_PID" not in os.environ:
         from rich.console import Console
 
         console = Console()
