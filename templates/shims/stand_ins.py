@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -30,7 +31,7 @@ class HFModelConfig(AlgoConfig):
     """Settings of a model."""
 
 
-class BaseRollout:
+class BaseRollout(ABC):
     """The base class of a rollout whose weights live in this process."""
 
 

@@ -22,7 +22,7 @@ def construct(package: Vendored, model: Any, dtype: str = "float32") -> Any:
     config = OmegaConf.create(
         {"do_sample": False, "temperature": 1.0, "response_length": RESPONSE, "dtype": dtype, "n": 1}
     )
-    if getattr(rollout_class, "__abstractmethods__", None):
+    if rollout_class.__abstractmethods__:
         rollout_class = type("Complete", (rollout_class,), {"__init__": lambda self: None})
         rollout_class.__abstractmethods__ = frozenset()
         made = rollout_class()
