@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -33,6 +33,10 @@ class HFModelConfig(AlgoConfig):
 
 class BaseRollout(ABC):
     """The base class of a rollout whose weights live in this process."""
+
+    @abstractmethod
+    def generate_sequences(self, prompts: Any) -> Any:
+        """Write a response to each prompt; see `HFRollout.generate_sequences` for the keys and shapes."""
 
 
 def load_dataset(kind: str, data_files: str) -> Any:
