@@ -87,7 +87,7 @@ def relocated(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found], 
         new: The paths of the new tree.
     """
     package = lock.options.package
-    places = {file.path: file.path if file.path in new else _place(file, lock, disk) for file in lock.files}
+    places = {file.path: file.path if file.path in new else _place(file, lock, disk, new) for file in lock.files}
     shared = {place for place, files in Counter(places.values()).items() if files > 1}  # of modules that were merged
     places = {path: place if place not in shared else path for path, place in places.items()}
     if all(path == place for path, place in places.items()):
@@ -115,12 +115,14 @@ def relocated(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found], 
     )
 
 
-def _place(file: LockedFile, lock: Lock, disk: Mapping[str, Found]) -> str:
+def _place(file: LockedFile, lock: Lock, disk: Mapping[str, Found], new: AbstractSet[str]) -> str:
     """Return where a file of a lock is today."""
     head = f"{lock.options.package}/"
     if file.kind is FileKind.HOOK or not file.path.startswith(head):
         return file.path
     place = head + moved_path(file.path.removeprefix(head))
+    package = f"{place.removesuffix('.py')}/__init__.py"
+    place = package if package in new else place
     here = disk.get(file.path)
     taken = place in disk or (place != file.path and lock.file(place) is not None)
     return file.path if taken or (here is not None and not here.plain) else place
