@@ -239,16 +239,17 @@ def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any
 
 def arguments_of(made: Any) -> set[str]:
     """Return the arguments of a constructor, or a function, and of those it hands others to; `**`: it takes any."""
-    names: set[str] = set()
+    names, any_other = set[str](), False
     for cls in inspect.getmro(made) if inspect.isclass(made) else (made,):
         function = cls.__dict__.get("__init__") if inspect.isclass(cls) else cls
         if function is not None and cls is not object:
             parameters = inspect.signature(function).parameters.values()
             names.update(item.name for item in parameters if item.kind is not item.VAR_KEYWORD)
-            if all(item.kind is not item.VAR_KEYWORD for item in parameters):
-                return names - {"self", "args"}
+            any_other = any(item.kind is item.VAR_KEYWORD for item in parameters)
+            if not any_other:
+                break
             names.update(cls.__dict__.get("SETTINGS", ()))
-    return names - {"self", "args"} | {"**"}
+    return names - {"self", "args"} | ({"**"} if any_other else set())
 
 
 def taken_by(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:

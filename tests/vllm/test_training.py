@@ -64,7 +64,7 @@ def test_rollouts_are_what_the_config_says(
 ) -> None:
     done = python(projects(release), "-c", DRIVER, str(tmp_path), f"actor_rollout_ref.rollout.mode={mode}")
     assert done.returncode == 0, done.stderr[-3000:]
-    check(json.loads(done.stdout.splitlines()[-1]))
+    check(json.loads(done.stdout.splitlines()[-1]), done.stderr)
 
 
 @pytest.mark.thorough

@@ -15,7 +15,7 @@ With the feature given_objects also frames of pandas and polars, tables of pyarr
 an environment, and data loaders of torch: `loaders.py`, `environments.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -194,9 +194,9 @@ def check_kind(value: Any, split: str) -> None:
     hint = f"give {MORE}"
     if isinstance(value, Mapping):
         hint = "give one dataset of it; of columns, datasets.Dataset.from_dict(...)"
-    elif isinstance(value, IterableDataset) or not hasattr(value, "__len__"):
+    elif isinstance(value, IterableDataset) or (isinstance(value, Iterable) and not hasattr(value, "__len__")):
         hint = f"prompts are shuffled and counted: give a part of it, list(itertools.islice(it, 1000)), or {MORE}"
     elif hasattr(value, "__getitem__") and not isinstance(value, str | bytes):
         if not hasattr(value, "columns"):  # a frame
             return
-    raise DataError(f"the {split} dataset is a {type(value).__name__}", hint)
+    raise DataError(f"the {split} dataset is of type {type(value).__name__}", hint)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -27,8 +28,12 @@ class HFModelConfig(AlgoConfig):
     """Settings of a model."""
 
 
-class BaseRollout:
+class BaseRollout(ABC):
     """The base class of a rollout whose weights live in this process."""
+
+    @abstractmethod
+    def generate_sequences(self, prompts: Any) -> Any:
+        """Write a response to each prompt; see `HFRollout.generate_sequences` for the keys and shapes."""
 
 
 def load_dataset(kind: str, data_files: str) -> Any:

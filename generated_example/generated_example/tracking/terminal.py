@@ -154,7 +154,7 @@ def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool 
     """
     if quiet:
         return QuietView()
-    if sys.stdout.isatty() and sys.gettrace() is None and "JPY_PARENT_PID" not in os.environ:
+    if sys.stdout is not None and sys.stdout.isatty() and sys.gettrace() is None and "JPY_PARENT_PID" not in os.environ:
         from rich.console import Console
 
         console = Console()

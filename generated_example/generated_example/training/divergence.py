@@ -9,8 +9,11 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from ..errors import ProjectError
 from ..run.distributed import Ranks
+from ..vendored.protocol import DataProto
 
 STEPS_SHOWN = 4
 # A single batch may give a loss or gradient that is not finite: upstream skips its update and goes on. So many in a row
@@ -23,11 +26,12 @@ class DivergenceError(ProjectError, RuntimeError):
 
 
 class DivergenceCheck:
-    """Checks the models of a run after each update.
+    """Checks the models of a run after each update and before each checkpoint.
 
     Args:
         ranks: this process among its peers; every one must make the same calls.
-        models: those that are trained, by name.
+        models: those that are trained, by name. The policy (actor) is tried on a response for each process before it is
+            saved.
     """
 
     def __init__(self, ranks: Ranks, models: Mapping[str, Any]) -> None:
@@ -35,6 +39,7 @@ class DivergenceCheck:
         self.models = models
         self._steps: deque[tuple[int, dict[str, float]]] = deque(maxlen=STEPS_SHOWN)
         self._in_a_row: Counter[str] = Counter()
+        self._responses: DataProto | None = None
 
     def after_update(self, name: str, metrics: dict[str, Any], step: int) -> None:
         """Check a model that has just been updated.
@@ -62,6 +67,29 @@ class DivergenceCheck:
         if self._in_a_row[name] >= PATIENCE:
             what = f"the {name}'s {' and its '.join(bad)}, for {PATIENCE} steps in a row, which changed no weight"
             raise self.error_of_update(name, what, step)
+
+    def remember(self, batch: DataProto) -> None:
+        """Keep a response for each process, to try the models on."""
+        rows = slice(self.ranks.world_size)
+        columns = {name: values[rows] for name, values in batch.non_tensor_batch.items()}
+        self._responses = DataProto(batch.batch[rows].clone(), columns, batch.meta_info)
+
+    def before_saving(self) -> None:
+        """Check that the policy still gives probabilities.
+
+        Raises:
+            DivergenceError: they are NaN or infinite.
+        """
+        if self._responses is None:
+            return
+        mask = self._responses.batch["response_mask"].bool()
+        if not torch.isfinite(self.log_probs(self._responses)[mask]).all():
+            raise self.error("actor", "the policy's log-probabilities are NaN or infinite")
+
+    def log_probs(self, batch: DataProto) -> torch.Tensor:
+        """Return the policy's log-probabilities of a global batch now, (bs, response_length)."""
+        found: torch.Tensor = self.ranks.spread(self.models["actor"].compute_log_prob, batch).batch["old_log_probs"]
+        return found
 
     def error_of_update(self, name: str, what: str, step: int) -> DivergenceError:
         """Return the error of a model whose updates in a row, the last of them in `step`, gave no number."""

@@ -35,6 +35,8 @@ def answer(rollouts: Rollouts, config: Any, tokenizer: Any, prompts: Any, n: int
     if isinstance(prompts, DataProto):
         batch = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), dict(prompts.meta_info))
     else:
+        if not isinstance(prompts, Iterable):
+            raise DataError(f"the prompts are of type {type(prompts).__name__}", "give texts, or lists of messages")
         given = [prompts] if isinstance(prompts, str) else [*prompts]
         if not given or n < 1:
             raise DataError(f"{n} responses to {len(given)} prompts are asked for", "give one text at least, and n=1")

@@ -185,6 +185,7 @@ class RunLoop(Closing):
     def _after_step(self, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> None:
         """Validate if it is time, and remember the state."""
         step = self.steps_done
+        self.divergence.remember(batch)
         self.callbacks("on_step_end")
         due = self._is_due(self.config.trainer.test_freq, step)
         if self.failure is None and (due or self.callbacks.asked("evaluate")):

@@ -90,6 +90,7 @@ class RunState:
         if self._remembered is None or self._steps != trainer.steps_done:
             self.remember()
         assert self._remembered is not None
+        trainer.divergence.before_saving()
         is_last = trainer.steps_done >= trainer.total_steps
         finished = is_last and trainer.config.trainer.save_freq <= 0
         state = {**self._remembered, "identity": self.identity}

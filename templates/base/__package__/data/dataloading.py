@@ -1,7 +1,7 @@
 # vextract:template - edit freely
 """Batches of prompts, in an order that a resumed run continues exactly."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -16,6 +16,9 @@ from ..run.distributed import Ranks
 from ..switches import DYNAMIC_SAMPLING, VERL_CHECKPOINTS
 from ..vendored.data.rl_dataset import collate_fn
 from .verl_place import TAKEN, begin_at
+
+# What torchdata calls the state of a sampler that shuffles.
+SHUFFLED = "sampler_iter_state"
 
 
 class SharedLoader:
@@ -79,18 +82,21 @@ class SharedLoader:
         if VERL_CHECKPOINTS and TAKEN in state:
             begin_at(self, state[TAKEN])
             return
-        self.loader.load_state_dict(of_torchdata(state))
+        keeps_order = isinstance(self.loader.sampler, SequentialSampler)  # which has no state of a shuffled one's
+        self.loader.load_state_dict(of_torchdata(state, {SHUFFLED} if keeps_order else set()))
 
 
-def of_torchdata(state: dict[str, Any]) -> dict[str, Any]:
+def of_torchdata(state: dict[str, Any], without: Collection[str] = ()) -> dict[str, Any]:
     """Return a state as torchdata has it: earlier checkpoints have a sampler's within one of their own."""
     found = {}
     for name, value in state.items():
+        if name in without:
+            continue
         if isinstance(value, dict) and "drawn" in value:
             value = value.get("indices")
             if value is None:
                 continue
-        found[name] = of_torchdata(value) if isinstance(value, dict) else value
+        found[name] = of_torchdata(value, without) if isinstance(value, dict) else value
     return found
 
 

@@ -10,6 +10,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from .toy_size import HEADS, HIDDEN_SIZE, INITIALIZER_RANGE
+
 ALPHABET = "0123456789+-=?!.,:"
 # For tasks whose prompts are sentences: every printable character of ASCII, and some words in one piece.
 TEXT = "".join(map(chr, range(32, 127))) + "\n"
@@ -24,10 +26,6 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
 
-HIDDEN_SIZE = 64
-HEADS = 4
-# With the usual 0.02 nothing is learned.
-INITIALIZER_RANGE = 0.1
 # The tasks in digits, and the layers that learn them in under a minute on one core.
 LAYERS = {"add1": 1, "guess": 1, "succ": 2, "succ2": 1}
 
