@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from extractor.values.readers import python
 
@@ -14,7 +14,7 @@ _WORD = re.compile(r"\w+")
 def words_of_registered(text: str, decorator: str, enumeration: str = "") -> dict[str, frozenset[str]]:
     """Collect the words in each function of a module that a decorator registers, by the name that it has then."""
     tree = python(text)
-    members, found = _members([tree], enumeration), {}
+    members, found = _members(tree, enumeration), {}
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         for call in function.decorator_list:
             if _is_call(call, decorator) and (name := _name(call, members)):
@@ -48,11 +48,9 @@ def _name(call: ast.AST, members: Mapping[str, str]) -> str | None:
     return members.get(name.attr) if isinstance(name, ast.Attribute) else None
 
 
-def _members(trees: Iterable[ast.Module], enumeration: str) -> dict[str, str]:
+def _members(tree: ast.Module, enumeration: str) -> dict[str, str]:
     """Read name and value of the members of an enumeration."""
-    classes = (
-        node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef) and node.name == enumeration
-    )
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == enumeration)
     return {
         target.id: node.value.value
         for found in classes

@@ -40,10 +40,15 @@ def explain(
     Raises:
         UsageError: nothing here is called that; the message says whether verl has it, the hint names what is near.
     """
+
+    def called(subject: str) -> tuple[Explanation, ...]:
+        return (*of_vendored(generated, manifest, options, subject), *ours.named(subject))
+
+    if found := called(name):
+        return found
     holder, _, method = name.replace(":", ".").rpartition(".")
-    for subject in (name, *(f"{base}.{method}" for base in ours.bases(holder))):
-        found = (*of_vendored(generated, manifest, options, subject), *ours.named(subject))
-        if found:
+    for base in ours.bases(holder):
+        if found := called(f"{base}.{method}"):
             return found
     raise _unknown(generated, options, source, ours, name)
 
