@@ -15,8 +15,8 @@ from pathlib import Path
 
 from benchmarks.launch_scripts import request_of, scripts_of, summary, tried, with_variables
 from extractor.cli.adopt import write
+from extractor.importers.adopt import Adoption, Outcome, Recognised, adopt, adopt_with_run, recognise
 from extractor.pipeline.generate import complete
-from extractor.usecases.adopt import Adoption, Outcome, Recognised, adopt, adopt_with_run, recognise
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.options import Options

@@ -28,11 +28,11 @@ from typing import Any
 
 from benchmarks import under_bash, under_hydra
 from benchmarks.launch_scripts import project_of, remember, scripts_of
+from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
+from extractor.importers.config.release import Defaults, Target
+from extractor.importers.runs import assemble, own_config, programs
+from extractor.importers.runs.meaning import Remark
 from extractor.usecases import new
-from extractor.usecases.export.keys import READ_BY_THE_ENGINE, candidates
-from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import assemble, own_config, programs
-from extractor.usecases.fromrun.meaning import Remark
 from extractor.values import releases
 from extractor.values.configtree import compose, flatten
 from extractor.values.errors import VextractError

@@ -28,11 +28,11 @@ from unittest import mock
 
 from benchmarks import under_trl
 from benchmarks.launch_scripts import project_of, remember
+from extractor.importers.runs import assemble
+from extractor.importers.runs.other_libraries import trl
+from extractor.importers.runs.other_libraries.translation import ScoredBy, Translated
+from extractor.importers.runs.python.values import Computed
 from extractor.usecases import new
-from extractor.usecases.fromrun import assemble
-from extractor.usecases.fromrun.other_libraries import trl
-from extractor.usecases.fromrun.other_libraries.translation import ScoredBy, Translated
-from extractor.usecases.fromrun.python.values import Computed
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.options import Options

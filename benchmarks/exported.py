@@ -24,13 +24,14 @@ from typing import Any
 from benchmarks import under_bash, under_hydra
 from benchmarks.against_hydra import EQUAL, SILENT, Difference, same
 from benchmarks.launch_scripts import project_of, remember, scripts_of
+from extractor.importers import export
+from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
+from extractor.importers.config.project import load, read_files
+from extractor.importers.export import Key, Status
+from extractor.importers.runs import programs
 from extractor.pipeline.source import Source, open_source
 from extractor.project import lock
-from extractor.usecases import export, new
-from extractor.usecases.export import Key, Status
-from extractor.usecases.export.keys import READ_BY_THE_ENGINE, candidates
-from extractor.usecases.export.project import load, read_files
-from extractor.usecases.fromrun import programs
+from extractor.usecases import new
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.options import Options

@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.environment import on_one_thread
+from extractor.importers.runs import carry_over
+from extractor.importers.runs.carry_over import Request
 from extractor.pipeline import generate
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source, open_source
 from extractor.usecases import new
-from extractor.usecases.fromrun import carry_over
-from extractor.usecases.fromrun.carry_over import Request
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.manifest import Manifest

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import under_bash
-from extractor.usecases.fromrun import pasted
+from extractor.importers.runs import pasted
 from extractor.values import readers
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -25,10 +25,10 @@ from pathlib import Path
 import tomlkit
 from tomlkit.items import Array
 
+from extractor.importers.runs.taken_over.own_verl import manager_of_program
 from extractor.pipeline.merge.pieces import Unsupported
 from extractor.pipeline.merge.python import python_pieces
 from extractor.pipeline.source import open_source
-from extractor.usecases.fromrun.taken_over.own_verl import manager_of_program
 from extractor.values import readers, releases
 from extractor.values.fingerprint import fingerprint, of_part, of_text, of_whole_part
 

@@ -26,7 +26,7 @@ from extractor.cli.options import release as release_option
 from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
-    from extractor.usecases.adopt import Adoption, Edit, Recognised, Share
+    from extractor.importers.adopt import Adoption, Edit, Recognised, Share
 
 _PACKAGE = "myproj"
 
@@ -67,9 +67,9 @@ def command(
     the project also has the experiment of a launch script of yours.
     """
     from extractor.cli import from_run as runs
+    from extractor.importers.adopt import adopt, adopt_with_run, recognise
     from extractor.pipeline.generate import complete
     from extractor.project import location
-    from extractor.usecases.adopt import adopt, adopt_with_run, recognise
     from extractor.values import releases
     from extractor.values.options import Options
 
@@ -118,7 +118,7 @@ def write(target: Path, adoption: "Adoption", found: "Recognised") -> None:
 
 
 def _show(found: "Recognised", adoption: "Adoption", verbose: bool, below: int) -> None:
-    from extractor.usecases.adopt import Outcome
+    from extractor.importers.adopt import Outcome
 
     head = [f"copy of verl: {found.copy.root}"]
     if found.copy.others:

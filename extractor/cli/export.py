@@ -11,7 +11,7 @@ from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose
 from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
-    from extractor.usecases.export import Export
+    from extractor.importers.export import Export
 
 
 def command(
@@ -45,9 +45,9 @@ def command(
 
     A launch script, adapters around the hooks, data and instructions.
     """
+    from extractor.importers import export as exporting
     from extractor.pipeline.source import open_source, release_of
     from extractor.project import location, lock
-    from extractor.usecases import export as exporting
     from extractor.usecases import restore
     from extractor.values import releases
     from extractor.values.errors import UsageError
@@ -87,7 +87,7 @@ def command(
 
 
 def _counts(made: "Export") -> dict[str, int]:
-    from extractor.usecases.export import Status
+    from extractor.importers.export import Status
 
     return {status.value: sum(key.status is status for key in made.keys) for status in Status}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from extractor.cli import output, screen
 
 if TYPE_CHECKING:
-    from extractor.usecases.fromrun.carry_over import Request, Settled
+    from extractor.importers.runs.carry_over import Request, Settled
 
 _LONGEST = 120
 
@@ -40,14 +40,14 @@ def request(
     for flag, folder in [*named, *(("--config-dir", item) for item in config_dirs or ())]:
         if not folder.is_dir():
             raise UsageError(f"{flag} {folder}: no such directory", hint="check its path")
-    from extractor.usecases.fromrun.carry_over import Request
+    from extractor.importers.runs.carry_over import Request
 
     return Request(file, tuple(variables or ()), tuple(config_dirs or ()), run_verl, started_in, offline, keep_unknown)
 
 
 def report(settled: Settled) -> dict[str, object]:
     """Return the report as JSON's types."""
-    from extractor.usecases.fromrun.meaning import KEPT
+    from extractor.importers.runs.meaning import KEPT
 
     found = settled.found
     return {
@@ -66,8 +66,8 @@ def report(settled: Settled) -> dict[str, object]:
 
 def show(settled: Settled, *, verbose: bool, below: int) -> None:
     """Say what is not as it was in the run."""
-    from extractor.usecases.fromrun.report import FILE, FIRST, TITLES
-    from extractor.usecases.fromrun.unknowns import readable
+    from extractor.importers.runs.report import FILE, FIRST, TITLES
+    from extractor.importers.runs.unknowns import readable
 
     found = settled.found
     for text in found.run.notes:
@@ -96,7 +96,7 @@ def _said(value: Any) -> str:
 
 def _brief(value: Any) -> str:
     """Return a value in one line that fits a screen; the file of the project has all of it."""
-    from extractor.usecases.fromrun.unknowns import readable
+    from extractor.importers.runs.unknowns import readable
 
     said = " ".join(readable(str(value)).split())
     return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."

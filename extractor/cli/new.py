@@ -1,7 +1,7 @@
 """`vextract new`: make a project."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional, cast
 
 import typer
 
@@ -29,6 +29,7 @@ from extractor.cli.options import release as release_option
 from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
+    from extractor.importers.runs.carry_over import Settled
     from extractor.usecases.new import NewProject
     from extractor.values.options import Options
     from extractor.values.tree import Tree
@@ -117,12 +118,13 @@ def command(
     for feature in made.manifest.features:
         if feature.name in (with_ or ()):
             output.note(f"with {feature.name}: {feature.summary}")
+    settled = cast("Settled | None", made.run)
     if json:
-        run = {} if made.run is None else {"run": runs.report(made.run)}
+        run = {} if settled is None else {"run": runs.report(settled)}
         output.data_json({**_report(target, made, dry_run), **run})
         return
-    if made.run is not None:
-        runs.show(made.run, verbose=verbose, below=6)
+    if settled is not None:
+        runs.show(settled, verbose=verbose, below=6)
     if dry_run:
         _show_files(f"would make {path}: {_size(made)}; nothing was written", made.tree, verbose)
     else:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from extractor import __version__
 from extractor.pipeline import apply, generate
@@ -21,9 +21,33 @@ from extractor.values.options import Options
 from extractor.values.tree import File, FileKind, Tree
 
 if TYPE_CHECKING:
-    # Few projects need these, and each takes a tenth of a second to import.
+    # Few projects need it, and it takes a tenth of a second to import.
     from extractor.usecases.draft import Fit
-    from extractor.usecases.fromrun import carry_over
+
+
+class SettledRun(Protocol):
+    """A project's tree with a run's settings, and what its owner should know."""
+
+    @property
+    def tree(self) -> Tree:
+        """Return the project's files."""
+
+
+class FoundRun(Protocol):
+    """A run that was read, and the release that it fits."""
+
+    def options(self, asked: Options, chosen: frozenset[str], without: tuple[str, ...]) -> Options:
+        """Return the options that the run has, where `chosen` does not name them."""
+
+    def settle(self, tree: Tree, options: Options, source: Source) -> SettledRun:
+        """Put the run's settings into a project's tree."""
+
+
+class Run(Protocol):
+    """A run of somebody else's to take the experiment from (`extractor.importers`)."""
+
+    def read(self, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> FoundRun:
+        """Read the run for a project of a release."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +68,7 @@ class Wanted:
     chosen: frozenset[str] = frozenset()
     without: tuple[str, ...] = ()
     origin: Path | None = None
-    run: carry_over.Request | None = None
+    run: Run | None = None
     experimental: bool = False
     offline: bool = False
 
@@ -68,7 +92,7 @@ class NewProject:
     source: Source = field(repr=False)
     generated: Generated = field(repr=False)
     tree: Tree = field(repr=False)
-    run: carry_over.Settled | None = None
+    run: SettledRun | None = None
     fit: Fit | None = None
     warnings: tuple[str, ...] = ()
 
@@ -132,11 +156,8 @@ def work_out(wanted: Wanted, step: Callable[[str], None]) -> NewProject:
         manifest = releases.load(release)
     found, asked = None, wanted.options
     if wanted.run is not None:
-        from extractor.usecases.fromrun import carry_over
-
-        engine = asked.engine if "engine" in wanted.chosen else None
-        found = carry_over.read(wanted.run, release, manifest, engine, step)
-        asked = carry_over.options(asked, found, wanted.chosen, wanted.without)
+        found = wanted.run.read(release, manifest, asked.engine if "engine" in wanted.chosen else None, step)
+        asked = found.options(asked, wanted.chosen, wanted.without)
     options = settle_options(asked, wanted.without, manifest)
     if fit is None:
         step(f"reading verl {release}")
@@ -147,7 +168,7 @@ def work_out(wanted: Wanted, step: Callable[[str], None]) -> NewProject:
         warnings += _not_required(generated, options, source, manifest)
     settled, tree = None, generated.tree
     if found is not None:
-        settled = carry_over.settle(tree, options, found, source)
+        settled = found.settle(tree, options, source)
         tree = settled.tree
     warnings += generated.warnings
     return NewProject(options, manifest, source, generated, tree, settled, fit, tuple(warnings))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from extractor.importers.adopt.segments import split
 from extractor.pipeline.source import Source, open_source
-from extractor.usecases.adopt.segments import split
 from extractor.values import releases
 from extractor.values.fingerprint import of_part, of_text, parts_of_upstream
 from tests.adopt.forks import Fork

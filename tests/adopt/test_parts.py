@@ -6,13 +6,13 @@ import ast
 
 import pytest
 
+from extractor.importers.adopt import assemble, narrower
+from extractor.importers.adopt.combine import combine
+from extractor.importers.adopt.disagreements import disagreements, unfed
+from extractor.importers.adopt.own_keys import read_by, without_field
+from extractor.importers.adopt.segments import join, split
+from extractor.importers.adopt.upstream_names import decoded, with_upstream_names
 from extractor.pipeline.index.batch_keys import keys_written
-from extractor.usecases.adopt import assemble, narrower
-from extractor.usecases.adopt.combine import combine
-from extractor.usecases.adopt.disagreements import disagreements, unfed
-from extractor.usecases.adopt.own_keys import read_by, without_field
-from extractor.usecases.adopt.segments import join, split
-from extractor.usecases.adopt.upstream_names import decoded, with_upstream_names
 from tests.releases import newest_release, source_of
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from extractor.importers.adopt import Outcome, adopt, recognise
 from extractor.pipeline import generate
 from extractor.pipeline.generate import complete
 from extractor.pipeline.source import Source
-from extractor.usecases.adopt import Outcome, adopt, recognise
 from extractor.values import releases
 from extractor.values.options import Options
 from tests.adopt.forks import Fork

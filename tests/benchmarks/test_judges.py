@@ -12,7 +12,7 @@ import pytest
 from benchmarks import under_bash
 from benchmarks.against_hydra import same
 from benchmarks.exported import _is_changed
-from extractor.usecases.export.keys import Key, Status
+from extractor.importers.config.keys import Key, Status
 
 SCRIPT = r"""
 set -e

@@ -30,7 +30,7 @@ _KEY = r"(?:actor_rollout_ref|algorithm|critic|data|distillation|local|trainer)(
 KEY = re.compile(rf"\b{_KEY}=")
 # What is printed of a run of somebody else's may name what only its owner knows.
 SET = re.compile(rf"(?<![+\w.])({_KEY})=")
-RUNS = "usecases/fromrun/"
+RUNS = "importers/runs/"
 VALUE = "0.9.1"  # what stands for a value, and for what the reader of a help text names
 
 

@@ -12,6 +12,10 @@ from pathlib import Path
 
 import yaml
 
+from extractor.importers.adopt.segments import split
+from extractor.importers.runs import python_trainers
+from extractor.importers.runs.bash.script import read_script
+from extractor.importers.runs.recorded import editors, logs
 from extractor.pipeline.index import Index
 from extractor.pipeline.merge.files import pieces_of
 from extractor.pipeline.merge.pieces import Unsupported
@@ -21,10 +25,6 @@ from extractor.pipeline.source import Source
 from extractor.pipeline.source.archive import read_tar, read_zip, to_source
 from extractor.project import base, lock
 from extractor.project.journal import archive as journal_archive
-from extractor.usecases.adopt.segments import split
-from extractor.usecases.fromrun import python_trainers
-from extractor.usecases.fromrun.bash.script import read_script
-from extractor.usecases.fromrun.recorded import editors, logs
 from extractor.values import readers
 from extractor.values.configtree import BadOverride, flatten, parse_override, resolve
 from extractor.values.configtree.compose import compose, read_mapping

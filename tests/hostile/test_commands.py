@@ -98,7 +98,7 @@ def _outcome(read: Callable[[], Source]) -> Source | SourceError:
 
 @pytest.mark.parametrize("tree", inputs.TREES)
 def test_anything_in_a_fork(tree: str, wide: Path) -> None:
-    from extractor.usecases.adopt.locate import locate
+    from extractor.importers.adopt.locate import locate
 
     inputs.TREES[tree](wide)
     with pytest.raises(UsageError) as refused, an_end():

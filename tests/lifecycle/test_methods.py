@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from extractor import __version__
+from extractor.importers.adopt import adopt, recognise
 from extractor.pipeline import apply
 from extractor.pipeline.generate import Generated, complete, generate
 from extractor.pipeline.plan import plan_new
 from extractor.pipeline.source import Source
 from extractor.project import base, lock
 from extractor.usecases import restore, upgrade
-from extractor.usecases.adopt import adopt, recognise
 from extractor.usecases.upgrade.choices import Request
 from extractor.values import releases
 from extractor.values.options import Options

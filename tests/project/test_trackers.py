@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.fromrun import settings
+from extractor.importers.runs import settings
 from tests.project.running import environment, forked
 from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from extractor.usecases.export.target import Target
+from extractor.importers.config.release import Target
 from extractor.values.configtree import compose, flatten, parse_override, resolve
 from scripts.reference import all_config_files
 from tests.project.support import PACKAGE, Configuration, Made, forget

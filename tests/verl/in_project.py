@@ -13,7 +13,7 @@ import json
 import sys
 from pathlib import Path
 
-from extractor.usecases.export.project import load, read_files
+from extractor.importers.config.project import load, read_files
 from tests.verl import inputs
 
 

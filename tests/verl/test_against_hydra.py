@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks import against_hydra, under_hydra
 from benchmarks.against_hydra import EQUAL, compared, judged
+from extractor.importers.config.release import CONFIG, Target
+from extractor.importers.runs.carry_over import Request
 from extractor.usecases import new
-from extractor.usecases.export.target import CONFIG, Target
-from extractor.usecases.fromrun.carry_over import Request
 from extractor.values import releases
 from extractor.values.options import Options
 from tests.benchmarks.test_judges import _namespaces

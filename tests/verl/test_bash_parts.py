@@ -8,16 +8,16 @@ import time
 import pytest
 from tree_sitter import Node
 
-from extractor.usecases.fromrun.bash import patterns, read_script
-from extractor.usecases.fromrun.bash.choices import choices
-from extractor.usecases.fromrun.bash.commands import is_probe, printed
-from extractor.usecases.fromrun.bash.conditions import Conditions
-from extractor.usecases.fromrun.bash.expansion import Expansion
-from extractor.usecases.fromrun.bash.parameters import Parameters
-from extractor.usecases.fromrun.bash.script import Interpreter
-from extractor.usecases.fromrun.bash.state import State, scalar
-from extractor.usecases.fromrun.bash.syntax import errors, mended, parse, text_of
-from extractor.usecases.fromrun.unknowns import unknown
+from extractor.importers.runs.bash import patterns, read_script
+from extractor.importers.runs.bash.choices import choices
+from extractor.importers.runs.bash.commands import is_probe, printed
+from extractor.importers.runs.bash.conditions import Conditions
+from extractor.importers.runs.bash.expansion import Expansion
+from extractor.importers.runs.bash.parameters import Parameters
+from extractor.importers.runs.bash.script import Interpreter
+from extractor.importers.runs.bash.state import State, scalar
+from extractor.importers.runs.bash.syntax import errors, mended, parse, text_of
+from extractor.importers.runs.unknowns import unknown
 from extractor.values import limits
 from extractor.values.errors import UsageError
 

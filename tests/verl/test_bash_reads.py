@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.fromrun.bash import read_script
-from extractor.usecases.fromrun.reading import read_run
-from extractor.usecases.fromrun.unknowns import unknown
+from extractor.importers.runs.bash import read_script
+from extractor.importers.runs.reading import read_run
+from extractor.importers.runs.unknowns import unknown
 from extractor.values.errors import UsageError
 from tests.verl.test_bash_scopes import judged, made
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.fromrun.bash import read_script
-from extractor.usecases.fromrun.bash.state import There
-from extractor.usecases.fromrun.unknowns import unknown
+from extractor.importers.runs.bash import read_script
+from extractor.importers.runs.bash.state import There
+from extractor.importers.runs.unknowns import unknown
 
 SPECIMENS = {
     # A function's own variables.

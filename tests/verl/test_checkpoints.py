@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun import of_checkpoint
+from extractor.importers.runs import of_checkpoint
 from tests.releases import ALL, source_of
 from tests.verl.conftest import vextract
 from tests.verl.test_loading import REPOSITORY, unpacked

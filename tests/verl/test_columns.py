@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.taken_over import surroundings
-from extractor.usecases.fromrun.taken_over.recipient import Recipient
+from extractor.importers.runs.files import Places
+from extractor.importers.runs.taken_over import surroundings
+from extractor.importers.runs.taken_over.recipient import Recipient
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
 

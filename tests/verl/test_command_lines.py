@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.fromrun.reading import read_run
+from extractor.importers.runs.reading import read_run
 from tests.verl.under_python import BASE, flat, handed, project, stated
 
 # Each declares, in its own way, what `train` sets.

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.files.imports import Name, rewritten
-from extractor.usecases.fromrun.files.packages import package_of
-from extractor.usecases.fromrun.taken_over import named_files, named_modules
-from extractor.usecases.fromrun.taken_over.recipient import Recipient
+from extractor.importers.runs.files import Places
+from extractor.importers.runs.files.imports import Name, rewritten
+from extractor.importers.runs.files.packages import package_of
+from extractor.importers.runs.taken_over import named_files, named_modules
+from extractor.importers.runs.taken_over.recipient import Recipient
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
 from tests.verl.conftest import vextract

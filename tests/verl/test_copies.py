@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun import templates
-from extractor.usecases.fromrun.files import Copied, Copying, Places
-from extractor.usecases.fromrun.files.needed import needed_part, without_unused
-from extractor.usecases.fromrun.taken_over import manager_hooks, registered, scorers, surroundings
-from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
+from extractor.importers.runs import templates
+from extractor.importers.runs.files import Copied, Copying, Places
+from extractor.importers.runs.files.needed import needed_part, without_unused
+from extractor.importers.runs.taken_over import manager_hooks, registered, scorers, surroundings
+from extractor.importers.runs.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
 from tests.verl.conftest import written

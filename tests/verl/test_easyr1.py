@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun.other_libraries.translation import FileScored
-from extractor.usecases.fromrun.reading import read_run
-from extractor.usecases.fromrun.run import Run
+from extractor.importers.runs.other_libraries.translation import FileScored
+from extractor.importers.runs.reading import read_run
+from extractor.importers.runs.run import Run
 from tests.verl.conftest import imported_from, vextract
 
 REWARD = """'Scores.'

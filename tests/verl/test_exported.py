@@ -12,9 +12,10 @@ import pytest
 
 from benchmarks import exported, under_hydra
 from benchmarks.against_hydra import EQUAL, SILENT
-from extractor.usecases import export, new
-from extractor.usecases.export import Export, Status
-from extractor.usecases.export.target import CONFIG, Target
+from extractor.importers import export
+from extractor.importers.config.release import CONFIG, Target
+from extractor.importers.export import Export, Status
+from extractor.usecases import new
 from extractor.values.options import Options
 from tests.benchmarks.test_judges import _namespaces
 from tests.releases import NEWEST, newest_release, source_of

@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks import under_hydra
-from extractor.usecases.export import learning
-from extractor.usecases.export.keys import map_key
-from extractor.usecases.export.project import by_override
-from extractor.usecases.export.target import CONFIG, Defaults, Target
+from extractor.importers.config.keys import map_key
+from extractor.importers.config.project import by_override
+from extractor.importers.config.release import CONFIG, Defaults, Target
+from extractor.importers.export import learning
 from extractor.values.configtree import BadOverride, parse_override, write_override
 from extractor.values.renames import Renames
 from tests.project.test_upstream_defaults import own as defaults_of_a_project

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 import yaml
 
+from extractor.importers.config.keys import candidates
+from extractor.importers.config.release import Defaults, Target
+from extractor.importers.runs import carry_over, convert, earlier, fitting, report, settings, startable
+from extractor.importers.runs.files import Places
+from extractor.importers.runs.meaning import KEPT, Remark
+from extractor.importers.runs.other_libraries import easyr1, trl_settings
+from extractor.importers.runs.reading import read_run
+from extractor.importers.runs.run import Run
+from extractor.importers.runs.taken_over import estimators, registered
+from extractor.importers.runs.taken_over.recipient import Recipient, Taken
 from extractor.pipeline.source import Source
-from extractor.usecases.export.keys import candidates
-from extractor.usecases.export.target import Defaults, Target
-from extractor.usecases.fromrun import carry_over, convert, earlier, fitting, report, settings, startable
-from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.meaning import KEPT, Remark
-from extractor.usecases.fromrun.other_libraries import easyr1, trl_settings
-from extractor.usecases.fromrun.reading import read_run
-from extractor.usecases.fromrun.run import Run
-from extractor.usecases.fromrun.taken_over import estimators, registered
-from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
 from extractor.values import releases
 from extractor.values.configtree import flatten
 from extractor.values.errors import UsageError

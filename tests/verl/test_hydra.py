@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from extractor.usecases.export.target import Target
+from extractor.importers.config.release import Target
 from extractor.values.configtree import BadOverride, compose, flatten, parse_override, resolve, write_override
 from tests.releases import newest_release, source_of
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.fromrun.importance import CAP, NOW, THRESHOLD, with_corrections_names
-from extractor.usecases.fromrun.reading import read_run
-from extractor.usecases.fromrun.renaming import flat_settings
+from extractor.importers.runs.importance import CAP, NOW, THRESHOLD, with_corrections_names
+from extractor.importers.runs.reading import read_run
+from extractor.importers.runs.renaming import flat_settings
 from tests.verl.conftest import vextract
 
 BEFORE = "algorithm.rollout_is"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from extractor.usecases.fromrun import startable
-from extractor.usecases.fromrun.files import Places, beside
-from extractor.usecases.fromrun.taken_over import estimators, managers, named_files, scorers, unregistered
-from extractor.usecases.fromrun.taken_over import registered as registration
-from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
+from extractor.importers.runs import startable
+from extractor.importers.runs.files import Places, beside
+from extractor.importers.runs.taken_over import estimators, managers, named_files, scorers, unregistered
+from extractor.importers.runs.taken_over import registered as registration
+from extractor.importers.runs.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
 from tests.verl.conftest import imported_from, vextract, written

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from extractor.usecases.fromrun import meaning, settings
-from extractor.usecases.fromrun.meaning import is_about_where, is_of_another_back_end, rule_for
+from extractor.importers.runs import meaning, settings
+from extractor.importers.runs.meaning import is_about_where, is_of_another_back_end, rule_for
 
 
 @pytest.mark.parametrize(

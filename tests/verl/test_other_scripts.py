@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.fromrun.bash import read_script
-from extractor.usecases.fromrun.bash.script import Reading
-from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.reading import read_run
+from extractor.importers.runs.bash import read_script
+from extractor.importers.runs.bash.script import Reading
+from extractor.importers.runs.files import Places
+from extractor.importers.runs.reading import read_run
 from extractor.values.errors import UsageError
 
 HERE = 'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\n'

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from extractor.usecases.fromrun.files.own_call import settings_read
-from extractor.usecases.fromrun.taken_over import registered
-from extractor.usecases.fromrun.taken_over.recipient import Recipient, Taken
+from extractor.importers.runs.files.own_call import settings_read
+from extractor.importers.runs.taken_over import registered
+from extractor.importers.runs.taken_over.recipient import Recipient, Taken
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
 from tests.verl.conftest import vextract, written

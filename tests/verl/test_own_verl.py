@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.fromrun.files import Places
-from extractor.usecases.fromrun.taken_over import own_verl, scorers, unregistered
-from extractor.usecases.fromrun.taken_over.recipient import Taken
+from extractor.importers.runs.files import Places
+from extractor.importers.runs.taken_over import own_verl, scorers, unregistered
+from extractor.importers.runs.taken_over.recipient import Taken
 from extractor.values.fingerprint import fingerprint, of_upstream
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import ALL, NEWEST, source_of

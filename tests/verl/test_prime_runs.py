@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun import prime, primes_own
-from extractor.usecases.fromrun.reading import read_run
+from extractor.importers.runs import prime, primes_own
+from extractor.importers.runs.reading import read_run
 from extractor.values.configtree import flatten
 from tests.verl.conftest import vextract
 from tests.verl.test_copies import checkout

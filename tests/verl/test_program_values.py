@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun.taken_over.manager_hooks import handed_by_programs
+from extractor.importers.runs.taken_over.manager_hooks import handed_by_programs
 
 PROGRAM = """
     def main(config, tokenizer):

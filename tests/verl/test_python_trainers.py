@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extractor.usecases.fromrun.reading import read_run
+from extractor.importers.runs.reading import read_run
 from extractor.values.errors import UsageError
 from tests.verl.under_python import BASE, OWN, flat, handed, project, stated
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from extractor.usecases.fromrun.reading import read_run
-from extractor.usecases.fromrun.run import Run
+from extractor.importers.runs.reading import read_run
+from extractor.importers.runs.run import Run
 from extractor.values.errors import UsageError
 
 CONFIG: dict[str, Any] = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.export.project import load, read_files
-from extractor.usecases.export.target import Target
-from extractor.usecases.export.verl_interface import ManagerInterface, VerlInterface
+from extractor.importers.config.project import load, read_files
+from extractor.importers.config.release import Target
+from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
 from tests.releases import ALL, NEWEST, source_of
 from tests.verl.conftest import vextract
 from tests.verl.test_easyr1 import script

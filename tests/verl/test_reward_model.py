@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun.reward_model import settings
+from extractor.importers.runs.reward_model import settings
 
 POLICY = {"actor_rollout_ref.model.path": "/policy"}
 OLD = {**POLICY, "reward_model.enable": True}

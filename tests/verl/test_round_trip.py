@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from extractor.usecases.export.project import load, read_files
-from extractor.usecases.export.target import Target
-from extractor.usecases.fromrun.meaning import KEPT
+from extractor.importers.config.project import load, read_files
+from extractor.importers.config.release import Target
+from extractor.importers.runs.meaning import KEPT
 from extractor.values.configtree import resolve
 from tests.releases import ALL, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release, source_of
 from tests.verl.conftest import vextract

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun.bash import read_script
-from extractor.usecases.fromrun.reading import read_run
-from extractor.usecases.fromrun.unknowns import readable, unknown, unknowns
+from extractor.importers.runs.bash import read_script
+from extractor.importers.runs.reading import read_run
+from extractor.importers.runs.unknowns import readable, unknown, unknowns
 from extractor.values.errors import UsageError
 
 # Each prints its words one a line: bash is asked what they are.

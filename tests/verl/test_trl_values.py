@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.fromrun.other_libraries import trl_script
-from extractor.usecases.fromrun.python.values import Computed
-from extractor.usecases.fromrun.reading import read_run
-from extractor.usecases.fromrun.run import Run
+from extractor.importers.runs.other_libraries import trl_script
+from extractor.importers.runs.python.values import Computed
+from extractor.importers.runs.reading import read_run
+from extractor.importers.runs.run import Run
 from extractor.values.errors import UsageError
 
 MODEL, ACTOR, ROLLOUT = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"

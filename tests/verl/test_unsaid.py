@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.export.project import load, read_files
-from extractor.usecases.export.target import Defaults
-from extractor.usecases.fromrun.meaning import KEPT, Remark
-from extractor.usecases.fromrun.unsaid import remarks, with_defaults_of_its_own
+from extractor.importers.config.project import load, read_files
+from extractor.importers.config.release import Defaults
+from extractor.importers.runs.meaning import KEPT, Remark
+from extractor.importers.runs.unsaid import remarks, with_defaults_of_its_own
 from extractor.values.configtree import flatten, resolve
 from tests.releases import NEWEST
 from tests.verl.conftest import vextract

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.fromrun.run import Run
+from extractor.importers.runs.run import Run
 
 # What a program sees of verl, Hydra's config of it and Ray: enough to run it up to its trainer.
 BASE = {

@@ -1,0 +1,282 @@
+"""What a fork did to one of upstream's modules, symbol by symbol."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+
+from extractor.importers.adopt.findings import Copy
+from extractor.importers.adopt.segments import Segment, hunks, split
+from extractor.importers.adopt.upstream_names import decoded, with_upstream_names
+from extractor.pipeline.source import Source
+from extractor.values import readers
+from extractor.values.fingerprint import of_part, parts_of_upstream
+from extractor.values.indentation import reindented
+from extractor.values.modules import absolute, is_package, module_name
+
+_IMPORTS = (ast.Import, ast.ImportFrom)
+COMMENTS = "comments between imports"
+_ALIKE = 0.6
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One segment that is not as upstream has it.
+
+    Attributes:
+        key: That of upstream's segment, or of the fork's where upstream has none.
+        old, new: The two sides; None where one has no such segment.
+        is_upstreams: It is no edit of the fork's: upstream had it so on another day than the release's.
+        bases: Texts that other releases have for it and that are nearer to the fork's than `old`, the nearest first.
+    """
+
+    key: str
+    old: Segment | None
+    new: Segment | None
+    is_upstreams: bool = False
+    bases: tuple[str, ...] = ()
+
+    @property
+    def base(self) -> str:
+        """Return the text of upstream's that the fork's was made from; empty where it was made from none."""
+        return self.bases[0] if self.bases else self.old.core if self.old is not None else ""
+
+    @property
+    def what(self) -> str:
+        """Say "edited", "added" or "removed"."""
+        return "added" if self.old is None else "removed" if self.new is None else "edited"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the methods of a class that differ from the text that it was made from."""
+        if self.new is None or not isinstance(self.new.node, ast.ClassDef) or not self.base:
+            return ()
+        was, now = ({name: of_part(node) for name, node in _methods(text)} for text in (self.base, self.new.core))
+        return tuple(name for name, part in now.items() if was.get(name) != part)
+
+    @property
+    def hunks(self) -> int:
+        """Return the places that differ."""
+        return hunks(self.base, self.new.core) if self.base and self.new is not None else 1
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Holds what an import statement binds: a name to a module, or to something in it.
+
+    Attributes:
+        local: The name.
+        module: Absolute dotted module.
+        name: What is taken from it; None for the module itself.
+        dotted: True for `import a.b` without `as`.
+    """
+
+    local: str
+    module: str
+    name: str | None
+    dotted: bool = False
+
+
+@dataclass(frozen=True)
+class Differences:
+    """All that differs in one module.
+
+    Attributes:
+        symbols: Segments other than imports.
+        imports: What the fork imports and upstream does not. Of a module of another day, what edits in it use.
+        comments: Lines with comments among the imports that upstream does not have; none of a module of another day.
+    """
+
+    symbols: tuple[Difference, ...]
+    imports: tuple[Imported, ...] = field(default=())
+    comments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One of upstream's modules and the fork's.
+
+    Attributes:
+        upstream, fork: Their segments.
+        found: How they differ.
+    """
+
+    upstream: tuple[Segment, ...] = field(repr=False)
+    fork: tuple[Segment, ...] = field(repr=False)
+    found: Differences
+
+
+def compared(copy: Copy, source: Source, bases: Sequence[Source]) -> dict[str, Compared]:
+    """Compare the modules of a copy that are not as in a release, by upstream's path; none that cannot be read.
+
+    What upstream had on another day is marked as such. A copy with a definition of another day is of that day; then
+    nothing is said by what it lacks, nor by imports that no edit uses, nor by differences that only a reader sees:
+    comments, annotations, what is printed.
+    """
+    pairs = {}
+    for path, data in copy.files.items():
+        old, new = decoded(source.files[path]), decoded(data)
+        if not path.endswith(".py") or data == source.files[path] or old is None or new is None:
+            continue
+        try:
+            pairs[path] = split(old), split(reindented(with_upstream_names(new, copy.prefixes)))
+        except SyntaxError:
+            continue
+    found = {path: _symbols(*sides) for path, sides in pairs.items()}
+    of_another_day = any(_is_older_or_newer(item) for items in found.values() for item in items)
+    if of_another_day:
+        for path, items in found.items():
+            found[path] = [replace(item, is_upstreams=item.is_upstreams or _says_nothing(item)) for item in items]
+    return {
+        path: Compared(old, new, _with_imports(_with_bases(found[path], bases, path), old, new, path, of_another_day))
+        for path, (old, new) in pairs.items()
+    }
+
+
+def _with_bases(items: Sequence[Difference], bases: Sequence[Source], path: str) -> list[Difference]:
+    """Add what other releases have in the place of each edit, where it is nearer."""
+    if not any(item.new is not None and not item.is_upstreams for item in items):
+        return list(items)
+    sort = {item.key: type(item.new.node) for item in items if item.new is not None}
+    texts: dict[str, list[str]] = {}
+    for source in bases:
+        try:
+            segments = split(source.read(path)) if path in source.files else ()
+        except SyntaxError:
+            continue
+        for segment in segments:
+            if sort.get(segment.key) is type(segment.node):
+                texts.setdefault(segment.key, []).append(segment.core)
+    return [replace(item, bases=_nearer(item, texts.get(item.key, ()))) for item in items]
+
+
+def _nearer(item: Difference, texts: Iterable[str]) -> tuple[str, ...]:
+    if item.new is None or item.is_upstreams:
+        return ()
+    core = item.new.core
+    limit = _apart(item.old.core, core) if item.old is not None else len(core.split("\n"))
+    found = {text: _apart(text, core) for text in texts}
+    return tuple(sorted((text for text, apart in found.items() if apart < limit), key=found.__getitem__))
+
+
+def _apart(one: str, other: str) -> int:
+    """Count the lines that only one of two texts has."""
+    lines, others = (Counter(text.split("\n")) for text in (one, other))
+    return (lines - others).total() + (others - lines).total()
+
+
+def _symbols(old: Sequence[Segment], new: Sequence[Segment]) -> list[Difference]:
+    before = {item.key: item for item in old if not item.is_import}
+    after = {item.key: item for item in new if not item.is_import}
+    pairs = _reworded(before, after)
+    found = []
+    for key, segment in after.items():
+        was = before.get(pairs.get(key, key))
+        if was is None:
+            if segment.core:
+                found.append(Difference(key, None, segment))
+        elif was.core != segment.core:
+            found.append(Difference(was.key, was, segment))
+    taken = set(pairs.values())
+    found += [
+        Difference(key, item, None)
+        for key, item in before.items()
+        if key not in after and key not in taken and item.core
+    ]
+    return [replace(item, is_upstreams=_was_upstreams(item)) for item in found]
+
+
+def _with_imports(
+    symbols: Sequence[Difference], old: Sequence[Segment], new: Sequence[Segment], path: str, of_another_day: bool
+) -> Differences:
+    module, package = module_name(path), is_package(path)
+    known = set(imports_of(old, module, is_package=package).values())
+    added = [item for item in imports_of(new, module, is_package=package).values() if item not in known]
+    if of_another_day:
+        used = {name for item in symbols if item.new and not item.is_upstreams for name in _names(item.new)}
+        return Differences(tuple(symbols), tuple(item for item in added if item.local in used))
+    lines = {line for item in old if item.is_import for line in item.core.split("\n")}
+    comments = [
+        line for item in new if item.is_import for line in item.core.split("\n") if "#" in line and line not in lines
+    ]
+    return Differences(tuple(symbols), tuple(added), tuple(comments))
+
+
+def all_upstreams(text: str | None) -> bool:
+    """Tell whether upstream had all that a Python file defines and does, in whatever files."""
+    try:
+        body = readers.python(text or "").body
+    except SyntaxError:
+        return False
+    return all(of_part(node) in parts_of_upstream() for node in body if not isinstance(node, _IMPORTS))
+
+
+def _was_upstreams(item: Difference) -> bool:
+    return (
+        item.new is not None
+        and item.new.node is not None
+        and not _says_nothing(item)
+        and of_part(item.new.node) in parts_of_upstream()
+    )
+
+
+def _is_older_or_newer(item: Difference) -> bool:
+    """Tell whether upstream had a definition otherwise; one that was added may have been copied from another file."""
+    return item.is_upstreams and item.old is not None and item.new is not None and item.new.is_definition
+
+
+def _says_nothing(item: Difference) -> bool:
+    """Tell whether only upstream's side computes anything, or both compute the same."""
+    old, new = (side.node if side is not None else None for side in (item.old, item.new))
+    return new is None or (old is not None and of_part(old) == of_part(new))
+
+
+def _methods(text: str) -> Iterator[tuple[str, ast.stmt]]:
+    for node in readers.python(text).body:
+        for part in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield part.name, part
+
+
+def _names(segment: Segment) -> set[str]:
+    nodes = ast.walk(segment.node) if segment.node is not None else ()
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def imports_of(segments: Sequence[Segment], module: str, *, is_package: bool) -> dict[str, Imported]:
+    """Return a mapping, local name -> what the plain imports at the top level of a module bind it to."""
+    found: dict[str, Imported] = {}
+    for segment in segments:
+        if isinstance(segment.node, _IMPORTS):
+            found.update({item.local: item for item in bound_by(segment.node, module, is_package=is_package)})
+    return found
+
+
+def bound_by(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool) -> list[Imported]:
+    """Return what one import statement binds."""
+    if isinstance(node, ast.ImportFrom):
+        origin = absolute(node, module, is_package=is_package)
+        return [Imported(alias.asname or alias.name, origin, alias.name) for alias in node.names]
+    return [
+        Imported(alias.asname or alias.name, alias.name, None, dotted=alias.asname is None and "." in alias.name)
+        for alias in node.names
+    ]
+
+
+def _reworded(before: Mapping[str, Segment], after: Mapping[str, Segment]) -> dict[str, str]:
+    """Map the key of a statement without a name in the fork to that of the one of upstream's it was made from."""
+    gone = [item for key, item in before.items() if key not in after and not item.is_named and item.node is not None]
+    found: dict[str, str] = {}
+    for key, item in after.items():
+        if key in before or item.is_named or item.node is None or not gone:
+            continue
+        ratio, best = max(
+            ((SequenceMatcher(None, other.core, item.core).ratio(), other) for other in gone), key=lambda pair: pair[0]
+        )
+        if ratio >= _ALIKE:
+            found[key] = best.key
+            gone.remove(best)
+    return found

@@ -1,0 +1,182 @@
+"""Where in a directory a copy of verl lies, and under which name it imports itself."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from extractor.importers.adopt.findings import Copy
+from extractor.importers.adopt.upstream_names import decoded
+from extractor.pipeline.index.batch_keys import EXTRA, FIELDS, keys_written
+from extractor.pipeline.source import Source
+from extractor.values import limits, readers
+from extractor.values.errors import UsageError
+from extractor.values.modules import module_name
+
+_SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist", "wandb", "outputs"}
+_SUFFIXES = (".py", ".yaml", ".yml", ".json", ".md", ".sh")
+_FEWEST = 3
+# A second copy has at least so much of what the first has; a recipe beside it that replaces some files has less.
+_LIKE_THE_FIRST = 0.5
+_HINT = "pass the directory that holds your copy of verl, or one above it"
+VERSION = "verl/version/version"
+# A batch, by its class.
+_BATCH = b"DataProto"
+# What a file names that may give columns to rows.
+_MARKS = (b"non_tensor_batch[", EXTRA.encode(), FIELDS.encode(), _BATCH)
+
+
+def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
+    """Find the copy.
+
+    Args:
+        directory: The copy, or a directory that holds it at any depth.
+        sources: The releases to recognise, by number.
+
+    Raises:
+        UsageError: there is no directory, it cannot be read, or nothing in it is a copy of verl.
+    """
+    top = directory.expanduser()
+    if not top.is_dir():
+        problem = "not a directory" if top.exists() else "no such directory"
+        raise UsageError(f"{directory}: {problem}", hint=_HINT)
+    top = Path(os.path.realpath(top))
+    try:
+        found = dict(_files(top))
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename or directory}: cannot be read: {error.strerror}",
+            hint="look at what lies there, and its permissions",
+        ) from None
+    upstream = {path.removeprefix("verl/") for source in sources.values() for path in source.files}
+    roots = _roots(found, sources)
+    if not roots:
+        raise UsageError(f"{directory}: no copy of verl in it: no file that looks like one of upstream's", hint=_HINT)
+    root, *others = roots
+    prefix = f"{root}/" if root else ""
+    inside = {path.removeprefix(prefix): data for path, data in found.items() if path.startswith(prefix)}
+    place = top / root if root else top
+    says = inside.get(VERSION.removeprefix("verl/"), b"").decode(errors="replace").strip()
+    return Copy(
+        root=place,
+        top=top,
+        others=tuple(top / other for other in others),
+        prefixes=_prefixes(place, inside, upstream),
+        files={f"verl/{path}": data for path, data in sorted(inside.items()) if path in upstream},
+        own={
+            f"verl/{path}": data
+            for path, data in sorted(inside.items())
+            if path not in upstream and path.endswith(".py")
+        },
+        neighbours=_neighbours(found, root),
+        says=says if re.fullmatch(r"[\w.+-]+", says) else None,
+        put_into_rows=frozenset(_put_into_rows(found)),
+    )
+
+
+def _put_into_rows(files: Mapping[str, bytes]) -> Iterator[str]:
+    for path, data in files.items():
+        if path.endswith(".py") and any(mark in data for mark in _MARKS):
+            try:
+                nodes = list(ast.walk(readers.python(data)))
+            except SyntaxError:  # nobody may have run it
+                continue
+            yield from keys_written(nodes)
+            if _BATCH in data:  # rows of which code makes one: `row["key"] = ...`
+                stores = (node for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
+                of_rows = (node.slice for node in stores if isinstance(node.value, ast.Name))
+                yield from (
+                    item.value for item in of_rows if isinstance(item, ast.Constant) and type(item.value) is str
+                )
+
+
+def _files(top: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield path below the top and bytes of every file that may matter; other vextract projects are passed over."""
+
+    def enter(folder: Path) -> bool:
+        hidden = folder.name.startswith(".") or folder.name in _SKIPPED
+        return not hidden and not any(os.path.lexists(folder / name) for name in ("pyvenv.cfg", "vextract.lock"))
+
+    total = 0
+    for path in readers.files_below(top, enter) if not os.path.lexists(top / "vextract.lock") else ():
+        telling = path.suffix in _SUFFIXES or path.name == "version"
+        inside = not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(top)
+        if not telling or not inside or not path.is_file() or path.stat().st_size > limits.MAX_TEXT:
+            continue
+        name = path.relative_to(top).as_posix()
+        if not readers.is_plain_path(name):
+            raise OSError(errno.EILSEQ, "a name that not every file system can hold: rename it", readers.shown(name))
+        data = readers.read_bytes(path)
+        total += len(data)
+        if total > limits.MAX_UNPACKED:
+            raise OSError(errno.EFBIG, f"its text files have more than {readers.size(limits.MAX_UNPACKED)}", str(top))
+        yield name, data
+
+
+def _roots(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> list[str]:
+    """Return the directories below which lines stand where upstream has them: the one with most, then other copies."""
+    upstream: dict[str, set[str]] = {}
+    for source in sources.values():
+        for path, data in source.files.items():
+            if path.endswith(".py") and not path.endswith("__init__.py"):
+                upstream.setdefault(path.removeprefix("verl/"), set()).update(_telling(data))
+    by_name: dict[str, list[str]] = {}
+    for path in upstream:
+        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+    votes: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for path, data in found.items():
+        candidates = [name for name in by_name.get(path.rpartition("/")[2], ()) if f"/{path}".endswith(f"/{name}")]
+        if not candidates:
+            continue
+        lines = _telling(data)
+        for name in candidates:
+            common = len(lines & upstream[name])
+            if lines and common >= 0.2 * len(lines):
+                root = path.removesuffix(name).rstrip("/")
+                votes[root] += common
+                files[root] += 1
+    good = [root for root in votes if files[root] >= _FEWEST or votes[root] >= 50]
+    good.sort(key=lambda root: (-votes[root], root))
+    return good[:1] + [root for root in good[1:] if votes[root] >= _LIKE_THE_FIRST * votes[good[0]]]
+
+
+def _telling(data: bytes) -> set[str]:
+    """Return the lines that say something; licences and imports do not tell one project from another."""
+    lines = (line.strip() for line in (decoded(data) or "").split("\n"))
+    return {line for line in lines if len(line) > 12 and not line.startswith(("#", "import ", "from "))}
+
+
+def _prefixes(place: Path, inside: Mapping[str, bytes], upstream: set[str]) -> tuple[str, ...]:
+    """Return the endings of the copy's path under which its files import each other."""
+    parts = place.parts[1:]
+    names = [".".join(parts[start:]) for start in range(len(parts)) if all(map(str.isidentifier, parts[start:]))]
+    modules = {module_name(path) for path in upstream if path.endswith(".py")}
+    first = {module.partition(".")[0] for module in modules}
+    counts: Counter[str] = Counter()
+    for path, data in inside.items():
+        if not path.endswith(".py"):
+            continue
+        for dotted in set(re.findall(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", decoded(data) or "", re.MULTILINE)):
+            for name in names:
+                rest = dotted.removeprefix(f"{name}.")
+                if name != "verl" and (dotted == name or (rest != dotted and rest.partition(".")[0] in first)):
+                    counts[name] += 1
+    return tuple(sorted(counts, key=lambda name: (-len(name), name)))
+
+
+def _neighbours(found: Mapping[str, bytes], root: str) -> frozenset[str]:
+    """Name the modules at the top of the repository and beside the copy, but for the one that the copy is in."""
+    above = root.rpartition("/")[0]
+    names = set()
+    for folder in {"", above}:
+        start = f"{folder}/" if folder else ""
+        for path in found:
+            if path.endswith(".py") and path.startswith(start) and (not root or not path.startswith(f"{root}/")):
+                names.add(path.removeprefix(start).partition("/")[0].removesuffix(".py"))
+    return frozenset(names - {"verl", "tests", "setup"})

@@ -1,0 +1,76 @@
+"""Methods that a project's classes are vendored without, seen from a fork."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+from extractor.importers.adopt.findings import Copy
+from extractor.importers.adopt.upstream_names import decoded, with_upstream_names
+from extractor.pipeline.plan import Plan
+from extractor.pipeline.rewrite.drop_statements import drop_statements
+from extractor.pipeline.source import Source
+from extractor.usecases.wanted import Wanted, of_code, of_edits
+from extractor.values import readers
+from extractor.values.fingerprint import of_part, parts_of_upstream
+from extractor.values.tree import FileKind, Tree
+
+
+def without_methods(code: str, names: Collection[str]) -> str:
+    """Return the text of a class without methods of these names; that of anything else as it is."""
+    if not names:
+        return code
+    body = readers.python(code).body
+    if len(body) != 1 or not isinstance(body[0], ast.ClassDef):
+        return code
+    node = body[0]
+    positions = [
+        position
+        for position, part in enumerate(node.body)
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) and part.name in names
+    ]
+    return drop_statements(code, frozenset({0}), [node], {0: positions}).text
+
+
+def edited(copy: Copy, source: Source) -> Wanted:
+    """Return the methods that a fork has edited."""
+    found: frozenset[str] = frozenset()
+    for path, data in copy.files.items():
+        old, new = decoded(source.files[path]), decoded(data)
+        if path.endswith(".py") and data != source.files[path] and old is not None and new is not None:
+            text = with_upstream_names(new, copy.prefixes)
+            edits = of_edits(old, text, "verl").edited
+            found |= edits - _methods_of_another_day(text) if edits else edits
+    return Wanted(edited=found)
+
+
+def _methods_of_another_day(text: str) -> frozenset[str]:
+    """Return "Class.method" of the classes that upstream had as they are."""
+    return frozenset(
+        f"{node.name}.{part.name}"
+        for node in readers.python(text).body
+        if isinstance(node, ast.ClassDef) and of_part(node) in parts_of_upstream()
+        for part in node.body
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef))
+    )
+
+
+def carried(plan: Plan, tree: Tree, package: str) -> Wanted:
+    """Return what the edits that came along ask for.
+
+    Args:
+        plan: Of an adoption.
+        tree: The project without edits.
+        package: Its import name.
+    """
+    emitted = {file.path: file.data for file in tree}
+    found = Wanted()
+    for action in plan.actions:
+        text = decoded(action.data) if action.data is not None else None
+        if not action.path.startswith(f"{package}/") or not action.path.endswith(".py") or text is None:
+            continue
+        if action.path not in emitted:
+            found |= of_code(text, package)
+        elif action.kind is not FileKind.HOOK and action.data != emitted[action.path]:
+            found |= of_edits(decoded(emitted[action.path]) or "", text, package)
+    return found

@@ -1,0 +1,149 @@
+"""Recognising a copy of verl: where it lies, and the release that it was made from."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extractor.importers.adopt.compare import scores
+from extractor.importers.adopt.findings import Copy, Score
+from extractor.importers.adopt.locate import locate
+from extractor.values.errors import SourceError, UsageError
+
+if TYPE_CHECKING:
+    from extractor.importers.adopt.differences import Compared
+    from extractor.pipeline.source import Source
+    from extractor.values.manifest import SourcePin
+
+_LEAST = 0.1
+# Copies that are nearest to the oldest supported release, and no nearer than so, may be of an older one.
+_OLDER = 0.98
+# Releases besides the nearest one whose text an edit may have been made in.
+_BASES = 4
+# Somebody's files that merely have the places and names of some of verl's are fewer than this share of its files.
+_FEW_FILES = 0.1
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A copy of verl, and what it was made from.
+
+    Attributes:
+        copy: Where it lies.
+        scores: How near it is to each release that could be read, the nearest first.
+        source: The release that it is taken for.
+        newer: Supported releases that are newer, oldest first.
+        unread: Releases that could not be read, with the reason.
+        older: How near it is to the release that it was made from, where that is too old for a project.
+        bases: Other releases that it may have parts of, the nearest first.
+    """
+
+    copy: Copy
+    scores: tuple[Score, ...]
+    source: Source = field(repr=False)
+    newer: tuple[str, ...]
+    unread: tuple[str, ...]
+    older: Score | None = None
+    bases: Mapping[str, Source] = field(default_factory=dict, repr=False)
+
+    @property
+    def score(self) -> Score:
+        """Return how near it is to the release that it is taken for."""
+        return next(score for score in self.scores if score.release == self.source.release)
+
+    @cached_property
+    def compared(self) -> dict[str, Compared]:
+        """Return the modules that are not as in that release, by upstream's path."""
+        from extractor.importers.adopt.differences import compared
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
+            return compared(self.copy, self.source, tuple(self.bases.values()))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what makes the result doubtful: releases that were not compared, a copy with hardly a file of verl."""
+        score = self.score
+        there = score.identical + score.edited
+        if there >= _FEW_FILES * (there + score.missing):
+            return self.unread
+        files = "1 file" if there == 1 else f"{there} files"
+        doubt = f"{self.copy.root} has {files} of verl's {there + score.missing}: is it your copy of verl?"
+        return (*self.unread, doubt)
+
+
+def recognise(
+    directory: Path, release: str | None, *, offline: bool = False, say: Callable[[str], None] = lambda step: None
+) -> Recognised:
+    """Find the copy of verl in a directory, and the release that it was made from.
+
+    Args:
+        directory: It, or one above it.
+        release: The release, where the owner knows it; None: the nearest one.
+        offline: Never download.
+        say: Takes the name of each step.
+
+    Raises:
+        UsageError: there is no copy of verl in it.
+        SourceError: no release could be read.
+    """
+    from extractor.values import releases
+
+    known = releases.supported()
+    wanted = [releases.load(item).pin for item in ([release] if release is not None else known)]
+    sources, unread = _read(wanted, offline, say)
+    if not sources:
+        raise unread[-1][1]
+    say("looking for the copy")
+    copy = locate(directory, sources)
+    say("comparing it with the releases")
+    found = scores(copy, sources)
+    if found[0].similarity < _LEAST and release is None:
+        raise UsageError(
+            f"{copy.root}: too far from every supported release ({found[0].similarity:.0%} of verl {found[0].release})",
+            hint="pass --verl RELEASE to compare it with that release anyway",
+        )
+    nearest = found[0].release
+    before: tuple[Score, ...] = ()
+    if nearest == known[0] and found[0].similarity < _OLDER:
+        older, more = _read(releases.older(), offline, say)
+        unread += more
+        before = tuple(score for score in scores(copy, older) if score.similarity > found[0].similarity)
+        sources |= older
+    bases = [*before, *found[1:]][:_BASES]
+    return Recognised(
+        copy=_of_release(copy, sources[nearest]),
+        scores=found,
+        source=sources[nearest],
+        newer=known[known.index(nearest) + 1 :],
+        unread=tuple(f"verl {item} was not compared: {error.message}" for item, error in unread),
+        older=before[0] if before else None,
+        bases={score.release: sources[score.release] for score in bases},
+    )
+
+
+def _read(
+    pins: Iterable[SourcePin], offline: bool, say: Callable[[str], None]
+) -> tuple[dict[str, Source], list[tuple[str, SourceError]]]:
+    """Open releases; returns those that could be read by number, and why the others could not."""
+    from extractor.pipeline.source import open_source
+
+    sources, unread = {}, []
+    for pin in pins:
+        say(f"reading verl {pin.release}")
+        try:
+            sources[pin.release] = open_source(pin, offline=offline)
+        except SourceError as error:
+            unread.append((pin.release, error))
+    return sources, unread
+
+
+def _of_release(copy: Copy, source: Source) -> Copy:
+    """Return the copy, with what only other releases have among its own files."""
+    files = {path: data for path, data in copy.files.items() if path in source.files}
+    others = {path: data for path, data in copy.files.items() if path not in source.files and path.endswith(".py")}
+    return replace(copy, files=files, own=dict(sorted({**copy.own, **others}.items())))

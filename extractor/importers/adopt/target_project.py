@@ -1,0 +1,273 @@
+"""The project that the edits go to: its modules, what each binds, and where the names of imports are in it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from extractor.importers.adopt.differences import Compared, Differences, Imported, imports_of
+from extractor.importers.adopt.disagreements import Disagreement, disagreements
+from extractor.importers.adopt.findings import Copy
+from extractor.importers.adopt.segments import Segment, split
+from extractor.importers.adopt.upstream_names import decoded, with_upstream_names
+from extractor.pipeline.generate import Generated
+from extractor.pipeline.rewrite import rewrite_module
+from extractor.pipeline.slicer import KeptModule, Target
+from extractor.pipeline.source import Source
+from extractor.values import releases
+from extractor.values.modules import module_name
+
+OWN = ""
+
+
+class NoPlace(Exception):
+    """An edit cannot stand in the project; the message says why."""
+
+
+@dataclass(frozen=True, order=True)
+class Unit:
+    """Something that comes along as a whole.
+
+    Attributes:
+        module: Dotted upstream module.
+        key: Key of a segment of the fork's; OWN for a whole file that upstream does not have.
+    """
+
+    module: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """An import that carried code needs.
+
+    Attributes:
+        text: The statement.
+        local: The name that it binds.
+        module: Dotted module of the project that it imports; None for one outside.
+        outside: The package outside the project that it imports; None for one inside.
+    """
+
+    text: str
+    local: str
+    module: str | None
+    outside: str | None
+
+
+@dataclass(frozen=True)
+class Sides:
+    """One kept module: upstream's, the fork's, the emitted one.
+
+    Attributes:
+        kept: What the slicer says.
+        path: In the project.
+        upstream, fork, emitted: Their segments.
+        found: How the fork's differs from upstream's.
+    """
+
+    kept: KeptModule
+    path: str
+    upstream: tuple[Segment, ...] = field(repr=False)
+    fork: tuple[Segment, ...] = field(repr=False)
+    emitted: tuple[Segment, ...] = field(repr=False)
+    found: Differences = field(repr=False)
+
+    @property
+    def module(self) -> str:
+        return self.kept.module
+
+    @property
+    def is_package(self) -> bool:
+        return self.kept.upstream_path.endswith("__init__.py")
+
+    @cached_property
+    def dropped(self) -> dict[str, frozenset[str]]:
+        """Return class -> the methods that it was vendored without."""
+        found: dict[str, frozenset[str]] = {}
+        for statement, positions in self.kept.dropped:
+            node = self.kept.body[statement]
+            if isinstance(node, ast.ClassDef):
+                found[node.name] = frozenset(getattr(node.body[position], "name", "") for position in positions)
+        return found
+
+    @cached_property
+    def emitted_by_key(self) -> dict[str, Segment]:
+        return {item.key: item for item in self.emitted}
+
+    @cached_property
+    def emitted_names(self) -> frozenset[str]:
+        return frozenset(name for item in self.emitted for name in item.binds)
+
+    @cached_property
+    def fork_by_name(self) -> dict[str, Segment]:
+        """Name -> the segment, other than a plain import, that binds it in the fork."""
+        return {name: item for item in self.fork if not item.is_import for name in item.binds}
+
+    @cached_property
+    def imports_all(self) -> bool:
+        """Return True where the fork takes all that another module has, so that its names cannot be told."""
+        nodes = (item.node for item in self.fork if isinstance(item.node, ast.ImportFrom))
+        return any(alias.name == "*" for node in nodes for alias in node.names)
+
+    @cached_property
+    def fork_imports(self) -> dict[str, Imported]:
+        return imports_of(self.fork, self.module, is_package=self.is_package)
+
+
+class TargetProject:
+    """All kept modules, and the resolution of names."""
+
+    def __init__(
+        self, copy: Copy, source: Source, generated: Generated, package: str, compared: Mapping[str, Compared]
+    ) -> None:
+        self.copy = copy
+        self.compared = compared
+        self.package = package
+        self._found = generated.found
+        self._fixes = releases.load(source.release).fixes
+        self._unhurried: dict[str, dict[str, str]] = {}
+        self.files = {file.path: file for file in generated.tree}
+        self._names: dict[str, frozenset[str]] = {}
+        # Of a module and a package of one name Python imports the package.
+        packages_last = sorted(copy.own, key=lambda path: path.endswith("/__init__.py"))
+        self.own = {module_name(path): path for path in packages_last}
+        self.sides: dict[str, Sides] = {}
+        for kept in generated.found.modules:
+            sides = self._sides(kept, source)
+            if sides is not None:
+                self.sides[kept.module] = sides
+
+    @cached_property
+    def code(self) -> dict[str, bytes]:
+        """Return the project's Python files before any edit, by path, without its tests."""
+        return {
+            path: file.data
+            for path, file in self.files.items()
+            if path.endswith(".py") and not path.startswith("tests/")
+        }
+
+    @cached_property
+    def disagreements(self) -> frozenset[Disagreement]:
+        """Return the calls of the project's own that may not fit: edits are not to blame for these."""
+        return frozenset(disagreements(self.code))
+
+    def _sides(self, kept: KeptModule, source: Source) -> Sides | None:
+        path = f"{self.package}/{kept.target_path}"
+        data = source.files[kept.upstream_path]
+        old = decoded(data)
+        emitted = decoded(self.files[path].data)
+        if old is None or emitted is None:
+            return None
+        sides = self.compared.get(kept.upstream_path)
+        upstream = sides.upstream if sides is not None else split(old)
+        fork, found = (sides.fork, sides.found) if sides is not None else (upstream, Differences(()))
+        return Sides(kept, path, upstream, fork, split(emitted), found)
+
+    def emitted(self, sides: Sides, segment: Segment) -> Iterator[str]:
+        """Yield the text of a symbol of the project's, and then that without what vextract changed for speed alone."""
+        yield segment.core
+        if sides.module not in self._unhurried:
+            fixes = tuple(fix for fix in self._fixes if fix.parity != "exact")
+            text = rewrite_module(sides.kept, self._found, self.package, fixes).text
+            self._unhurried[sides.module] = {item.key: item.core for item in split(text)}
+        text = self._unhurried[sides.module].get(segment.key, segment.core)
+        if text != segment.core:
+            yield text
+
+    def fork_text(self, upstream_path: str) -> str | None:
+        """Return the fork's text under upstream's names; None where it has none."""
+        data = self.copy.files.get(upstream_path, self.copy.own.get(upstream_path))
+        text = decoded(data) if data is not None else None
+        return None if text is None else with_upstream_names(text, self.copy.prefixes)
+
+    def own_path(self, module: str) -> str:
+        """Return where a file of the fork's own goes in the project."""
+        return f"{self.package}/{self.own[module].removeprefix('verl/')}"
+
+    def resolve(self, importer: str, item: Imported) -> tuple[Line, set[Unit]]:
+        """Return the import that gives the project's code what the fork's imported, and what has to come along for it.
+
+        Raises:
+            NoPlace: the project does not have it.
+        """
+        root = item.module.partition(".")[0]
+        if root == "ray":
+            raise NoPlace("it needs Ray")
+        if root in self.copy.neighbours and root != "verl":
+            raise NoPlace(f"it needs {item.module}, which lies in your repository outside the copy of verl")
+        if root != "verl":
+            return Line(_outside(item), item.local, None, root), set()
+        what = item.module if item.name is None else f"{item.module}:{item.name}"
+        if item.dotted or item.name == "*":
+            raise NoPlace(f"it imports {what} in a way that cannot be redirected")
+        try:
+            target = self._found.resolve_import(importer, item.module, item.name)
+        except LookupError:
+            target = None
+        if target is not None and self._has(target.module, target.name):
+            return self._line(target.module, target.name, item.local), set()
+        if item.name is not None:
+            sides = self.sides.get(item.module)
+            segment = sides.fork_by_name.get(item.name) if sides is not None else None
+            if sides is not None and segment is not None:
+                needs = set() if item.name in sides.emitted_names else {Unit(item.module, segment.key)}
+                return self._line(module_name(sides.kept.target_path), item.name, item.local), needs
+            inner = f"{item.module}.{item.name}"
+            if inner in self.own:
+                return self._line(module_name(self.own[inner].removeprefix("verl/")), None, item.local), {
+                    Unit(inner, OWN)
+                }
+        if item.module in self.own:
+            path = module_name(self.own[item.module].removeprefix("verl/"))
+            return self._line(path, item.name, item.local), {Unit(item.module, OWN)}
+        raise NoPlace(f"it needs {what}, which the project does not have")
+
+    def attribute(self, item: Imported, attribute: str) -> set[Unit]:
+        """Return what has to come along so that a module which is imported whole has an attribute.
+
+        Raises:
+            NoPlace: the project's module does not have it.
+        """
+        sides = self.sides.get(item.module if item.name is None else f"{item.module}.{item.name}")
+        if sides is None or attribute in sides.emitted_names:
+            return set()
+        segment = sides.fork_by_name.get(attribute)
+        if segment is None:
+            raise NoPlace(f"it needs {sides.module}:{attribute}, which the project does not have")
+        return {Unit(sides.module, segment.key)}
+
+    def line_of(self, ours: Target, local: str) -> Line:
+        """Return the import of what the project has in the place of something of upstream's."""
+        return self._line(ours.module, ours.name, local)
+
+    def _has(self, module: str, name: str | None) -> bool:
+        place = f"{self.package}/{module.replace('.', '/')}"
+        path = next((path for path in (f"{place}.py", f"{place}/__init__.py") if path in self.files), None)
+        if path is None:
+            return False
+        if name is None:
+            return True
+        if path not in self._names:
+            body = split(decoded(self.files[path].data) or "")
+            self._names[path] = frozenset(bound for item in body for bound in item.binds)
+        return name in self._names[path]
+
+    def _line(self, module: str, name: str | None, local: str) -> Line:
+        dotted = f"{self.package}.{module}" if module else self.package
+        if name is None:
+            return Line(f"import {dotted} as {local}", local, dotted, None)
+        alias = "" if local == name else f" as {local}"
+        return Line(f"from {dotted} import {name}{alias}", local, dotted, None)
+
+
+def is_future(segment: Segment) -> bool:
+    """Return True for `from __future__ import ...`."""
+    return isinstance(segment.node, ast.ImportFrom) and segment.node.module == "__future__"
+
+
+def _outside(item: Imported) -> str:
+    if item.name is not None:
+        return f"from {item.module} import {item.name}" + ("" if item.local == item.name else f" as {item.local}")
+    return f"import {item.module}" + ("" if item.dotted or item.local == item.module else f" as {item.local}")

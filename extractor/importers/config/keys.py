@@ -1,0 +1,247 @@
+"""What becomes of each key of a project's config in a release of verl."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from extractor.importers.config.release import Defaults, Target
+
+# Keys that releases have under different names, as (older, newer): whichever the release has is used. A section's name
+# stands for all that is in it. What manifests call renamed comes first.
+MOVES = (
+    ("custom_reward_function", "reward.custom_reward_function"),
+    ("reward_manager.name", "reward.reward_manager.name"),
+    ("reward_model.reward_manager", "reward.reward_manager.name"),
+    ("reward_model.enable", "reward.reward_model.enable"),
+    ("reward_model.model.path", "reward.reward_model.model_path"),
+    ("reward_model.reward_kwargs", "reward.reward_kwargs"),
+    ("reward_model.sandbox_fusion", "reward.sandbox_fusion"),
+    ("reward_model.sandbox_fusion_url", "reward_model.sandbox_fusion.url"),
+    ("reward_model.sandbox_fusion_url", "reward.sandbox_fusion.url"),
+    ("trainer.val_generations_to_log_to_wandb", "trainer.log_val_generations"),
+    ("actor_rollout_ref.actor.optim.warmup_style", "actor_rollout_ref.actor.optim.lr_scheduler_type"),
+    ("critic.optim.warmup_style", "critic.optim.lr_scheduler_type"),
+    ("critic.model.fsdp_config", "critic.fsdp"),
+    ("actor_rollout_ref.actor.tau_pos", "actor_rollout_ref.actor.policy_loss.tau_pos"),
+    ("actor_rollout_ref.actor.tau_neg", "actor_rollout_ref.actor.policy_loss.tau_neg"),
+)
+
+# What verl's training engine reads in the place of what its older actor and critic read. Releases that have both keys
+# do not say which of them counts: both are written, and of a run's the engine's is taken.
+READ_BY_THE_ENGINE = {
+    "actor_rollout_ref.actor.grad_clip": "actor_rollout_ref.actor.optim.clip_grad",
+    "critic.grad_clip": "critic.optim.clip_grad",
+}
+
+# Where verl computes, stores and logs differs from where a project does: such keys are written even where they have the
+# release's default, so that they come back.
+ABOUT_THE_MACHINE = (
+    "actor_rollout_ref.actor.fsdp_config",
+    "actor_rollout_ref.actor.strategy",
+    "actor_rollout_ref.actor.use_torch_compile",
+    "actor_rollout_ref.model.enable_gradient_checkpointing",
+    "actor_rollout_ref.nccl_timeout",
+    "actor_rollout_ref.ref.fsdp_config",
+    "actor_rollout_ref.ref.use_torch_compile",
+    "actor_rollout_ref.rollout.agent",
+    "actor_rollout_ref.rollout.calculate_log_probs",
+    "actor_rollout_ref.rollout.disable_log_stats",
+    "actor_rollout_ref.rollout.dtype",
+    "actor_rollout_ref.rollout.enable_prefix_caching",
+    "actor_rollout_ref.rollout.enforce_eager",
+    "actor_rollout_ref.rollout.free_cache_engine",
+    "actor_rollout_ref.rollout.gpu_memory_utilization",
+    "actor_rollout_ref.rollout.load_format",
+    "actor_rollout_ref.rollout.max_num_batched_tokens",
+    "actor_rollout_ref.rollout.max_num_seqs",
+    "actor_rollout_ref.rollout.mode",
+    "actor_rollout_ref.rollout.name",
+    "actor_rollout_ref.rollout.tensor_model_parallel_size",
+    "actor_rollout_ref.model.override_config",
+    "actor_rollout_ref.model.path",
+    "actor_rollout_ref.model.use_remove_padding",
+    "critic.model.fsdp_config",
+    "critic.model.use_remove_padding",
+    "critic.strategy",
+    "custom_reward_function.name",
+    "data.cache_dir",
+    "data.dataloader_num_workers",
+    "data.filter_overlong_prompts_workers",
+    "data.return_raw_chat",
+    "data.seed",
+    "data.train_files",
+    "data.trust_remote_code",
+    "data.val_files",
+    "reward_model.launch_reward_fn_async",
+    "reward_model.reward_manager",
+    "trainer.balance_batch",
+    "trainer.default_local_dir",
+    "trainer.experiment_name",
+    "trainer.log_val_generations",
+    "trainer.logger",
+    "trainer.max_actor_ckpt_to_keep",
+    "trainer.project_name",
+    "trainer.resume_mode",
+    "trainer.save_freq",
+    "trainer.test_freq",
+    "trainer.total_epochs",
+    "trainer.val_before_train",
+)
+
+
+class Status(str, Enum):
+    """Says what became of a key."""
+
+    CARRIED = "carried"
+    DEFAULT = "the release's default"
+    RENAMED = "renamed"
+    ADDED = "added"
+    CHANGED = "changed"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of the project, and what became of it.
+
+    Attributes:
+        key: The project's.
+        value: The project's, resolved.
+        status: What became of it.
+        target: The release's key; None where it is dropped.
+        target_value: What is written there.
+        mark: "" or "+".
+        reason: Why, where it is not simply carried.
+        is_lost: Whether it is dropped, and nothing else of the export has what it says.
+    """
+
+    key: str
+    value: Any
+    status: Status
+    target: str | None = None
+    target_value: Any = None
+    mark: str = ""
+    reason: str = ""
+    is_lost: bool = False
+
+    @property
+    def written(self) -> bool:
+        """Tell whether the launch script has it."""
+        return self.status not in (Status.DROPPED, Status.DEFAULT)
+
+
+def about_the_machine(key: str) -> bool:
+    """Tell whether a key says where and how something is computed rather than what."""
+    return any(key == name or key.startswith(f"{name}.") for name in ABOUT_THE_MACHINE)
+
+
+def candidates(key: str, renamed: Callable[[str], str | None]) -> list[str]:
+    """Return the names that a key may have in another release, the most likely first."""
+    newer, older = [name for name in (renamed(key),) if name is not None], []
+    for old, new in reversed(MOVES):
+        if key == old or key.startswith(f"{old}."):
+            newer.append(new + key.removeprefix(old))
+        elif key == new or key.startswith(f"{new}."):
+            older.append(old + key.removeprefix(new))
+    return list(dict.fromkeys([*newer, key, *older]))
+
+
+def name_in(key: str, defaults: Defaults, renamed: Callable[[str], str | None]) -> str | None:
+    """Return the name of a key in a release; None where it has none."""
+    # A release may keep an old name that nothing reads any more, beside the new one.
+    return next((name for name in candidates(key, renamed) if name in defaults), None)
+
+
+def map_key(
+    key: str,
+    value: Any,
+    target: Target,
+    defaults: Defaults,
+    renamed: Callable[[str], str | None],
+    changed: Mapping[str, tuple[Any, str]],
+) -> Key:
+    """Decide about one key.
+
+    Args:
+        key, value: The project's.
+        target: The release.
+        defaults: Its config without overrides.
+        renamed: New names by the manifests.
+        changed: Keys whose value has to be another one there: value and reason.
+    """
+    if key.startswith("local."):
+        return _lost(key, value, _LOCAL.get(key.split(".")[1], "only this project's trainer has it"))
+    new_value, why = changed.get(key, (value, ""))
+    name = name_in(key, defaults, renamed)
+    if name is None or (isinstance(value, Mapping) and value):  # Hydra takes new keys of a mapping with a + alone
+        name = name or max(candidates(key, renamed), key=defaults.depth)
+        return _added(name, key, value, (new_value, why), target, defaults)
+    if value != new_value:
+        return Key(key, value, Status.CHANGED, name, new_value, reason=why)
+    if name != key:
+        return Key(key, value, Status.RENAMED, name, value, reason=f"its name in verl {target.release}")
+    if defaults.flat.get(key, _NOTHING) == value and not about_the_machine(key):
+        return Key(key, value, Status.DEFAULT, name, value)
+    return Key(key, value, Status.CARRIED, name, value)
+
+
+_NOTHING = object()
+_LOCAL = {
+    "checkpoint": "verl's checkpoints are shares of each rank, which verl.model_merger puts together",
+    "device": "Ray places the workers",
+    "dtype": "filled in where config keys refer to it",
+    "env": "settings of the environment loop: adapters/settings.json",
+    "gradient_accumulation_steps": "verl counts by the size of a pass, ppo_micro_batch_size_per_gpu",
+    "reward": "arguments of the reward manager",
+    "server": "verl starts its own servers",
+    "teacher_server": "verl starts its teachers itself",
+    "seed": "verl seeds by data.seed and the engine's own seed",
+    "num_threads": "Ray's business",
+    "keep_freed_memory": "verl leaves freed memory to the C library",
+    "quantization": "verl has no weights in 4 bits: it trains the adapter of a model that is not packed",
+    "peer_timeout": "Ray watches the workers",
+    "recompute_old_log_probs": "verl always recomputes them",
+    "max_logits_mb": "verl has fused kernels instead (actor_rollout_ref.model.use_fused_kernels)",
+    "rollout": "verl has trainers of their own for rollouts that are ahead",
+    "rollout_micro_batch_size": "of the hf engine only",
+}
+
+
+def _added(name: str, key: str, value: Any, changed: tuple[Any, str], target: Target, defaults: Defaults) -> Key:
+    """Return a key that the release's config does not have: it may still be read."""
+    new_value, why = changed
+    if value is None or value == {}:
+        return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has no such key, and it is not set")
+    if key.startswith("reward_model.") and "reward.reward_model" in defaults:
+        return _lost(key, value, f"verl {target.release} runs reward models as servers")
+    if key.startswith("reward_manager."):
+        return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has its reward manager's name elsewhere")
+    refusal = target.refuses(name, defaults.config)
+    if refusal is not None:
+        return _lost(key, value, refusal)
+    # Of a section with names of its own, keys that are no words are nothing that code reads.
+    is_read = name not in defaults and target.trains_with(name, defaults.config)
+    if not is_read and not _is_open(name, defaults):
+        return _lost(key, value, f"nothing in verl {target.release} reads it")
+    return Key(
+        key, value, Status.ADDED, name, new_value, "+", why or f"verl {target.release} reads it, and has no default"
+    )
+
+
+def _lost(key: str, value: Any, reason: str) -> Key:
+    return Key(key, value, Status.DROPPED, reason=reason, is_lost=True)
+
+
+_OF_HOOKS, _BY_NAME = "data.env", "distillation.teacher_models"  # the latter's sections have names of one's own
+
+
+def _is_open(key: str, defaults: Defaults) -> bool:
+    """Tell whether a key is a section that takes anything, or in one: it is empty in the release's config."""
+    if key.startswith(_OF_HOOKS) or (key.startswith(f"{_BY_NAME}.") and _BY_NAME in defaults):
+        return True
+    parts = key.split(".")
+    sections = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
+    return any(section in defaults.flat and defaults.flat[section] in ({}, None) for section in sections)

@@ -1,0 +1,103 @@
+"""The part of a project's package that its hooks need, and verl's modules in place of what is vendored."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from extractor.importers.config.project import python_of
+from extractor.project.lock import Lock
+from extractor.values import readers
+from extractor.values.modules import absolute, is_package, module_name
+from extractor.values.moves import moved_name
+from extractor.values.setting_types import PATH as SHIPPED
+from extractor.values.tree import FileKind
+
+
+@dataclass(frozen=True)
+class Needed:
+    """Holds what the hooks reach.
+
+    Attributes:
+        own: Paths of the project's files to copy as they are.
+        vendored: Paths of vendored files -> upstream's path: verl's own stands in for them.
+    """
+
+    own: tuple[str, ...]
+    vendored: Mapping[str, str]
+
+
+def needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
+    """Follow the imports of the package's own modules.
+
+    Args:
+        project: Its directory.
+        lock: Its lock: it says what is vendored.
+        roots: Paths of modules to start from, below the package; those that are not there are skipped.
+
+    Raises:
+        UsageError: a hook is no Python.
+    """
+    package = lock.options.package
+    vendored = {
+        file.path: file.upstream_path
+        for file in lock.files
+        if file.kind is FileKind.VENDORED and file.upstream_path is not None and file.path.endswith(".py")
+    }
+    queue = [f"{package}/{root}" for root in roots if (project / package / root).is_file()]
+    queue += readers.python_below(project, f"{package}/custom")
+    own: set[str] = set()
+    stubs: dict[str, str] = {}
+    while queue:
+        path = queue.pop()
+        if path in own or path in stubs:
+            continue
+        upstream = vendored.get(path)
+        if upstream is not None and not path.endswith("__init__.py"):
+            stubs[path] = upstream
+        else:
+            own.add(path)
+            if upstream is None:
+                queue += _imports(project, path)
+        queue += _packages(project, path)
+    tables = f"{package}/{SHIPPED}"
+    if (project / tables).is_file():
+        own.add(tables)  # the package's first import reads them
+    return Needed(tuple(sorted(own)), dict(sorted(stubs.items())))
+
+
+def _packages(project: Path, path: str) -> Iterable[str]:
+    """Return the `__init__.py` of each package that a module is in."""
+    for folder in list(PurePosixPath(path).parents)[:-1]:
+        init = f"{folder}/__init__.py"
+        if (project / init).is_file() and init != path:
+            yield init
+
+
+def _run(tree: ast.AST) -> Iterable[ast.AST]:
+    """Return all parts of a module but those for type checkers alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            for other in node.orelse:
+                yield other
+                yield from _run(other)
+            continue
+        yield node
+        yield from _run(node)
+
+
+def _imports(project: Path, path: str) -> list[str]:
+    tree = python_of(project / path)
+    found: list[str] = []
+    for node in _run(tree):
+        if isinstance(node, ast.ImportFrom):
+            module = absolute(node, module_name(path), is_package=is_package(path))
+            found += [f"{module}.{alias.name}" for alias in node.names] + [module]
+        elif isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+    package = path.partition("/")[0]
+    files = [item.replace(".", "/") for name in found for item in (name, moved_name(name, package))]
+    candidates = [name for item in files for name in (f"{item}.py", f"{item}/__init__.py")]
+    return [name for name in candidates if name.startswith(f"{package}/") and (project / name).is_file()]

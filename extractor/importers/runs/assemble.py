@@ -1,0 +1,179 @@
+"""A project's tree with a run's settings in its config, and its reward function among the hooks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from extractor.importers.config.project import UNKNOWN, load
+from extractor.importers.runs import report
+from extractor.importers.runs.convert import Experiment
+from extractor.importers.runs.meaning import Remark
+from extractor.importers.runs.run import Run
+from extractor.importers.runs.taken_over import named_files
+from extractor.importers.runs.taken_over.recipient import Recipient, Taken
+from extractor.importers.runs.unknowns import shown
+from extractor.pipeline.render.unread import shipped_values, unread_settings
+from extractor.values import limits, readers
+from extractor.values.configtree import compose, flatten
+from extractor.values.configtree.compose import merge, read_yaml
+from extractor.values.configtree.written import dumped, nested
+from extractor.values.errors import InternalError
+from extractor.values.tree import File, FileKind, Tree
+
+RECIPE = "verl_run"
+_CONFIG = "config/"
+_DEFAULT = re.compile(r"^(\s*- recipe@_global_: )\S+$", re.MULTILINE)
+_OVER_TOY = "# What the run has otherwise than the toy sizes.\n"
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """Holds what is written besides the generated files.
+
+    Attributes:
+        tree: All files, with the run's.
+        settings: The run's settings.
+        remarks: On files that were not found.
+    """
+
+    tree: Tree
+    settings: Mapping[str, Any]
+    remarks: tuple[Remark, ...]
+
+
+def config_of(tree: Tree) -> dict[str, str]:
+    """Return the config files of a tree, by path below config/."""
+    return {
+        file.path.removeprefix(_CONFIG): file.data.decode()
+        for file in tree
+        if file.path.startswith(_CONFIG) and file.path.endswith(".yaml")
+    }
+
+
+def before(tree: Tree, run: Run) -> Mapping[str, Any]:
+    """Compose the project's config without the run's settings, with toy sizes for a run of a toy project."""
+    toy = bool(run.hints) and run.kept.get("actor_rollout_ref.model.path", "") is None
+    return load(config_of(tree), () if toy else ("actor_rollout_ref.model.path=given",)).flat
+
+
+def following(tree: Tree) -> set[str]:
+    """Return the keys of a tree's config that follow others: `${data.max_response_length}`."""
+    composed = compose(config_of(tree), "ppo_trainer.yaml").config
+    return {key for key, value in flatten(composed).items() if isinstance(value, str) and "${" in value}
+
+
+def with_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
+    """Return a tree with the settings that no release has in a file of their own, which only copies read."""
+    if not unknown:
+        return tree
+    read = any(
+        file.kind is FileKind.HOOK and file.path.endswith(".py") and b"unknown.yaml" in file.data for file in tree
+    )
+    by = "only what was copied from its checkout reads this file" if read else "nothing in the project reads this file"
+    head = f"# What {Path(run.file).name} has and the project has no setting for; {by}.\n"
+    return Tree.of(
+        [
+            *tree,
+            File(
+                UNKNOWN,
+                FileKind.HOOK,
+                (head + dumped({key: shown(value) for key, value in sorted(unknown.items())})).encode(),
+            ),
+        ]
+    )
+
+
+def with_report(tree: Tree, text: str) -> Tree:
+    """Return a tree with the report on the run."""
+    return Tree.of([*tree, File(report.FILE, FileKind.HOOK, text.encode())])
+
+
+def load_config(tree: Tree) -> Mapping[str, Any]:
+    """Return a tree's config, flat and resolved."""
+    return load(config_of(tree)).flat
+
+
+def differing(tree: Tree, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a tree's config, once composed, has otherwise than it is wanted."""
+    made = load(config_of(tree)).flat
+    return {key: value for key, value in wanted.items() if key in made and made[key] != value}
+
+
+def without_readers(tree: Tree, package: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Remark, ...]]:
+    """Leave out settings that nothing in the project reads, since a run refuses them; a remark says which.
+
+    Args:
+        tree: As generated.
+        package: The project's.
+        settings: By the project's keys.
+    """
+    texts = {file.path: file.data.decode() for file in tree if file.path.endswith((".py", ".yaml"))}
+    unread = unread_settings(texts, shipped_values(texts), package)
+    dropped = {key: value for key, value in settings.items() if key in unread and value not in unread[key]}
+    why = "nothing in a project with these parts reads it"
+    return (
+        {key: value for key, value in settings.items() if key not in dropped},
+        tuple(Remark(key, value, "dropped", why) for key, value in sorted(dropped.items())),
+    )
+
+
+def assemble(project: Recipient, run: Run, experiment: Experiment, asked: Collection[str] = ()) -> Assembled:
+    """Put a run's settings into a tree: a recipe of their own, which the config starts from.
+
+    Args:
+        project: The project as generated, and the run's settings.
+        run: As it was read.
+        experiment: What was made of it.
+        asked: Settings that no release has, and that copies are to find in their config.
+    """
+    taken = Taken(project.tree) if run.hints else named_files.take(project, asked)
+    files = {file.path: file for file in taken.tree}
+    if run.hints:
+        _take_hooks(files, project.package, run)
+    chosen = {**project.settings, **taken.settings}
+    main = files[f"{_CONFIG}ppo_trainer.yaml"]
+    text, count = _DEFAULT.subn(rf"\g<1>{RECIPE}", main.data.decode())
+    if count != 1:
+        raise InternalError("config/ppo_trainer.yaml does not name its recipe", hint="report it")
+    files[main.path] = replace(main, data=text.encode())
+    recipe = files.get(f"{_CONFIG}recipe/{experiment.recipe}.yaml")
+    body = (read_yaml(recipe.data.decode()) or {}) if recipe is not None else {}
+    merge(body, nested(chosen))
+    head = f"# The settings of {Path(run.file).name} where they differ from this project's own.\n"
+    path = f"{_CONFIG}recipe/{RECIPE}.yaml"
+    files[path] = File(path, FileKind.HOOK, (head + dumped(body)).encode())
+    _over_toy(files, chosen)
+    return Assembled(Tree.of(list(files.values())), chosen, tuple(taken.remarks))
+
+
+def _over_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
+    """Put what the toy sizes would undo there as well: they come after the recipe."""
+    if settings.get("actor_rollout_ref.model.path") is not None:
+        return
+    for name in ("scale/toy.yaml", "critic_scale/toy.yaml"):
+        file = files.get(_CONFIG + name)
+        if file is None:
+            continue
+        body = read_yaml(file.data.decode()) or {}
+        keys = set(flatten(body))
+        wrong = {key: value for key, value in settings.items() if key in keys and flatten(body)[key] != value}
+        if wrong:
+            merge(body, nested(wrong))
+            first = "".join(line for line in file.data.decode().splitlines(True) if line.startswith("#"))
+            files[file.path] = replace(file, data=(first + _OVER_TOY + dumped(body)).encode())
+
+
+def _take_hooks(files: dict[str, File], package: str, run: Run) -> None:
+    """Take the hooks of an export back as they are."""
+    folder = Path(run.file).parent / str(run.hints.get("package", package)) / "custom"
+    for place in readers.files_below(folder) if folder.is_dir() else ():
+        if place.suffix != ".py":
+            continue
+        path = f"{package}/custom/{place.relative_to(folder).as_posix()}"
+        data = readers.read_bytes(place, limits.MAX_TEXT)
+        if path not in files or files[path].kind is FileKind.HOOK:
+            files[path] = File(path, FileKind.HOOK, data)

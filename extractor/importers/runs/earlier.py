@@ -1,0 +1,87 @@
+"""Runs from before the first release that a project can be of: what they leave to defaults is what those were then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from packaging.version import Version
+
+from extractor.importers.runs.run import Run
+from extractor.values import releases
+from extractor.values.configtree import flatten
+from extractor.values.configtree.compose import merge
+
+_KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
+_KL_IN_REWARD = "algorithm.use_kl_in_reward"
+# Settings that only configs from before it had.
+_GONE = (
+    "actor_rollout_ref.actor.fsdp_config.grad_offload",
+    "actor_rollout_ref.model.use_rmpad",
+    "critic.model.fsdp_config.grad_offload",
+    "critic.model.use_rmpad",
+    "reward_model.model.fsdp_config.min_num_params",
+    "trainer.remove_previous_ckpt_in_save",
+    "trainer.val_generations_to_log_to_wandb",
+)
+# Settings that came with it: whoever added one with a + had an earlier config, and whoever did not had none.
+_NEW = (
+    "actor_rollout_ref.actor.clip_ratio_high",
+    "actor_rollout_ref.actor.clip_ratio_low",
+    "actor_rollout_ref.actor.loss_agg_mode",
+    "actor_rollout_ref.model.lora_rank",
+    "actor_rollout_ref.model.trust_remote_code",
+    "actor_rollout_ref.rollout.mode",
+    "actor_rollout_ref.rollout.multi_turn.enable",
+    "algorithm.norm_adv_by_std_in_grpo",
+    _KL_IN_REWARD,
+    "data.reward_fn_key",
+    "data.trust_remote_code",
+    "trainer.log_val_generations",
+    "trainer.val_before_train",
+)
+_COEFFICIENT = "algorithm.kl_ctrl.kl_coef"
+
+
+def with_earlier_defaults(run: Run) -> Run:
+    """Return a run with the defaults of its time, and a note that says so, where it is from before the first release.
+
+    Until then KL went into the reward of every run that did not have it in the loss, and the entropy counted.
+    """
+    why = is_earlier(run)
+    if why is None:
+        return run
+    before: dict[str, Any] = {"actor_rollout_ref": {"actor": {"entropy_coeff": 0.001}}}
+    in_loss = bool(_said(run, _KL_LOSS))
+    before["algorithm"] = {"use_kl_in_reward": not in_loss}
+    note = (
+        f"written for verl before {releases.supported()[0]} ({why}): its defaults are taken, "
+        f"entropy_coeff=0.001 and {_KL_IN_REWARD}={str(not in_loss).lower()}, "
+        "where neither the run nor its checkout says anything else"
+    )
+    merge(before, run.defaults)
+    return replace(run, defaults=before, notes=(*run.notes, note))
+
+
+def is_earlier(run: Run) -> str | None:
+    """Return how one can tell that a run is from before the first release; None where nothing says so."""
+    if run.hints or run.resolved is not None:
+        return None
+    if run.version is not None:
+        first = Version(releases.supported()[0])
+        return f"its checkout is {run.version}" if Version(run.version).release < first.release else None
+    marks = {item.key: item.mark for item in run.overrides}
+    if any(marks.get(key) == "" for key in _NEW):
+        return None
+    said = next((f"it sets {key}" for key in _GONE if key in marks), None)
+    said = said or next((f"it adds {key} with a +" for key in _NEW if marks.get(key) == "+"), None)
+    if said is None and marks.get(_COEFFICIENT) == "" and not _said(run, _KL_LOSS):
+        said = f"it sets {_COEFFICIENT}, and not where it counts"
+    return said
+
+
+def _said(run: Run, key: str) -> Any:
+    """Return what the run, one of its configs, or its checkout's config sets a key to; None where none does."""
+    found = next((item.value for item in reversed(run.overrides) if item.key == key), None)
+    bodies = [*reversed(run.overlay), run.defaults]
+    return found if found is not None else next((value for body in bodies if (value := flatten(body).get(key))), None)

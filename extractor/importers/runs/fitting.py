@@ -1,0 +1,163 @@
+"""A run in the config of a release of verl."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from extractor.importers.config.keys import candidates
+from extractor.importers.config.release import Defaults, Target
+from extractor.importers.runs.meaning import is_of_another_back_end
+from extractor.importers.runs.run import Run
+from extractor.values.configtree import Override, Problem, flatten
+from extractor.values.configtree.compose import apply, merge
+from extractor.values.manifest import renamed
+from extractor.values.renames import Renames
+
+# Names that no release has, and what they are called: from before 0.4.0, from between two releases, and of the configs
+# of upstream's recipes, which are in no package. A section's name stands for all that is in it.
+_ACTOR = "actor_rollout_ref.actor"
+_OF_THE_LOSS = ("loss_mode", "clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "ppo_kl_coef")
+_UNRELEASED = {
+    "actor_rollout_ref.model.use_rmpad": "actor_rollout_ref.model.use_remove_padding",
+    "critic.model.use_rmpad": "critic.model.use_remove_padding",
+    "reward_model.model.use_rmpad": "reward_model.model.use_remove_padding",
+    "reward_model.inference": "reward_model.rollout",
+    "distillation.teacher_model": "distillation.teacher_models.teacher_model",
+    "reward_model.overlong_buffer": "reward_model.reward_kwargs.overlong_buffer_cfg",
+    **{f"{_ACTOR}.{name}": f"{_ACTOR}.policy_loss.{name}" for name in _OF_THE_LOSS},
+    f"{_ACTOR}.k_percent": f"{_ACTOR}.policy_loss.kl_cov_ratio",
+}
+# Of these what is in percent, where releases take a share.
+_PERCENT = {f"{_ACTOR}.k_percent"}
+
+# What verl reads where it is given, and no release's config has: upstream's scripts give it without a + as well.
+_READ = "fsdp_config.wrap_policy.transformer_layer_cls_to_wrap"
+# Sections of which verl takes whatever is in them: what a fork has there for its own code, it has in its own config.
+TAKES_ANYTHING = (
+    "actor_rollout_ref.model.override_config.",
+    "custom_reward_function.reward_kwargs.",
+    "data.apply_chat_template_kwargs.",
+    "reward.custom_reward_function.reward_kwargs.",
+    "reward.reward_kwargs.",
+    "reward_model.reward_kwargs.",
+)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A run in the config of a release.
+
+    Attributes:
+        target: The release.
+        config: The run's, nested.
+        problems: What the release would refuse.
+        overrides: The run's, under the names that the release has for them.
+    """
+
+    target: Target
+    config: Mapping[str, Any]
+    problems: tuple[Problem, ...]
+    overrides: tuple[Override, ...] = ()
+
+
+def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
+    """Compose a run's config with a release's config tree.
+
+    Args:
+        run: As it was read.
+        target: The release.
+        others: Releases whose keys are taken as well, under the names that they have in this one: a script from between
+            two releases may have keys of both.
+    """
+    main = f"{run.config_name}.yaml"
+    main = main if main in target.files else "ppo_trainer.yaml"
+    if run.resolved is not None:
+        config = dict(target.compose().config)
+        known = set(flatten(config))
+        unknown = tuple(
+            Problem(Override("", key, value, f"{key}={value}"), f"there is no key {key}", unknown=True)
+            for key, value in flatten(run.resolved).items()
+            if key not in known and not any(key.startswith(f"{name}.") for name in known)
+        )
+        merge(config, run.resolved)
+        return Fit(target, config, unknown)
+    config = _started_from(run, target.compose((), main).config)
+    groups = [item for item in run.overrides if item.key in ("model_engine",) or "@" in item.key]
+    problems: list[Problem] = []
+    if groups:
+        again = target.compose(groups, main)
+        config = _started_from(run, again.config)
+        problems += again.problems
+    named = list(run.overrides)
+    for index, item in enumerate(run.overrides):
+        if item in groups or item.key.startswith("hydra"):
+            continue
+        problem = apply(config, item)
+        if problem is not None and problem.unknown:
+            name = _elsewhere(item.key, target, others)
+            if name is None:
+                problems.append(problem)
+                continue
+            named[index] = Override("++", name, _share_of(item.key, item.value), item.text)
+            apply(config, named[index])
+        elif problem is not None:
+            apply(config, Override("++", item.key, item.value, item.text))
+    return Fit(target, config, tuple(problems), tuple(named))
+
+
+def strange(run: Run, target: Target) -> int:
+    """Count the keys that a run has or lacks as against a release; 0 where the whole of its config is not known."""
+    return len(set(flatten(run.defaults)) ^ set(flatten(target.compose().config))) if run.is_whole else 0
+
+
+def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
+    """Put the defaults of the run's own checkout, and its own configs, over a release's config.
+
+    Of the defaults those count that the release has, under whatever name, or that are in a section that takes anything:
+    what else is of the checkout alone is nobody's.
+    """
+    known, own = set(flatten(config)), flatten(run.defaults)
+    for unreleased, given in own.items():
+        key, value = renamed(unreleased, _UNRELEASED), _share_of(unreleased, given)
+        if key != unreleased and key in own:
+            continue
+        names = (key, *candidates(key, lambda item: None))
+        if value is None:  # an old name, left empty beside the one that is used
+            value = next((own[item] for item in names if own.get(item) is not None), None)
+        fits = known if not key.startswith(TAKES_ANYTHING) else {*known, key}
+        names = tuple(item for item in dict.fromkeys(names) if item in fits and (item == key or item not in own))
+        # A release that has an old name beside the new one reads what is set under either.
+        for name in names if value is not None else names[:1]:
+            apply(config, Override("++", name, value, ""))
+    for body in run.overlay:
+        merge(config, body)
+    return config
+
+
+def _share_of(key: str, value: Any) -> Any:
+    """Return the value of a key as releases take it."""
+    return value / 100 if key in _PERCENT and isinstance(value, (int, float)) else value
+
+
+def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None:
+    """Return the name in a release of a key that it does not know; None where no release knows it."""
+    if not others:
+        return None
+    if key.endswith(_READ) or key.startswith(TAKES_ANYTHING):
+        return key
+    defaults = Defaults.of(target)
+    released = renamed(key, _UNRELEASED)
+    name = next((name for name in candidates(released, lambda item: None) if name in defaults), None)
+    if name is not None:
+        return name
+    if released != key:
+        return released
+    release = next((other.release for other in others if key in Defaults.of(other)), None)
+    return None if release is None else Renames(release, target.release)(key) or key
+
+
+def unhandled(problems: Sequence[Problem]) -> list[Problem]:
+    """Return the overrides that name keys that no release has, which nothing is known about."""
+    return [problem for problem in problems if not is_of_another_back_end(problem.override.key)]

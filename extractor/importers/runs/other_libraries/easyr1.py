@@ -1,0 +1,311 @@
+"""Runs of EasyR1, a fork of verl with a config of its own: its settings under verl's names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from extractor.importers.runs.files import Places
+from extractor.importers.runs.meaning import Remark, is_about_where
+from extractor.importers.runs.other_libraries.translation import (
+    ROWS,
+    FileScored,
+    Translated,
+    Written,
+    config_file,
+    is_nothing,
+    overrides_of,
+)
+from extractor.importers.runs.unknowns import with_words
+from extractor.values import readers
+from extractor.values.configtree import Override, flatten
+from extractor.values.configtree.compose import apply, read_mapping, read_yaml
+from extractor.values.errors import UsageError
+
+MODULE = "verl.trainer.main"
+_ACTOR, _CRITIC, _ROLLOUT, _REF = (
+    "actor_rollout_ref.actor",
+    "critic",
+    "actor_rollout_ref.rollout",
+    "actor_rollout_ref.ref",
+)
+# EasyR1's names and verl's. Where verl has another default, EasyR1's stands in _DEFAULTS.
+_NAMES: Mapping[str, str] = {
+    "algorithm.adv_estimator": "algorithm.adv_estimator",
+    "algorithm.gamma": "algorithm.gamma",
+    "algorithm.lam": "algorithm.lam",
+    "algorithm.online_filtering": "algorithm.filter_groups.enable",
+    "data.filter_overlong_prompts": "data.filter_overlong_prompts",
+    "data.filter_overlong_prompts_workers": "data.filter_overlong_prompts_workers",
+    "data.image_key": "data.image_key",
+    "data.max_prompt_length": "data.max_prompt_length",
+    "data.max_response_length": "data.max_response_length",
+    "data.mini_rollout_batch_size": "data.gen_batch_size",
+    "data.prompt_key": "data.prompt_key",
+    "data.rollout_batch_size": "data.train_batch_size",
+    "data.seed": "data.seed",
+    "data.shuffle": "data.shuffle",
+    "data.train_files": "data.train_files",
+    "data.val_batch_size": "data.val_batch_size",
+    "data.val_files": "data.val_files",
+    "data.video_key": "data.video_key",
+    "trainer.critic_warmup": "trainer.critic_warmup",
+    "trainer.experiment_name": "trainer.experiment_name",
+    "trainer.load_checkpoint_path": "trainer.resume_from_path",
+    "trainer.logger": "trainer.logger",
+    "trainer.max_steps": "trainer.total_training_steps",
+    "trainer.max_try_make_batch": "algorithm.filter_groups.max_num_gen_batches",
+    "trainer.n_gpus_per_node": "trainer.n_gpus_per_node",
+    "trainer.nnodes": "trainer.nnodes",
+    "trainer.project_name": "trainer.project_name",
+    "trainer.save_freq": "trainer.save_freq",
+    "trainer.save_limit": "trainer.max_actor_ckpt_to_keep",
+    "trainer.total_epochs": "trainer.total_epochs",
+    "trainer.val_before_train": "trainer.val_before_train",
+    "trainer.val_freq": "trainer.test_freq",
+    "trainer.val_generations_to_log": "trainer.log_val_generations",
+    "trainer.val_only": "trainer.val_only",
+    "worker.actor.clip_ratio_dual": f"{_ACTOR}.clip_ratio_c",
+    "worker.actor.clip_ratio_high": f"{_ACTOR}.clip_ratio_high",
+    "worker.actor.clip_ratio_low": f"{_ACTOR}.clip_ratio_low",
+    "worker.actor.dynamic_batching": f"{_ACTOR}.use_dynamic_bsz",
+    "worker.actor.micro_batch_size_per_device_for_experience": f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu",
+    "worker.actor.model.enable_gradient_checkpointing": "actor_rollout_ref.model.enable_gradient_checkpointing",
+    "worker.actor.model.lora.alpha": "actor_rollout_ref.model.lora_alpha",
+    "worker.actor.model.lora.rank": "actor_rollout_ref.model.lora_rank",
+    "worker.actor.model.lora.target_modules": "actor_rollout_ref.model.target_modules",
+    "worker.actor.model.model_path": "actor_rollout_ref.model.path",
+    "worker.actor.model.trust_remote_code": "actor_rollout_ref.model.trust_remote_code",
+    "worker.actor.padding_free": "actor_rollout_ref.model.use_remove_padding",
+    "worker.critic.cliprange_value": "critic.cliprange_value",
+    "worker.critic.model.model_path": "critic.model.path",
+    "worker.rollout.enable_chunked_prefill": f"{_ROLLOUT}.enable_chunked_prefill",
+    "worker.rollout.enforce_eager": f"{_ROLLOUT}.enforce_eager",
+    "worker.rollout.gpu_memory_utilization": f"{_ROLLOUT}.gpu_memory_utilization",
+    "worker.rollout.max_model_len": f"{_ROLLOUT}.max_model_len",
+    "worker.rollout.max_num_batched_tokens": f"{_ROLLOUT}.max_num_batched_tokens",
+    "worker.rollout.n": f"{_ROLLOUT}.n",
+    "worker.rollout.name": f"{_ROLLOUT}.name",
+    "worker.rollout.temperature": f"{_ROLLOUT}.temperature",
+    "worker.rollout.tensor_parallel_size": f"{_ROLLOUT}.tensor_model_parallel_size",
+    "worker.rollout.top_k": f"{_ROLLOUT}.top_k",
+    "worker.rollout.top_p": f"{_ROLLOUT}.top_p",
+    "worker.rollout.val_override_config.n": f"{_ROLLOUT}.val_kwargs.n",
+    "worker.rollout.val_override_config.temperature": f"{_ROLLOUT}.val_kwargs.temperature",
+    "worker.rollout.val_override_config.top_p": f"{_ROLLOUT}.val_kwargs.top_p",
+}
+# Of the actor and the critic alike.
+_OF_BOTH: Mapping[str, str] = {
+    "global_batch_size": "ppo_mini_batch_size",
+    "max_grad_norm": "grad_clip",
+    "micro_batch_size_per_device_for_update": "ppo_micro_batch_size_per_gpu",
+    "optim.lr": "optim.lr",
+    "optim.lr_scheduler_type": "optim.lr_scheduler_type",
+    "optim.lr_warmup_ratio": "optim.lr_warmup_steps_ratio",
+    "optim.lr_warmup_steps": "optim.lr_warmup_steps",
+    "optim.min_lr_ratio": "optim.min_lr_ratio",
+    "optim.weight_decay": "optim.weight_decay",
+    "ppo_epochs": "ppo_epochs",
+    "ulysses_size": "ulysses_sequence_parallel_size",
+}
+_DEFAULTS: Mapping[str, Any] = {
+    "algorithm.adv_estimator": "grpo",
+    "algorithm.kl_coef": 0.001,
+    "algorithm.kl_penalty": "kl",
+    "data.rollout_batch_size": 512,
+    "trainer.total_epochs": 15,
+    "trainer.val_freq": -1,
+    "worker.actor.clip_ratio_high": 0.3,
+    "worker.actor.clip_ratio_low": 0.2,
+    "worker.actor.dynamic_batching": True,
+    "worker.actor.global_batch_size": 256,
+    "worker.actor.micro_batch_size_per_device_for_update": 4,
+    "worker.actor.optim.weight_decay": 0.01,
+    "worker.actor.padding_free": True,
+    "worker.rollout.name": "vllm",
+}
+# The last two in earlier releases: a file, or the name of one of the checkout's own scorers.
+_REWARD, _SCORE, _SCORER = (f"worker.reward.{name}" for name in ("reward_function", "score_function", "compute_score"))
+_SCORERS, _MAIN = "verl/utils/reward_score", "main"
+# Columns that a project's rows may have the answer in.
+_ANSWERS = ("answer", "ground_truth", "solution")
+_BOUNDS = ("algorithm.filter_low", "algorithm.filter_high")
+_LOSSES = {"default": "vanilla", "cispo": "cispo", "gspo": "gspo", "sapo": "sapo"}
+_MEANS = {"token": "token-mean", "seq": "seq-mean-token-mean"}
+# -1 is no limit there, and null here.
+_NO_LIMIT = ("trainer.save_limit", "data.val_batch_size")
+# What earlier releases called a setting.
+_EARLIER = {"trainer.total_episodes": "trainer.total_epochs"}
+_TO_DO = {
+    "data.train_files": ROWS,
+    "data.val_files": ROWS,
+    **dict.fromkeys((_REWARD, _SCORE, _SCORER), "not here: pass the launch script of its checkout, or say --cwd"),
+}
+_TEMPLATE = "data.override_chat_template"
+_PROMPT, _SYSTEM, _ANSWER = "data.format_prompt", "data.system_prompt", "data.answer_key"
+_NOWHERE = {
+    _PROMPT: "not here: put what the template adds into the prompts",
+    _TEMPLATE: "not here: put the template into the model's directory",
+}
+_OF_ITS_WORKERS = re.compile(r"worker\.(?:actor|rollout|ref|critic|reward)\.\w")
+_READ = ("algorithm.disable_kl", "algorithm.kl_coef", "algorithm.kl_penalty", "algorithm.use_kl_loss")
+_READ_TOO = ("trainer.find_last_checkpoint", "worker.actor.loss_avg_mode", "worker.actor.loss_type")
+
+
+def is_launch(module: str, arguments: Sequence[str]) -> bool:
+    """Tell whether a program that is started is EasyR1's, or one of somebody's that takes its settings."""
+    names_config = any(word.startswith("config=") for word in arguments)
+    return module == MODULE or (names_config and any(map(_OF_ITS_WORKERS.match, arguments)))
+
+
+def launched(path: Path, arguments: Sequence[str], places: Places) -> Translated:
+    """Translate `python -m verl.trainer.main config=FILE key=value ...`; values are YAML, not Hydra's grammar.
+
+    Args:
+        path: The script.
+        arguments: Of the launch.
+        places: Where it may have been started from.
+
+    Raises:
+        UsageError: its config is not here, or cannot be read.
+    """
+    stated = dict(word.split("=", 1) for word in arguments if "=" in word and not word.startswith("-"))
+    file = config_file(path, stated.pop("config", None), places)
+    try:
+        body = {} if file is None else read_mapping(readers.read_text(file))
+        for key, text in stated.items():
+            plain, back = with_words(text)
+            apply(body, Override("++", key.lstrip("+"), back(read_yaml(plain)), f"{key}={text}"))
+    except (OSError, yaml.YAMLError) as error:
+        raise UsageError(f"{file or path}: cannot be read: {error}", hint="correct it") from None
+    return translated(body, places)
+
+
+def is_config(body: Any) -> bool:
+    """Tell whether a config is one of EasyR1's."""
+    return isinstance(body, Mapping) and {"data", "worker"} <= body.keys() and "actor_rollout_ref" not in body
+
+
+def translated(body: Mapping[str, Any], places: Places | None = None) -> Translated:
+    """Return a config of EasyR1 as overrides of verl's, and what it has that verl has not.
+
+    Args:
+        body: Nested.
+        places: Where the run may have been started from; None: not known.
+    """
+    stated = {_EARLIER.get(key, key): value for key, value in flatten(body).items()}
+    scored_by = None if places is None else _scored_by(stated, places)
+    written = None if places is None else _written(stated, places)
+    whole = {**_DEFAULTS, **stated}
+    template = None if places is None else places.find_like(str(stated.get(_TEMPLATE) or "."))
+    found = {**dict(_named(whole)), **_kl(whole), **_derived(whole)}
+    if template is not None:
+        found["actor_rollout_ref.model.custom_chat_template"] = readers.read_text(template)
+    read = {
+        *_NAMES,
+        *_READ,
+        *_READ_TOO,
+        *(f"worker.{part}.{name}" for part in ("actor", "critic") for name in _OF_BOTH),
+    }
+    to_do = {key: why for key, why in _TO_DO.items() if stated.get(key) and (scored_by is None or "reward" not in key)}
+    remarks = [Remark(key, stated[key], "to do", why) for key, why in to_do.items()]
+    for key, value in sorted(stated.items()):
+        if key in read or key in _TO_DO or is_nothing(value):
+            continue
+        if scored_by is not None and key.startswith("worker.reward."):
+            continue
+        if key == _TEMPLATE and "actor_rollout_ref.model.custom_chat_template" in found:
+            continue
+        if key == "algorithm.filter_key" or (key == _ANSWER and value in _ANSWERS):
+            continue
+        if written is not None and key in (_PROMPT, _SYSTEM, _ANSWER):
+            continue
+        if key in _BOUNDS:
+            if stated.get("algorithm.online_filtering"):
+                remarks.append(Remark(key, value, "changed", "left out are prompts whose responses all score alike"))
+            continue
+        elsewhere = is_about_where(key) or key.startswith(
+            ("worker.ref.", "worker.actor.fsdp.", "worker.actor.offload.")
+        )
+        what = "dropped" if elsewhere else "not carried over"
+        remarks.append(Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone")))
+    return Translated(overrides_of(found), tuple(remarks), scored_by, written)
+
+
+def _scored_by(stated: Mapping[str, Any], places: Places) -> FileScored | None:
+    """Return the function that scores, `path/to/file.py:function`; None where it is not here."""
+    key = next((name for name in (_REWARD, _SCORE, _SCORER) if stated.get(name)), _REWARD)
+    said = str(stated.get(key) or "")
+    path, _, function = (
+        said.partition(":") if key != _SCORER else (f"{_SCORERS}/{said}.py", "", f"{said}_compute_score")
+    )
+    file = places.find_like(path) if path else None
+    if file is None or not (function or _MAIN).isidentifier():
+        return None
+    inside = f"{key}_kwargs."
+    settings = {name.removeprefix(inside): value for name, value in stated.items() if name.startswith(inside)}
+    return FileScored(readers.read_text(file), file.name, function or _MAIN, settings, file.parent)
+
+
+def _written(stated: Mapping[str, Any], places: Places) -> Written | None:
+    """Return what the run adds to its prompts; None where it is nothing, or not here."""
+    named, answer = stated.get(_PROMPT), stated.get(_ANSWER)
+    file = places.find_like(str(named)) if named else None
+    system = str(stated.get(_SYSTEM) or "")
+    if (named and file is None) or not (named or system):
+        return None
+    text = "{{ content }}" if file is None else readers.read_text(file)
+    own = str(answer) if answer and answer not in _ANSWERS else None
+    return Written(text, system, own, _SYSTEM if file is None else file.name)
+
+
+def _named(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in whole.items():
+        if key in _NAMES:
+            yield _NAMES[key], None if key in _NO_LIMIT and value == -1 else value
+    with_critic = whole["algorithm.adv_estimator"] == "gae"
+    for part, section in (("actor", _ACTOR), *([("critic", _CRITIC)] if with_critic else [])):
+        for name, verls in _OF_BOTH.items():
+            if f"worker.{part}.{name}" in whole:
+                yield f"{section}.{verls}", whole[f"worker.{part}.{name}"]
+
+
+def _kl(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where KL counts: in the loss, in the reward, or nowhere."""
+    off, in_loss = bool(whole.get("algorithm.disable_kl")), bool(whole.get("algorithm.use_kl_loss"))
+    found = {f"{_ACTOR}.use_kl_loss": in_loss and not off, "algorithm.use_kl_in_reward": not in_loss and not off}
+    if off:
+        return found
+    names = (
+        (f"{_ACTOR}.kl_loss_coef", f"{_ACTOR}.kl_loss_type")
+        if in_loss
+        else ("algorithm.kl_ctrl.kl_coef", "algorithm.kl_penalty")
+    )
+    return {**found, names[0]: whole["algorithm.kl_coef"], names[1]: whole["algorithm.kl_penalty"]}
+
+
+def _derived(whole: Mapping[str, Any]) -> dict[str, Any]:
+    loss = str(whole.get("worker.actor.loss_type", "default"))
+    found: dict[str, Any] = {
+        f"{_ACTOR}.loss_agg_mode": _MEANS.get(str(whole.get("worker.actor.loss_avg_mode", "token")), "token-mean"),
+        f"{_ACTOR}.entropy_coeff": 0,
+        "trainer.resume_mode": "auto" if whole.get("trainer.find_last_checkpoint", True) else "disable",
+    }
+    if loss in _LOSSES and _LOSSES[loss] != "vanilla":
+        found[f"{_ACTOR}.policy_loss.loss_mode"] = _LOSSES[loss]
+    if whole.get("trainer.load_checkpoint_path"):
+        found["trainer.resume_mode"] = "resume_path"
+    if any(key.startswith("worker.rollout.val_override_config.") for key in whole):
+        found[f"{_ROLLOUT}.val_kwargs.do_sample"] = whole.get("worker.rollout.val_override_config.temperature", 1) != 0
+    if whole["worker.actor.dynamic_batching"]:
+        longest = int(whole.get("data.max_prompt_length", 512)) + int(whole.get("data.max_response_length", 512))
+        passes = int(whole["worker.actor.micro_batch_size_per_device_for_update"])
+        found[f"{_ACTOR}.ppo_max_token_len_per_gpu"] = longest * passes
+    if whole.get("algorithm.online_filtering"):
+        key = str(whole.get("algorithm.filter_key", "overall"))
+        found["algorithm.filter_groups.metric"] = "seq_reward" if key == "overall" else key
+    return found

@@ -1,0 +1,119 @@
+"""What runs of other libraries have in common: their settings become overrides of verl's, and remarks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from extractor.importers.runs.files import Places
+from extractor.importers.runs.meaning import Remark
+from extractor.values.configtree import Override
+from extractor.values.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ScoredBy:
+    """The functions that score a run's responses.
+
+    Attributes:
+        text: Of the file that defines or imports them.
+        place: That file, for messages.
+        functions: Their names.
+        weights: What the score of each counts.
+        model: The model of the run, where the script says it.
+        folder: Where the file's own imports are found; None: where the run's are.
+        is_open: Whether the one name may stand for a list of functions; the weights are then of its parts, or one.
+    """
+
+    text: str = field(repr=False)
+    place: str
+    functions: tuple[str, ...]
+    weights: tuple[float, ...]
+    model: str | None = None
+    folder: Path | None = None
+    is_open: bool = False
+
+
+@dataclass(frozen=True)
+class FileScored:
+    """The function that scores a run's responses, in a file that the run names.
+
+    Attributes:
+        text: Of the file.
+        place: The file, for messages.
+        function: Its name.
+        settings: Further arguments.
+        folder: Where the file's own imports are found.
+    """
+
+    text: str = field(repr=False)
+    place: str
+    function: str
+    settings: Mapping[str, Any]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a run adds to its prompts.
+
+    Attributes:
+        template: Of Jinja; `content` is the prompt.
+        system: The message of the system before it; "": none.
+        answer: The column that has the answer, where that is none of the usual ones.
+        place: The template's file, for messages.
+    """
+
+    template: str
+    system: str
+    answer: str | None
+    place: str
+
+
+class Translated(NamedTuple):
+    """A run of another library: its settings under verl's names, what became of the others, what scores, prompts."""
+
+    overrides: tuple[Override, ...]
+    remarks: tuple[Remark, ...]
+    scored_by: ScoredBy | FileScored | None = None
+    written: Written | None = None
+
+
+_OPEN = "data.apply_chat_template_kwargs."
+ROWS = (
+    "save its rows as parquet or JSON lines, with a prompt (text or messages) and a ground_truth, solution or answer; "
+    "other columns come along"
+)
+
+
+def is_nothing(value: Any) -> bool:
+    """Tell whether a setting turns something off, or leaves it: a number never does."""
+    return value is None or value is False or value in ([], {})
+
+
+def config_file(path: Path, named: object, places: Places) -> Path | None:
+    """Return the config that a launch names; None where it names none.
+
+    Args:
+        path: The script.
+        named: What it says.
+        places: Where it may have been started from.
+
+    Raises:
+        UsageError: it is not here.
+    """
+    if named is None:
+        return None
+    file = places.find_like(str(named))
+    if file is None:
+        raise UsageError(f"{path}: its config {named} is not here", hint="pass --cwd DIR, where the script is started")
+    return file
+
+
+def overrides_of(found: Mapping[str, Any]) -> tuple[Override, ...]:
+    """Return settings, by verl's keys, as overrides; where verl has an empty mapping a key is a new one."""
+    return tuple(
+        Override("++" if key.startswith(_OPEN) else "", key, value, f"{key}={value}") for key, value in found.items()
+    )

@@ -1,0 +1,63 @@
+"""Overrides of a config, as a command or a list has them: read by Hydra's parser, with parts that are not known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from extractor.importers.runs.bash import too_much
+from extractor.importers.runs.unknowns import readable, unknowns, with_words
+from extractor.values import limits
+from extractor.values.configtree import BadOverride, Override, parse_override
+from extractor.values.errors import UsageError
+
+# What a reader of the script is to put in: `<your path>`, `{your_path}`.
+_PLACEHOLDER = re.compile(r"<[^<>]+>|\{\w+\}")
+_QUOTES = "'\""
+_KEY = r"\+{0,2}[A-Za-z_][\w.]*"
+
+
+def is_override(word: str) -> bool:
+    """Tell whether a word sets, adds or takes away a setting."""
+    return re.match(r"[\"']?(?:~[\w.@/]+$|(?:\+\+|\+|~)?[A-Za-z_][\w.@/]*=)", word) is not None
+
+
+def read(words: Sequence[str], where: str) -> tuple[Override, ...]:
+    """Read overrides.
+
+    Args:
+        words: As they are written; a part of one may be unknown.
+        where: They stand, for messages.
+
+    Raises:
+        UsageError: Hydra would refuse one, or there are too many.
+    """
+    if len(words) > limits.MAX_OVERRIDES:
+        raise too_much(where, f"more than {limits.MAX_OVERRIDES:,} overrides")
+    if sum(map(len, words)) > limits.MAX_OVERRIDES_TEXT:
+        raise too_much(where, f"overrides of more than {limits.MAX_OVERRIDES_TEXT:,} characters")
+    return tuple(_override(word, where) for word in words)
+
+
+def is_odd(text: str) -> bool:
+    """Tell whether an override has a plain value with a character that is none of Hydra's: `key=~/data`."""
+    if not re.fullmatch(rf"{_KEY}=[^\[\]{{}}(),'\"]+", text):
+        return False
+    try:
+        parse_override(text)
+    except BadOverride as error:
+        return "token recognition error" in str(error)
+    return False
+
+
+def _override(word: str, where: str) -> Override:
+    text, back = with_words(word)
+    try:
+        found = parse_override(text)
+    except BadOverride as error:
+        key, _, value = text.partition("=")
+        if re.fullmatch(_KEY, key) and (_PLACEHOLDER.search(value) or is_odd(text) or unknowns(word)):
+            return Override(key[: len(key) - len(key.lstrip("+"))], key.lstrip("+"), back(value.strip(_QUOTES)), word)
+        said = readable(back(str(error)))
+        raise UsageError(f"{where}: {said}", hint="Hydra would refuse it as well: correct it") from None
+    return Override(found.mark, back(found.key), back(found.value), word)

@@ -1,0 +1,74 @@
+"""What became of a run, as a file of its project: every setting that is not simply carried, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from extractor.importers.runs.meaning import KEPT, Remark
+from extractor.importers.runs.unknowns import readable
+
+FILE = "from_run.md"
+# What each kind of remark is called where it is read, what matters most first.
+TITLES: Mapping[str, str] = {
+    "to do": "you must supply",
+    "unhandled": "not known",
+    "not carried over": "not carried over",
+    "changed": "different",
+    "renamed": "under another name",
+    "lowered": "lowered to one device",
+    "dropped": "of no use here",
+    KEPT: "as the project has it",
+}
+# What a user must know before the first run; the rest is in the file.
+FIRST = ("to do", "unhandled", "not carried over", "changed")
+
+
+def headline(file: str, release: str, config: Mapping[str, Any], settings: int) -> str:
+    """Say what runs: the algorithm, the engine and the model, and how many settings came along.
+
+    Args:
+        file: The run.
+        release: What it was written for.
+        config: The project's, flat and resolved.
+        settings: How many of the run's settings differ from the project's own.
+    """
+    algorithm = config.get("algorithm.adv_estimator")
+    if config.get("distillation.enabled"):
+        rewarded = config.get("distillation.distillation_loss.use_task_rewards")
+        algorithm = f"{algorithm} and distillation" if rewarded else "distillation"
+    engine = config.get("actor_rollout_ref.rollout.name")
+    model = config.get("actor_rollout_ref.model.path") or "a toy model"
+    name = Path(file).name
+    return f"{name}, written for verl {release}: {algorithm} with {engine} on {model}, {settings} settings of its own"
+
+
+def text(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:
+    """Return the file's text.
+
+    Args:
+        head: What runs.
+        remarks: What became of settings.
+        notes: How the run was read.
+    """
+    lines = ["# Where this project comes from", "", f"{readable(head)}.", ""]
+    lines += ["What the run sets and is not listed here, the project sets too, in `config/recipe/verl_run.yaml`.", ""]
+    if notes:
+        lines += ["## How it was read", "", *(f"- {_plain(readable(note))}" for note in notes), ""]
+    for what, title in TITLES.items():
+        found = [item for item in remarks if item.what == what]
+        if found:
+            lines += [f"## {title.capitalize()}", "", "| setting | in the run | |", "|---|---|---|"]
+            lines += [f"| `{item.key}` | {_shown(item.value)} | {_plain(item.why)} |" for item in found]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    said = readable(str(value)).replace("|", "\\|")
+    return f"`{_plain(said)}`" if said else ""
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

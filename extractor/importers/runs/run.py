@@ -1,0 +1,83 @@
+"""A run of verl, as it was written down, and what it is read with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from extractor.importers.runs import prime
+from extractor.importers.runs.files import Places
+from extractor.importers.runs.meaning import Remark
+from extractor.importers.runs.other_libraries.translation import FileScored, ScoredBy, Written
+from extractor.values.configtree import Override
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of verl, as it was written down.
+
+    Attributes:
+        file: Where.
+        overrides: In order; unknown parts are still in them.
+        resolved: A resolved config, nested; None where there are overrides instead.
+        config_name: The primary config.
+        program: The module that is launched, or its file; "": not known.
+        version: That of the verl in its checkout, as it says itself; None: there is none.
+        defaults: What it starts from where that is not a release's config: its checkout's own, or those of its time.
+        overlay: Config files beside the script that the run names, in order.
+        notes: What a user should know of how it was read.
+        hints: What `vextract export` has left in comments about the project; kept: and of settings, by its keys.
+        environment: Variables that the command would see.
+        places: Where its relative paths may lead.
+        remarks: What became of settings that verl has no name for.
+        is_whole: Whether the defaults are all that its release had.
+        scored_by: What scores in a run of TRL's or EasyR1's; None: the settings say what does.
+        written: What a run of EasyR1's adds to its prompts.
+        is_bare: Whether what it leaves open is the project's own, since the run's settings are not known.
+        has_process_rewards: Whether it trains as upstream's recipe for PRIME does, by another program.
+        script: The text of a bash script; "": it is none.
+        former: What it says under names that were taken from it for others; its copies may read them.
+    """
+
+    file: str
+    overrides: tuple[Override, ...] = ()
+    resolved: Mapping[str, Any] | None = None
+    config_name: str = "ppo_trainer"
+    program: str = ""
+    version: str | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    overlay: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    places: Places = field(default_factory=lambda: Places(()), repr=False)
+    remarks: tuple[Remark, ...] = ()
+    scored_by: ScoredBy | FileScored | None = None
+    written: Written | None = None
+    is_whole: bool = False
+    is_bare: bool = False
+    has_process_rewards: bool = False
+    script: str = field(default="", repr=False)
+    former: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_prime(self) -> bool:
+        """Tell whether it trains as upstream's recipe for PRIME does, by its program or another."""
+        return self.has_process_rewards or prime.is_launch(self.program)
+
+
+@dataclass(frozen=True)
+class Around:
+    """Holds what a script is read with besides its text: the arguments of `read_run`, and where it may be started."""
+
+    given: Mapping[str, str]
+    environment: Mapping[str, str]
+    config_dirs: Sequence[Path]
+    places: Places
+
+    def with_variables(self, more: Mapping[str, str]) -> Around:
+        """Return the same with variables of the environment besides."""
+        return replace(self, environment={**self.environment, **more})

@@ -1,0 +1,116 @@
+"""What a run has otherwise than its project and nothing else says: values that it leaves to its release's defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
+from extractor.importers.config.release import Defaults
+from extractor.importers.runs.meaning import KEPT, Remark, rule_for
+from extractor.importers.runs.unknowns import unknowns
+from extractor.values.configtree import flatten
+
+_Renamed = Callable[[str], str | None]
+_OF_CLASSES = "_target_"
+_KEY = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+")
+
+
+def remarks(
+    run: Mapping[str, Any],
+    stated: Mapping[str, Any],
+    project: Mapping[str, Any],
+    release: Defaults,
+    renames: tuple[_Renamed, _Renamed],
+    said: Sequence[Remark],
+) -> list[Remark]:
+    """Return a remark on each value of a run that its project has not, and that no remark is about.
+
+    Args:
+        run: Its config, flat and resolved.
+        stated: The keys that the run itself sets; of a resolved config nobody knows.
+        project: The project's config in the end, flat and resolved.
+        release: The defaults of the project's release: what verl does there that the project has no setting for.
+        renames: From the run's release's keys to the project's, and back.
+        said: The remarks that there are.
+    """
+    there, back = renames
+    about = {item.key for item in said}
+    others = {key: [READ_BY_THE_ENGINE.get(key, key), *candidates(key, back)] for key in project}
+    places: dict[str, list[str]] = {}
+    for key, names in others.items():
+        for name in dict.fromkeys(names):
+            places.setdefault(name, []).append(key)
+    by_default = flatten(release.config)
+    found = []
+    for key, value in run.items():
+        names = candidates(key, there)
+        own = list(dict.fromkeys([*places.get(key, ()), *(name for name in names if name in project)]))
+        if about & {key, *own} or key.endswith(_OF_CLASSES) or unknowns(value):
+            continue
+        if own:
+            # A release may have an old name beside the new one: null, or at its default where the other is said.
+            also = [name for item in own for name in others[item] if name in stated or (value is None and name in run)]
+            counts = [key] if key in stated else [key, *also]
+            if all(not _same(run[name], project[item]) for item in own for name in counts if name in run):
+                found.append(_otherwise(key, value, own[0], project[own[0]], key in stated))
+            continue
+        default = next((name for name in names if name in release.flat), None)
+        if default is None or _same(value, release.flat[default]):
+            continue
+        if not any(_same(value, run[name]) for name in _followed(by_default.get(default)) if name in run):
+            found.append(_left_out(key, value, release.flat[default]))
+    return found
+
+
+def with_defaults_of_its_own(
+    run: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    project: Mapping[str, Any],
+    release: Defaults,
+    renames: tuple[_Renamed, _Renamed],
+) -> dict[str, Any]:
+    """Return a run's config, and what its checkout has by default beside it: keys of the project's, or of its release's
+    that the project has not, which the run has under no other name.
+
+    Args:
+        run: Its config, flat and resolved, in the names of the release that it fits.
+        defaults: The checkout's config, flat.
+        project: The project's config.
+        release: The defaults of its release.
+        renames: From the run's release's keys to the project's, and back.
+    """
+    there, back = renames
+    alone = {
+        key: defaults[key]
+        for key in project
+        if key in defaults and not any(name in run for name in (READ_BY_THE_ENGINE.get(key), *candidates(key, back)))
+    }
+    for key in defaults:
+        names = () if key in project or key in run else candidates(key, there)
+        if any(name in release.flat for name in names) and not any(name in project or name in run for name in names):
+            alone[key] = defaults[key]
+    return {**run, **{key: value for key, value in alone.items() if not _followed(value)}}
+
+
+def _followed(value: Any) -> list[str]:
+    """Return the keys that a value names: `${oc.select:actor_rollout_ref.rollout.n,1}`."""
+    return _KEY.findall(value) if isinstance(value, str) and "${" in value else []
+
+
+def _otherwise(key: str, value: Any, name: str, ours: Any, is_stated: bool) -> Remark:
+    here = f"here {name} is {ours}" if name != key else f"here it is {ours}"
+    return Remark(key, value, "changed" if is_stated else KEPT, here)
+
+
+def _left_out(key: str, value: Any, default: Any) -> Remark:
+    rule = rule_for(key)
+    why = "the project has no such setting" if rule is None else rule.why
+    return Remark(key, value, KEPT, f"{why} (by default it is {default} in the project's release)")
+
+
+def _same(theirs: Any, ours: Any) -> bool:
+    if isinstance(ours, list) and isinstance(theirs, str):
+        theirs = [theirs]  # one logger, one file
+    return bool(theirs == ours) and isinstance(theirs, bool) == isinstance(ours, bool)
