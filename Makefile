@@ -16,7 +16,7 @@ PARALLEL := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-fast bench lint format example docs pictures clean
+.PHONY: help setup demo test test-importers test-all test-fast bench lint format example docs pictures clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,7 +50,10 @@ demo: setup ## make a project from verl, train it, and say where it is
 	$(call run,$(BIN)/python scripts/demo.py $(DEMO))
 
 test: setup $(VENV)/.vllm ## run the tests, in half an hour: leaves out those marked thorough, and older releases in what is slow
-	$(call run,$(BIN)/python -m pytest $(PARALLEL))
+	$(call run,$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/importers)
+
+test-importers: setup ## run the tests of what reads other people's runs and copies of verl, and of exports
+	$(call run,$(BIN)/python -m pytest $(PARALLEL) tests/importers)
 
 test-all: setup $(VENV)/.vllm ## run all tests with all releases of verl, for hours: leaves out nothing
 	$(call run,VEXTRACT_TEST_RELEASES=all $(BIN)/python -m pytest $(PARALLEL) -m "")

@@ -19,7 +19,7 @@ from extractor.usecases.upgrade.choices import Request
 from extractor.values import releases
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
-from tests.adopt.forks import Fork
+from tests.importers.adopt.forks import Fork
 from tests.project.support import files_of
 
 RELEASE = "0.6.1"

@@ -29,7 +29,7 @@ exec {sys.executable} "$@"
 UNDER_VERL = """
 import json, sys
 from pathlib import Path
-from tests.verl.under_verl import Under
+from tests.importers.under_verl import Under
 under = Under(Path(sys.argv[1]), Path(sys.argv[2]), json.loads(Path(sys.argv[3]).read_text()))
 rows = under._rows()
 rewards = under.rewards()
@@ -97,8 +97,8 @@ CALLED = """
 import json, sys
 import pandas
 from pathlib import Path
-from tests.verl import inputs
-from tests.verl.under_verl import Under
+from tests.importers import inputs
+from tests.importers.under_verl import Under
 export, batch = Path(sys.argv[2]), inputs.batch
 def batch_of_rows(proto, tokenizer):
     made = batch(proto, tokenizer)

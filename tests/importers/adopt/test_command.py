@@ -1,0 +1,329 @@
+"""`vextract adopt` on forks of the real releases."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor.values import readers
+from extractor.values.indentation import reindented
+from tests.importers.adopt.forks import Fork
+from tests.releases import ALL, source_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("verl")]  # slow: it begins early, being long
+
+ALGOS = "trainer/ppo/core_algos.py"
+TRAINER = "trainer/ppo/ray_trainer.py"
+ACTOR = "workers/actor/dp_actor.py"
+
+
+@pytest.fixture(autouse=True)
+def _no_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def edits(report: Mapping[str, Any]) -> dict[str, str]:
+    return {f"{item['upstream']}:{item['symbol']}": item["fate"] for item in report["edits"]}
+
+
+def states(run: Any, project: Path) -> dict[str, str]:
+    return {file["path"]: file["state"] for file in json.loads(run("status", project, "--json").out)["files"]}
+
+
+PREFIXES = ("verl", "myrl.verl_copy")
+ORDINARY = {("0.6.1", "myrl.verl_copy")}
+
+
+@pytest.mark.parametrize(
+    ("release", "prefix"),
+    [
+        pytest.param(release, prefix, marks=() if (release, prefix) in ORDINARY else pytest.mark.thorough)
+        for release in ALL
+        for prefix in PREFIXES
+    ],
+)
+def test_unedited_fork_is_a_new_project(run, tmp_path: Path, release: str, prefix: str) -> None:
+    """Renamed imports, other line ends, other indentation and missing parts are no edits."""
+    fork = Fork(tmp_path / "repo", source_of(release), prefix)
+    fork.crlf(ALGOS)
+    fork.write("protocol.py", reindented(fork.read("protocol.py"), 2))
+    unused = next(name for name in ("fsdp_workers.py", "engine_workers.py") if (fork.root / "workers" / name).exists())
+    (fork.root / "workers" / unused).unlink()
+    result = run("adopt", fork.top, tmp_path / "toy", "--json", "--offline")
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert report["release"] == release
+    assert report["edits"] == []
+    assert report["fork"]["imports"] == ([] if prefix == "verl" else [prefix])
+    assert report["carried"]["hunks"] == {"carried": 0, "total": 0}
+    assert run("new", tmp_path / "new", "--package", "toy", "--verl", release).code == 0
+    assert tree(tmp_path / "toy") == tree(tmp_path / "new")
+
+
+@pytest.fixture
+def fork(tmp_path: Path) -> Fork:
+    """A fork of 0.5.0 under another name, with parts missing and edits of every sort."""
+    fork = Fork(tmp_path / "repo", source_of("0.5.0"), "myrl.verl_copy")
+    for path in ("workers/megatron_workers.py", "utils/tracking.py", "trainer/main_ppo.py"):
+        (fork.root / path).unlink()
+    name = fork.prefix
+    fork.into(ALGOS, "compute_grpo_outcome_advantage", "token_1 = helper_2(0)")
+    fork.append(ALGOS, "\n\ndef helper_2(x):\n    return itertools.count(x)\n\n\ndef unused_3():\n    return 3\n")
+    fork.append(
+        ALGOS,
+        '\n\n@register_adv_est("mine_4")\ndef mine_4(**kwargs):\n'
+        f"    from {name}.utils.torch_functional import masked_mean\n\n    return masked_mean\n"
+        "\n\ndef new_5():\n    return 5\n\n\ndef lost_6():\n    return dataclass_6\n",
+    )
+    fork.write(ALGOS, fork.read(ALGOS).replace("import numpy as np\n", "import itertools\nimport numpy as np\n", 1))
+    # Named from another module, through an import that stands beside others.
+    fork.into(TRAINER, "compute_advantage", "token_7 = new_5()")
+    imports = f"import numpy as np\nfrom {name}.trainer.ppo.core_algos import new_5\nimport unused_package_8\n"
+    fork.write(TRAINER, fork.read(TRAINER).replace("import numpy as np\n", imports, 1))
+    fork.into(TRAINER, "fit", "token_9 = 1")
+    fork.into("workers/fsdp_workers.py", "init_model", "token_10 = 1")
+    fork.into(ACTOR, "update_policy", "token_11 = 1  # caf\u00e9")
+    fork.crlf(ACTOR)
+    fork.into("protocol.py", "union", "import ray; token_12 = ray")
+    fork.into(
+        "utils/torch_functional.py",
+        "masked_whiten",
+        f"from {name}.utils.tracking import Tracking; token_13 = 1",
+    )
+    fork.append("trainer/config/ppo_trainer.yaml", "\ntoken_14: 1\n")
+    fork.write("utils/reward_score/gsm8k.py", "def broken_15(:\n")
+    fork.write("utils/mine.py", "own_16 = 1\n")
+    # Upstream has a file of that name, but not in this release.
+    fork.write("utils/groupwise.py", "own_17 = 1\n")
+    return fork
+
+
+def test_edits_are_carried_or_parked(run, tmp_path: Path, fork: Fork) -> None:
+    project = tmp_path / "toy"
+    result = run("adopt", fork.top / "myrl", project, "--json")
+    assert result.code == 0, result.err
+    report = json.loads(result.out)
+    assert report["release"] == "0.5.0"
+    assert report["scores"][0]["release"] == "0.5.0"
+    assert sorted(report["newer"]) == sorted(ALL[ALL.index("0.5.0") + 1 :])
+    assert edits(report) == {
+        f"verl/{ALGOS}:compute_grpo_outcome_advantage": "carried",
+        f"verl/{ALGOS}:helper_2": "carried",
+        f"verl/{ALGOS}:import itertools": "carried",
+        f"verl/{ALGOS}:unused_3": "orphaned",
+        f"verl/{ALGOS}:mine_4": "carried",
+        f"verl/{ALGOS}:new_5": "carried",
+        f"verl/{ALGOS}:lost_6": "orphaned",
+        f"verl/{TRAINER}:compute_advantage": "carried",
+        f"verl/{TRAINER}:from verl.trainer.ppo.core_algos import new_5": "carried",
+        f"verl/{TRAINER}:import unused_package_8": "orphaned",
+        f"verl/{TRAINER}:RayPPOTrainer": "orphaned",
+        "verl/workers/fsdp_workers.py:ActorRolloutRefWorker": "orphaned",
+        f"verl/{ACTOR}:DataParallelPPOActor": "carried",
+        "verl/protocol.py:DataProto": "orphaned",
+        "verl/utils/torch_functional.py:masked_whiten": "orphaned",
+        "verl/trainer/config/ppo_trainer.yaml:the whole file": "orphaned",
+        "verl/utils/reward_score/gsm8k.py:the whole file": "orphaned",
+    }
+    carried = [item for item in report["edits"] if item["fate"] == "carried"]
+    assert report["carried"]["hunks"]["carried"] == sum(item["hunks"] for item in carried) == 8
+    assert report["carried"]["symbols"] == {"carried": 6, "total": 12}
+    assert report["own"] == [
+        {"path": "verl_copy/utils/groupwise.py", "copied": None, "upstreams": False},
+        {"path": "verl_copy/utils/mine.py", "copied": None, "upstreams": False},
+    ]
+
+    said = {item["symbol"]: (item["parts"], item["why"]) for item in report["edits"]}
+    its_own = "the project has its own instead: toy/training/trainer.py, toy/training/run_loop.py"
+    assert said["RayPPOTrainer"] == (["fit"], its_own)
+    assert said["ActorRolloutRefWorker"][0] == ["init_model"]
+    assert said["DataParallelPPOActor"] == (["update_policy"], None)
+
+    found = tree(project)
+    tokens = [f"token_{number}" for number in (1, 7, 9, 10, 11, 12, 13, 14)]
+    tokens += ["helper_2", "unused_3", "mine_4", "new_5", "lost_6", "unused_package_8", "broken_15"]
+    for token in tokens:
+        assert any(token.encode() in data for path, data in found.items()), token
+    for item in report["edits"]:
+        if item["fate"] == "orphaned":
+            note = found[f"{item['where']}.note"].decode()
+            what = f"{item['what']} in {', '.join(item['parts'])}" if item["parts"] else item["what"]
+            assert f"- {item['symbol']} ({what})" in note
+            assert found[item["where"]] == (fork.root / item["upstream"].removeprefix("verl/")).read_bytes()
+    shown = states(run, project)
+    assert {path for path, state in shown.items() if state == "edited"} == {item["where"] for item in carried}
+    assert {path for path, state in shown.items() if state == "orphaned"} == {
+        item["where"] for item in report["edits"] if item["fate"] == "orphaned"
+    }
+    for path, data in found.items():
+        if path.endswith(".py") and not path.startswith("orphaned/"):
+            ast.parse(data)
+    assert run("new", tmp_path / "new", "--package", "toy", "--verl", "0.5.0").code == 0
+    pristine = tree(tmp_path / "new")
+    for path in ("vextract.lock", ".vextract/base.zip"):
+        assert found[path] == pristine[path]
+    checked = run("verify", project, "--no-parity")
+    assert checked.code == 0, checked.out
+
+
+def test_upgrade_goes_on_from_there(run, tmp_path: Path, fork: Fork) -> None:
+    project = tmp_path / "toy"
+    assert run("adopt", fork.top, project).code == 0
+    plan = json.loads(run("upgrade", project, "--dry-run", "--json").out)
+    assert "helper_2" in run("diff", project, "--no-pager").out
+    assert plan
+
+
+def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of("0.6.1"), "copied")
+    fork.write("extra/own.py", "import copied.utils.torch_functional as F\n\n\ndef own():\n    return F.masked_mean\n")
+    fork.write("extra/other.py", "x = 1\n")
+    fork.write("extra/own/__init__.py", fork.read("extra/own.py"))  # of the two Python imports the package
+    fork.write("extra/own.py", "def own():\n    return 1\n")
+    (fork.top / "agent.py").write_text("y = 1\n")
+    fork.into(ALGOS, "kl_penalty", "from copied.extra.own import own; own()")
+    fork.into(ALGOS, "agg_loss", "import agent; agent.y")
+    report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json").out)
+    assert report["own"] == [
+        {"path": "copied/extra/other.py", "copied": None, "upstreams": False},
+        {"path": "copied/extra/own.py", "copied": None, "upstreams": False},
+        {"path": "copied/extra/own/__init__.py", "copied": "toy/extra/own/__init__.py", "upstreams": False},
+    ]
+    assert edits(report) == {f"verl/{ALGOS}:kl_penalty": "carried", f"verl/{ALGOS}:agg_loss": "orphaned"}
+    assert (
+        "from toy.extra.own import own; own()" in (tmp_path / "toy/toy/vendored/algorithms/core_algos.py").read_text()
+    )
+    assert (
+        (tmp_path / "toy/toy/extra/own/__init__.py")
+        .read_text()
+        .startswith("import toy.vendored.utils.torch_functional as F\n")
+    )
+
+
+@pytest.mark.thorough
+def test_an_edited_choice_of_imports_takes_what_the_project_has_instead(run, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of("0.4.1"))
+    before = "elif is_npu_available:\n"
+    assert before in fork.read(ACTOR)
+    more = "\nelse:\n    try:\n        import own_device\n    except ImportError:\n        own_device = None\n"
+    start, _, end = fork.read(ACTOR).partition(before)
+    line, _, rest = end.partition("\n")
+    fork.write(ACTOR, f"{start}{before}{line}{more}{rest}")
+    fork.into(ACTOR, "update_policy", "token_1 = own_device")
+    result = run("adopt", fork.top, tmp_path / "toy", "--offline")
+    assert result.code == 0, result.err
+    text = (tmp_path / "toy/toy/vendored/workers/dp_actor.py").read_text()
+    assert "token_1 = own_device" in text
+    assert "import own_device" in text
+    assert "flash_attn" not in {line.split()[1].partition(".")[0] for line in text.splitlines() if " import " in line}
+    assert "npu_flash_attention" not in text
+
+
+def test_circle_of_imports_is_refused(run, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of("0.6.1"))
+    path = "utils/torch_functional.py"
+    fork.into(path, "masked_mean", "core_algos.agg_loss")
+    fork.write(
+        path, fork.read(path).replace("import torch\n", "import torch\nfrom verl.trainer.ppo import core_algos\n", 1)
+    )
+    report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json").out)
+    [edit] = [item for item in report["edits"] if item["symbol"] == "masked_mean"]
+    assert edit["fate"] == "orphaned"
+    assert "import each other in a circle" in edit["why"]
+
+
+def test_nothing_is_written(run, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of("0.6.1"))
+    fork.into(ALGOS, "kl_penalty", "token = 1")
+    for arguments in ([], [tmp_path / "toy", "--dry-run"]):
+        result = run("adopt", fork.root, *arguments)
+        assert result.code == 0
+        assert "nearest release: verl 0.6.1" in result.out
+        assert "carried over: 1 of 1 hunks (100 %), 1 of 1 symbols (100 %)" in result.out
+        assert "nothing was written" in result.err
+        assert sorted(os.listdir(tmp_path)) == ["repo"]
+
+
+@pytest.mark.thorough
+def test_a_second_copy_is_named_and_a_recipe_is_none(run, tmp_path: Path) -> None:
+    source = source_of("0.6.1")
+    top = tmp_path / "repo"
+    Fork(top / "first", source).append(ALGOS, "\nMINE = 1\n")
+    Fork(top / "second", source)
+    recipe = top / "recipe" / "trainer" / "main_ppo.py"
+    recipe.parent.mkdir(parents=True)
+    recipe.write_text(source.read("verl/trainer/main_ppo.py"))
+
+    result = run("adopt", top)
+    assert f"copy of verl: {top / 'first' / 'verl'}" in result.out
+    assert f"other copies of verl here: {top / 'second' / 'verl'} (name one" in result.out
+    assert json.loads(run("adopt", top, "--json").out)["fork"]["others"] == [str(top / "second" / "verl")]
+
+    result = run("adopt", recipe.parents[1])
+    assert result.code == 0
+    assert re.search(r"has 1 file of verl's \d+: is it your copy of verl\?", result.err)
+
+
+@pytest.mark.thorough
+def test_release_can_be_forced(run, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of("0.5.0"))
+    report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json", "--verl", "0.6.1").out)
+    assert report["release"] == "0.6.1"
+    assert [score["release"] for score in report["scores"]] == ["0.6.1"]
+    assert set(edits(report).values()) == {"upstream"}, "all that differs is what upstream had in 0.5.0"
+    assert len(report["edits"]) > 100
+
+
+class TestRefused:
+    """Bad inputs end with exit code 2 and a hint."""
+
+    def refused(self, run: Any, *arguments: object, message: str) -> None:
+        result = run("adopt", *arguments)
+        assert result.code == 2, result.err
+        assert message in result.err
+        assert "hint: " in result.err
+
+    def test_missing(self, run, tmp_path: Path) -> None:
+        self.refused(run, tmp_path / "nothing", message="no such directory")
+
+    def test_a_file(self, run, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        self.refused(run, tmp_path / "file", message="not a directory")
+
+    def test_empty(self, run, tmp_path: Path) -> None:
+        self.refused(run, tmp_path, message="no copy of verl in it")
+
+    def test_other_code(self, run, tmp_path: Path) -> None:
+        (tmp_path / "protocol.py").write_text("class DataProto:\n    a_line_of_something_else = 1\n")
+        self.refused(run, tmp_path, message="no copy of verl in it")
+
+    def test_unreadable(self, run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def read(path: Path, *most: int) -> bytes:
+            if "fork" in path.parts:
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path, *most)
+
+        (tmp_path / "fork").mkdir()
+        (tmp_path / "fork/protocol.py").write_text("")
+        real = readers.read_bytes
+        monkeypatch.setattr(readers, "read_bytes", read)
+        self.refused(run, tmp_path / "fork", message="cannot be read: Permission denied")
+
+    def test_target_not_empty(self, run, tmp_path: Path) -> None:
+        (tmp_path / "toy").mkdir()
+        (tmp_path / "toy/file").write_text("")
+        self.refused(run, tmp_path, tmp_path / "toy", message="not empty")
+
+    def test_unknown_release(self, run, tmp_path: Path) -> None:
+        self.refused(run, tmp_path, "--verl", "0.6.2", message="not supported")

@@ -1,0 +1,243 @@
+"""Forks of other days than a release's: what upstream had then is no edit, and edits are found against it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor.importers.adopt.segments import split
+from extractor.pipeline.source import Source, open_source
+from extractor.values import releases
+from extractor.values.fingerprint import of_part, of_text, parts_of_upstream
+from tests.importers.adopt.forks import Fork
+from tests.importers.adopt.test_command import ALGOS, edits
+from tests.releases import ALL, source_of
+
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("verl")]
+
+RELEASE, EARLIER = "0.5.0", "0.4.1"
+DATA = "utils/dataset/rl_dataset.py"
+PROJECTS_ALGOS = "vendored/algorithms/core_algos.py"
+
+
+@pytest.fixture(autouse=True)
+def _no_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+def report_of(run: Any, fork: Fork, project: Path, *more: str) -> dict[str, Any]:
+    result = run("adopt", fork.top, project, "--json", *more)
+    assert result.code == 0, result.err
+    return json.loads(result.out)
+
+
+@pytest.mark.parametrize("release", ALL)
+def test_every_part_of_a_release_is_known(release: str) -> None:
+    source = source_of(release)
+    known = parts_of_upstream()
+    for path in sorted(source.files)[::5]:
+        if path.endswith(".py"):
+            body = ast.parse(source.read(path)).body
+            assert {of_part(node) for node in body if not isinstance(node, (ast.Import, ast.ImportFrom))} <= known, path
+        elif path.endswith((".yaml", ".sh")):
+            assert of_text(source.read(path)) in known, path
+
+
+def test_what_upstream_had_is_no_edit(run: Any, tmp_path: Path) -> None:
+    """A module, a file that went, and a config of another release; the project has its own release's."""
+    fork, other = Fork(tmp_path / "repo", source_of(RELEASE)), source_of(EARLIER)
+    for path in (ALGOS, "trainer/config/evaluation.yaml", "utils/metric/__init__.py"):
+        fork.write(path, other.read(f"verl/{path}"))
+    gone = "verl/trainer/of_another_day.py"
+    fork.write(gone.removeprefix("verl/"), other.read("verl/trainer/ppo/metric_utils.py"))
+    report = report_of(run, fork, tmp_path / "toy")
+    assert report["release"] == RELEASE
+    assert set(edits(report).values()) == {"upstream"}
+    assert report["carried"]["symbols"]["total"] == report["carried"]["hunks"]["total"] == 0
+    assert {item["path"]: item["upstreams"] for item in report["own"]} == {gone: True}
+    assert not (tmp_path / "toy/orphaned").exists()
+    assert run("new", tmp_path / "new", "--package", "toy", "--verl", RELEASE).code == 0
+    plain = (tmp_path / "new/toy" / PROJECTS_ALGOS).read_bytes()
+    assert (tmp_path / "toy/toy" / PROJECTS_ALGOS).read_bytes() == plain
+    shown = run("adopt", fork.top).out
+    assert "of another day of upstream's, not edits: " in shown
+    assert "as upstream had it on another day:" in shown
+
+
+def test_what_registers_itself_comes_along_whoever_wrote_it(run: Any, tmp_path: Path) -> None:
+    """A loss of a later release, which a run can choose by its name; the copy stays one of its release."""
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    text = source_of("0.6.1").read(f"verl/{ALGOS}")
+    later = {item.key: item.core for item in split(text)}["compute_policy_loss_geo_mean"]
+    assert "@register_policy_loss" in later
+    fork.append(ALGOS, f"\n\n{later}")
+    fork.append(ALGOS, "\n\n@register_adv_est(AdvantageEstimator.MINE_1)\ndef mine_1(**kwargs):\n    return kwargs\n")
+    fork.into("trainer/ppo/ray_trainer.py", "apply_kl_penalty", "print('token_2')")
+    report = report_of(run, fork, tmp_path / "toy")
+    fates = edits(report)
+    assert fates.pop(f"verl/{ALGOS}:compute_policy_loss_geo_mean") == "carried"
+    assert fates.pop("verl/trainer/ppo/ray_trainer.py:apply_kl_penalty") == "carried", "it is an edit, and no other day"
+    assert fates == {f"verl/{ALGOS}:mine_1": "orphaned"}
+    (lost,) = [item for item in report["edits"] if item["symbol"] == "mine_1"]
+    assert lost["why"] == "it is registered as AdvantageEstimator.MINE_1, which the project does not have"
+
+
+def test_an_edit_of_another_day_is_put_into_the_releases_text(run: Any, tmp_path: Path) -> None:
+    """The fork's function is of an older release, with one line of its own: only that line comes along."""
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    fork.write(ALGOS, source_of(EARLIER).read(f"verl/{ALGOS}"))
+    name = "compute_value_loss"
+    fork.into(ALGOS, name, "token_1 = 1")
+    fork.append(ALGOS, "\n\ndef unused_2():\n    return 2\n")
+    report = report_of(run, fork, tmp_path / "toy", "--algorithm", "ppo")
+    (edit,) = [item for item in report["edits"] if item["symbol"] == name]
+    assert (edit["fate"], edit["hunks"]) == ("carried", 1)
+    assert {key: fate for key, fate in edits(report).items() if fate != "upstream"} == {
+        f"verl/{ALGOS}:{name}": "carried",
+        f"verl/{ALGOS}:unused_2": "orphaned",
+    }
+    assert run("new", tmp_path / "new", "--package", "toy", "--verl", RELEASE, "--algorithm", "ppo").code == 0
+    before, after = ((tmp_path / place / "toy" / PROJECTS_ALGOS).read_text() for place in ("new", "toy"))
+    assert [line for line in after.splitlines() if line not in before.splitlines()] == ["    token_1 = 1"]
+    assert len(after.splitlines()) == len(before.splitlines()) + 1
+
+
+@pytest.mark.thorough
+def test_a_copy_older_than_all_projects(run: Any, tmp_path: Path) -> None:
+    """It becomes a project of the oldest supported release, and its edits show against what was copied."""
+    old = next(pin for pin in releases.older() if pin.release.startswith("0.3"))
+    source: Source = open_source(old)
+    fork = Fork(tmp_path / "repo", source)
+    name = "compute_value_loss"
+    fork.into(ALGOS, name, "token_1 = 1")
+    report = report_of(run, fork, tmp_path / "toy", "--algorithm", "ppo")
+    assert (report["release"], report["made_from"]) == (ALL[0], old.release)
+    (edit,) = [item for item in report["edits"] if item["fate"] != "upstream"]
+    assert (edit["symbol"], edit["hunks"]) == (name, 1)
+    assert f"made from verl {old.release}, which is too old for a project" in run("adopt", fork.top).out
+
+
+def test_what_was_changed_for_speed_gives_way(run: Any, tmp_path: Path) -> None:
+    """The project's GRPO goes by columns; a fork that edits the rows that it went by has its own instead."""
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    text = fork.read(ALGOS)
+    (node,) = [item.node for item in split(text) if item.key == "compute_grpo_outcome_advantage"]
+    assert node is not None
+    lines = text.split("\n")
+    start = next(i for i in range(node.lineno, len(lines)) if "for i in range(bsz)" in lines[i])
+    lines[start + 1 : start + 1] = [lines[start + 1][: -len(lines[start + 1].lstrip())] + "token_1 = i"]
+    fork.write(ALGOS, "\n".join(lines))
+    report = report_of(run, fork, tmp_path / "toy")
+    assert edits(report) == {f"verl/{ALGOS}:compute_grpo_outcome_advantage": "carried"}
+    assert "token_1 = i" in (tmp_path / "toy/toy" / PROJECTS_ALGOS).read_text()
+
+
+def test_calls_that_would_not_fit(run: Any, tmp_path: Path) -> None:
+    """What the project calls in another way, or could not be called as the fork does, is parked."""
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    text = fork.read(ALGOS).replace("def agg_loss(", "def agg_loss(needed_1, ", 1)
+    fork.write(ALGOS, text)
+    report = report_of(run, fork, tmp_path / "toy")
+    (edit,) = report["edits"]
+    assert edit["fate"] == "orphaned"
+    assert "to agg_loss" in edit["why"], edit["why"]
+
+
+def test_what_only_the_forks_trainer_puts_into_a_batch(run: Any, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    fork.into("trainer/ppo/ray_trainer.py", "apply_kl_penalty", 'token_1 = data.meta_info["lost_2"]')
+    fork.into("trainer/ppo/ray_trainer.py", "compute_advantage", 'data.meta_info["put_3"] = data.meta_info["put_3"]')
+    report = report_of(run, fork, tmp_path / "toy")
+    assert {item["symbol"]: item["why"] for item in report["edits"]} == {
+        "apply_kl_penalty": "it reads lost_2 from a batch, which nothing in the project puts there",
+        "compute_advantage": None,
+    }
+
+
+def test_what_only_the_forks_rollouts_give_to_rows(run: Any, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    fork.into("trainer/ppo/ray_trainer.py", "apply_kl_penalty", 'token_1 = data.non_tensor_batch["mine_2"]')
+    fork.into("trainer/ppo/ray_trainer.py", "compute_advantage", 'token_3 = data.non_tensor_batch["of_the_data"]')
+    (fork.top / "rollouts.py").write_text(
+        "from verl import DataProto\ndef rows(data: DataProto):\n    row = {}\n    row['mine_2'] = 1\n    return row\n"
+    )
+    (fork.top / "prepare.py").write_text("def row():\n    made = {}\n    made['of_the_data'] = 1\n    return made\n")
+    report = report_of(run, fork, tmp_path / "toy")
+    assert {item["symbol"]: item["why"] for item in report["edits"]} == {
+        "apply_kl_penalty": "it reads mine_2 from a batch, which nothing in the project puts there",
+        "compute_advantage": None,
+    }
+
+
+def test_arguments_that_only_a_parked_method_takes(run: Any, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    fork.into("protocol.py", "select", "import ray; token_1 = ray")
+    fork.write("protocol.py", fork.read("protocol.py").replace("def select(self, ", "def select(self, needed_2=1, ", 1))
+    call = 'data.select(batch_keys=["responses"], needed_2=0); data.pop(batch_keys=[])'
+    fork.into("trainer/ppo/ray_trainer.py", "apply_kl_penalty", call)
+    report = report_of(run, fork, tmp_path / "toy")
+    (edit,) = [item for item in report["edits"] if item["symbol"] == "apply_kl_penalty"]
+    assert (edit["fate"], edit["why"]) == ("orphaned", "it hands needed_2 to DataProto.select, which does not take it")
+
+
+@pytest.mark.thorough
+def test_settings_of_the_forks_own_come_with_the_code_that_reads_them(run: Any, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    line = "token_1 = config.mine_2 if config else 0; mine_8 = mine_9 = mine_11 = mine_12 = mine_13 = 8"
+    fork.into("trainer/ppo/ray_trainer.py", "compute_advantage", line)
+    fork.into("trainer/ppo/ray_trainer.py", "fit", "token_3 = self.config.algorithm.lost_4")
+    config = "trainer/config/ppo_trainer.yaml"
+    assert "\nalgorithm:\n" in fork.read(config)
+    prompts = "  mine_9: verl/trainer/prompts/mine.txt\n"
+    prompts += "  mine_11: ${algorithm.mine_2}\n  mine_12: ${algorithm.lost_4}\n  mine_13: ${eval:'1 + 1'}\n"
+    new = f"\nalgorithm:\n  mine_2: 0.25\n  lost_4: 1\n  mine_5:\n    mine_6: [1]\n{prompts}"
+    fork.write("trainer/prompts/mine.txt", "Think.\n")
+    fork.write(config, fork.read(config).replace("\nalgorithm:\n", new, 1))
+    project = tmp_path / "toy"
+    report_of(run, fork, project)
+    body = (project / "config/fork/keys.yaml").read_text()
+    assert "  mine_2: 0.25\n" in body
+    assert "lost_4" not in body
+    assert "mine_6" not in body
+    assert "mine_11: ${algorithm.mine_2}\n" in body
+    assert "mine_12" not in body, "it follows a setting that no code reads"
+    assert "mine_13" not in body
+    assert "mine_9: config/fork/verl/trainer/prompts/mine.txt\n" in body
+    assert (project / "config/fork/verl/trainer/prompts/mine.txt").read_text() == "Think.\n"
+    assert "  - fork@_global_: keys\n" in (project / "config/ppo_trainer.yaml").read_text()
+    assert run("verify", project, "--no-parity").code == 0
+    script = fork.top / "run.sh"
+    script.write_text(
+        "python3 -m verl.trainer.main_ppo algorithm.mine_2=0.5 trainer.mine_7=1 +algorithm.mine_8=2"
+        " algorithm.mine_9=prompts/other.txt"
+        " actor_rollout_ref.rollout.name=hf actor_rollout_ref.model.path=/m\n"
+    )
+    (fork.top / ".git").mkdir()
+    (fork.top / "prompts").mkdir()
+    (fork.top / "prompts/other.txt").write_text("Do not think.\n")
+    with_run = tmp_path / "with/toy"
+    report = report_of(run, fork, with_run, "--from-verl-run", str(script), "--keep-unknown")
+    assert report["run"]["settings"]["algorithm.mine_2"] == 0.5
+    assert report["run"]["settings"]["algorithm.mine_8"] == 2
+    assert report["run"]["settings"]["algorithm.mine_9"] == str(fork.top / "prompts/other.txt")
+    assert "mine_2: 0.5" in (with_run / "config/recipe/verl_run.yaml").read_text()
+    assert "mine_7" in (with_run / "config/unknown.yaml").read_text(), "which no code reads"
+
+
+def test_what_a_module_exports_is_the_projects_own(run: Any, tmp_path: Path) -> None:
+    """The names of classes that stay behind would have no place in a list, and conflict with what a release lists."""
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    managers = "workers/reward_manager/__init__.py"
+    text = fork.read(managers)
+    assert '__all__ = [\n    "' in text
+    fork.write(managers, text.replace('__all__ = [\n    "', '__all__ = [\n    "MineRewardManager",\n    "'))
+    report = report_of(run, fork, tmp_path / "toy")
+    assert edits(report)[f"verl/{managers}:__all__"] == "orphaned"
+    assert "MineRewardManager" not in (tmp_path / f"toy/toy/vendored/{managers}").read_text()
+    (lost,) = [item for item in report["edits"] if item["symbol"] == "__all__"]
+    assert lost["why"] == "the project's file lists what it has itself"

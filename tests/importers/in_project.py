@@ -1,0 +1,51 @@
+"""Run by tests in a process of its own: what the project itself makes of its hooks.
+
+    python -m tests.importers.in_project PROJECT PACKAGE MODEL ESTIMATOR LOSS [SETTING...]
+
+MODEL is a directory with the toy model's tokenizer. Prints JSON, in its last line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import sys
+from pathlib import Path
+
+from extractor.importers.config.project import load, read_files
+from tests.importers import inputs
+
+
+def main(project: Path, package: str, model: str, estimator: str, loss: str, *settings: str) -> None:
+    """Print rewards, prompts and algorithms as JSON."""
+    sys.path.insert(0, str(project))
+    with contextlib.redirect_stdout(sys.stderr):
+        from omegaconf import OmegaConf
+        from transformers import AutoTokenizer
+
+        def module(name: str) -> object:
+            return importlib.import_module(f"{package}.{name}")
+
+        config = OmegaConf.create(dict(load(read_files(project), settings).config))
+        tokenizer = AutoTokenizer.from_pretrained(model)
+        module("custom")
+        ranks = module("run.distributed").Ranks()  # type: ignore[attr-defined]
+        rewards = module("training.rewarding").Rewards(config, tokenizer, ranks)  # type: ignore[attr-defined]
+        data = inputs.batch(module("protocol").DataProto, tokenizer)  # type: ignore[attr-defined]
+        result = rewards.train(data, return_dict=True)
+        rows, _ = module("data.datasets").build_datasets(config, tokenizer)  # type: ignore[attr-defined]
+        core = module("vendored.algorithms.core_algos")
+        found = {
+            "rewards": {
+                "scores": result["reward_tensor"].sum(-1).tolist(),
+                "extra": {name: list(values) for name, values in result["reward_extra_info"].items()},
+            },
+            "prompts": inputs.prompts(rows),
+            "algorithms": inputs.algorithms(core, estimator, loss),
+        }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

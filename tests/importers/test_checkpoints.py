@@ -1,0 +1,162 @@
+"""A run of verl goes on in a project, and a project's under verl: by the checkpoint managers of verl's own releases."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor.importers.runs import of_checkpoint
+from tests.importers.conftest import vextract
+from tests.importers.test_loading import REPOSITORY, unpacked
+from tests.releases import ALL, source_of
+
+NAMES = ("model_world_size_2_rank_0.pt", "model_world_size_2_rank_1.pt")
+
+
+def checkpoint(folder: Path, **config: Any) -> Path:
+    """The files of a checkpoint, without tensors."""
+    place = folder / "global_step_40"
+    (place / "actor" / "huggingface").mkdir(parents=True)
+    (place / "actor" / "huggingface" / "config.json").write_text(json.dumps(config))
+    for name in NAMES:
+        (place / "actor" / name).write_bytes(b"")
+    return place
+
+
+def recipe(project: Path) -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml")
+    found: dict[str, Any] = yaml.safe_load((project / "config/recipe/verl_run.yaml").read_text())
+    return found
+
+
+def test_a_checkpoint_is_found_by_itself_its_model_and_its_run(tmp_path: Path) -> None:
+    place = checkpoint(tmp_path)
+    assert of_checkpoint.find(tmp_path) is None
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("40")
+    assert {of_checkpoint.find(path) for path in (place, place / "actor", tmp_path)} == {place}
+
+
+@pytest.mark.slow
+def test_a_checkpoint_becomes_a_project_that_begins_from_it(verl: None, tmp_path: Path) -> None:
+    place = checkpoint(tmp_path, _name_or_path="Qwen/Qwen3-8B")
+    result = vextract("new", tmp_path / "proj", "--from-verl-run", place)
+    assert result.code == 0, result.err
+    assert recipe(tmp_path / "proj") == {
+        "actor_rollout_ref": {"model": {"path": "Qwen/Qwen3-8B"}},
+        "local": {"checkpoint": {"begin_from": str(place)}},
+    }
+    assert "a checkpoint has no settings" in result.err
+
+
+def test_what_a_checkpoint_says_of_its_adapter_and_critic_is_taken(tmp_path: Path) -> None:
+    place = checkpoint(tmp_path)
+    (place / "critic").mkdir()
+    (place / "actor" / "lora_train_meta.json").write_text('{"r": 8, "lora_alpha": 32, "task_type": "CAUSAL_LM"}')
+    found = of_checkpoint.read(place)
+    assert {item.key: item.value for item in found.overrides} == {
+        "actor_rollout_ref.model.lora_alpha": 32,
+        "actor_rollout_ref.model.lora_rank": 8,
+        "actor_rollout_ref.model.path": str(place / "actor" / "huggingface"),
+        "actor_rollout_ref.rollout.name": "hf",
+        "algorithm.adv_estimator": "gae",
+    }
+    assert {item.key for item in found.remarks} == {"actor_rollout_ref.model.path", "algorithm.adv_estimator"}
+
+
+def test_a_directory_that_is_neither_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "global_step_40").mkdir()
+    result = vextract("new", tmp_path / "proj", "--from-verl-run", tmp_path / "global_step_40")
+    assert result.code == 2
+    assert "nor a checkpoint of verl" in result.err
+
+
+def torchrun(*words: str | Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1", "TORCH_COMPILE_DISABLE": "1"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["-m", "tests.importers.checkpoints_under_verl", *map(str, words)]
+    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    if "cannot import name 'AutoModelForVision2Seq'" in done.stderr:
+        pytest.skip("this release's own modules need transformers 4")
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def train(project: Path, *settings: str, code: int = 0) -> Path:
+    """Train a project on one process; returns the run's directory."""
+    directory = project / "run"
+    sizes = ["data.train_batch_size=4", "actor_rollout_ref.rollout.n=2", "data.max_response_length=8"]
+    sizes += ["actor_rollout_ref.actor.ppo_mini_batch_size=4", "trainer.save_freq=1", "trainer.logger=[console]"]
+    words = [sys.executable, "main.py", f"trainer.default_local_dir={directory}", *sizes, *settings]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TORCH_COMPILE_DISABLE": "1"}
+    done = subprocess.run(words, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr[-4000:]
+    return directory
+
+
+def in_project(checkpoint: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The weights (of an adapter: the adapter) by name, and the optimizer's state in the order of the weights."""
+    import torch
+    from safetensors.torch import load_file
+
+    file = next((checkpoint / "actor").glob("*model.safetensors"))
+    state = torch.load(checkpoint / "actor" / "optimizer.pt", weights_only=True)
+    return load_file(file), [state["optimizer"]["state"][index] for index in sorted(state["optimizer"]["state"])]
+
+
+@pytest.fixture(scope="module")
+def there(verl: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A project with LoRA, and a toy model."""
+    project = tmp_path_factory.mktemp("project") / "proj"
+    assert vextract("new", project, "--with", "lora").code == 0
+    run = train(project, "trainer.total_training_steps=1")
+    return project, next(run.glob("toy_model_*"))
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", ALL)
+@pytest.mark.parametrize("kind", ["fsdp", "fsdp2", "lora"])
+def test_verls_own_manager_and_a_project_read_each_other(
+    there: tuple[Path, Path], tmp_path: Path, release: str, kind: str
+) -> None:
+    import torch
+
+    project, model = there
+    root = unpacked(source_of(release), tmp_path / "verl")
+    saved = tmp_path / "theirs" / "global_step_3"
+    lora = ["lora"] if kind == "lora" else []
+    strategy = "fsdp2" if lora else kind
+    torchrun(root, "save", strategy, model, saved, tmp_path / "theirs.pt", *lora)
+    settings = [f"actor_rollout_ref.model.path={model}", "trainer.total_training_steps=4"]
+    settings += ["actor_rollout_ref.model.lora_rank=4", "actor_rollout_ref.model.lora_alpha=8"] if lora else []
+    begun = train(project, "trainer.resume_mode=resume_path", f"trainer.resume_from_path={saved}", *settings)
+    theirs = torch.load(tmp_path / "theirs.pt", weights_only=False)
+    weights, states = in_project(begun / "global_step_3")
+    names = [name for name in theirs["weights"] if "lora_" in name] if lora else list(theirs["weights"])
+    assert {name.replace(".default.", ".") for name in names} == set(weights)
+    assert all(torch.equal(theirs["weights"][name], weights[name.replace(".default.", ".")]) for name in names)
+    assert len(states) == len(names)
+    for name, state in zip(names, states, strict=True) if strategy == "fsdp2" else ():
+        assert all(torch.equal(value, state[key]) for key, value in theirs["states"][name].items())
+    if strategy == "fsdp":  # each of the same steps on the same rows: what FSDP2 has for each weight by itself
+        torchrun(root, "save", "fsdp2", model, tmp_path / "other/global_step_3", tmp_path / "other.pt")
+        other = torch.load(tmp_path / "other.pt", weights_only=False)["states"]
+        for name, state in zip(names, states, strict=True):
+            assert all(torch.allclose(value, state[key], atol=1e-7) for key, value in other[name].items())
+    if kind != "fsdp2":
+        return
+    words = [sys.executable, "-m", "proj.to_verl", begun / "global_step_4", tmp_path / "ours", "--processes", "2"]
+    subprocess.run([*map(str, words), "--device", "cpu"], cwd=project, check=True, capture_output=True)
+    torchrun(root, "load", "fsdp2", model, tmp_path / "ours/global_step_4", tmp_path / "ours.pt")
+    read = torch.load(tmp_path / "ours.pt", weights_only=False)
+    weights, states = in_project(begun / "global_step_4")
+    assert read["steps"] == 4
+    assert all(torch.equal(value, read["weights"][name]) for name, value in weights.items())
+    for name, state in zip(read["states"], states, strict=True):
+        assert all(torch.equal(value, read["states"][name][key]) for key, value in state.items())
+    assert any(not torch.equal(value, read["next"][name]) for name, value in weights.items())  # it trains on

@@ -1,0 +1,535 @@
+"""Files that a run names are copied with what they import, and import in the project."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor.importers.runs.files import Places
+from extractor.importers.runs.files.imports import Name, rewritten
+from extractor.importers.runs.files.packages import package_of
+from extractor.importers.runs.taken_over import named_files, named_modules
+from extractor.importers.runs.taken_over.recipient import Recipient
+from extractor.values.tree import File, FileKind, Tree
+from tests.importers.conftest import vextract
+from tests.releases import NEWEST, source_of
+
+pytestmark = pytest.mark.thorough  # files of runs that people bring: test_round_trip has one of each kind
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from a.b import c", "from new.a.b import c"),
+        ("from a import b as d, e", "from new.a import b as d\nfrom new.a import e"),
+        (
+            "def f():\n    from a import (\n        b,\n    )\n    return b",
+            "def f():\n    from new.a import b\n    return b",
+        ),
+        (
+            "x = 'äöü'\nif x:\n    from a import b, c",
+            "x = 'äöü'\nif x:\n    from new.a import b\n    from new.a import c",
+        ),
+        ("import a.b as c", "import new.a.b as c"),
+        ("import a.b\nx = a.b.c(a.b.d)", "import new.a.b as a_b\nx = a_b.c(a_b.d)"),
+        ("x = 'ä'; import a.b", "x = 'ä'; import new.a.b as a_b"),
+        ("from . import z", "from new.pack import z"),
+        ("import os, a", "import os\nimport new.a as a"),
+        ("from a import *", "from new.a import *"),
+    ],
+)
+def test_imports_are_redirected(before: str, after: str) -> None:
+    def moved(name: Name) -> tuple[str, str | None] | None:
+        return None if name.module == "os" else (f"new.{name.module}", name.name)
+
+    assert rewritten(before, "pack.module", moved) == after
+
+
+def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
+    script = tmp_path / "repo/examples/deep/run.sh"
+    script.parent.mkdir(parents=True)
+    (tmp_path / "repo/.git").mkdir()
+    (tmp_path / "repo/reward.py").write_text("")
+    places = Places.of(script, None)
+    assert places.folders[:3] == (script.parent, script.parent.parent, tmp_path / "repo")
+    assert places.find("reward.py") == tmp_path / "repo/reward.py"
+    assert Places.of(script, tmp_path).folders[0] == tmp_path
+    for name in ("examples/setup.py", "deep/fork/verl/__init__.py", ".venv/verl/__init__.py"):
+        (tmp_path / "repo" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "repo" / name).write_text("")
+    below = (tmp_path / "repo/src", tmp_path / "repo/deep/fork")
+    assert Places.of(script, None).folders[:5] == (*places.folders[:3], *below)
+    on_path = places.with_python_path(f"relative:/no/such:{tmp_path / 'repo/deep'}")
+    assert on_path.folders == (*places.folders, tmp_path / "repo/deep")
+    (tmp_path / "repo/examples/reward.py").write_text("")
+    elsewhere = "/home/somebody/repo/examples/reward.py"
+    assert places.find_like(elsewhere) == tmp_path / "repo/examples/reward.py"
+    assert places.find(elsewhere) is places.find_like("/home/somebody/else.py") is None
+
+
+def test_what_a_repository_installs_from_a_folder_is_found(tmp_path: Path) -> None:
+    for name in (
+        ".git/config",
+        "grader/setup.py",
+        "grader/grader/math.py",
+        "deep/tools/pyproject.toml",
+        ".env/x/setup.py",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "deep/tools/src/own").mkdir(parents=True)
+    (tmp_path / "deep/tools/src/own/tool.py").write_text("")
+    places = Places.of(tmp_path / "run.sh", None)
+    assert places.find("grader/math.py") == tmp_path / "grader/grader/math.py"
+    assert places.find("own/tool.py") == tmp_path / "deep/tools/src/own/tool.py"
+    assert tmp_path / ".env/x" not in places.folders
+
+
+@pytest.mark.parametrize("name", ["LICENSE", "requirements.txt"])
+def test_an_unpacked_repository_without_verl_begins_where_such_files_are(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "unpacked"
+    (root / "scripts/train").mkdir(parents=True)
+    (root / name).write_text("")
+    places = Places.of(root / "scripts/train/grpo.py", None)
+    assert places.folders[:3] == (root / "scripts/train", root / "scripts", root)
+    assert places.home == root
+
+
+def test_an_unpacked_checkout_begins_where_verl_is(tmp_path: Path) -> None:
+    script = tmp_path / "main/recipe/mine/run.sh"
+    config = tmp_path / "main/verl/trainer/config/ppo_trainer.yaml"
+    for file in (script, config, tmp_path / "main/verl/__init__.py"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
+    places = Places.of(script, None)
+    assert places.root == tmp_path / "main"
+    assert places.find("verl/trainer/config/ppo_trainer.yaml") == config
+
+
+@pytest.mark.parametrize(("files", "found"), [((), False), (("README.md",), True), (("README.md", "fork/.git"), False)])
+def test_an_unpacked_checkout_is_known_by_its_readme_and_a_folder_with_verl(
+    tmp_path: Path, files: tuple[str, ...], found: bool
+) -> None:
+    root = tmp_path / "unpacked"
+    script = root / "scripts/run.sh"
+    for file in (script, root / "fork/verl/__init__.py", *(root / name for name in files)):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    assert (root / "fork" in Places.of(script, None).folders) is found
+
+
+def test_a_config_may_be_in_a_folder_of_the_same_name_as_somebody_elses(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "setup.py").touch()
+    (tmp_path / "train.py").touch()
+    places = Places.of(tmp_path / "run.sh", None)
+    folders = places.folders_like("/home/somebody/config", by_last=True)
+    assert tmp_path / "config" in folders
+    assert places.find_like("/home/somebody/train.py") is None
+
+
+@pytest.mark.parametrize("mark", [".git", "pyproject.toml"])
+def test_a_repository_in_a_checkout_of_verl_is_started_from_there(mark: str, tmp_path: Path) -> None:
+    script = tmp_path / "main/recipe/mine/run.sh"
+    version = tmp_path / "main/verl/version/version"
+    for file in (script, version, tmp_path / "main/verl/__init__.py", tmp_path / "main/recipe" / mark):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
+    places = Places.of(script, None)
+    assert places.root == tmp_path / "main"
+    assert places.find("verl/version/version") == version
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        ("cv2", "opencv-python"),
+        ("pandas", "pandas"),
+        ("google.cloud.aiplatform_v1beta1.types.content", "google-cloud-aiplatform"),
+        ("google.genai", "google-genai"),
+        ("a.b", "a"),
+    ],
+)
+def test_what_to_install_for_a_module_is_its_package(module: str, package: str) -> None:
+    assert package_of(module) == package
+
+
+DATASET = "from verl.utils.dataset import RLHFDataset\n\n\nclass Mine(RLHFDataset):\n    pass\n"
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize(
+    ("release", "path"),
+    [
+        (NEWEST[-1], "mine.py"),
+        ("0.6.1", "mine.py"),
+        (NEWEST[-1], "pkg://data.mine"),
+        (NEWEST[-1], "file://data/mine.py"),
+    ],
+)
+def test_a_dataset_class_starts_from_that_of_its_own_release(tmp_path: Path, release: str, path: str) -> None:
+    (tmp_path / "data").mkdir()
+    for folder in (tmp_path, tmp_path / "data"):
+        (folder / "mine.py").write_text(DATASET)
+    upstream = "verl/utils/dataset/rl_dataset.py"
+    theirs = File("p/vendored/rl_dataset.py", FileKind.VENDORED, b"class RLHFDataset: ...\n", upstream)
+    settings = {"data.custom_cls.path": path, "data.custom_cls.name": "Mine"}
+    source, places = source_of(release), Places((tmp_path,))
+    taken = named_files.take(Recipient(Tree.of([theirs]), "p", source, places, settings, NEWEST[-1]))
+    files = {file.path: file.data.decode() for file in taken.tree}
+    copy = "p/custom/from_run/verl/utils/dataset/rl_dataset.py"
+    assert (copy in files) is (release != NEWEST[-1])
+    there = "p.custom.from_run.verl.utils.dataset.rl_dataset" if copy in files else "p.vendored.rl_dataset"
+    assert f"from {there} import RLHFDataset" in files["p/custom/verl_dataset.py"]
+
+
+REWARD = """
+import statistics
+import ray
+from recipe.mine import tasks
+from verl.utils.reward_score import gsm8k
+import verl.utils.torch_functional as F
+
+
+@ray.remote
+class Worker:
+    def score(self):
+        return tasks.weight()
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    import verl.utils.py_functional
+
+    verl.utils.py_functional.append_to_dict({}, {})
+    F.masked_mean
+    return gsm8k.compute_score("#### 4", "4") * tasks.weight() * statistics.mean([1, 1])
+"""
+CALL = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("reward", "p/custom/verl_reward.py")
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print(module.compute_score("", "", ""), "ray" in sys.modules, "verl" in sys.modules, hasattr(module, "Worker"))
+"""
+
+
+# Of verl itself it needs nothing to score.
+WEIGHTS = """
+from pyext import RuntimeModule
+from .pyext2 import RuntimeModule as Copied
+
+
+def weight():
+    one = Copied.from_string("made", "", "one = 1").one
+    return RuntimeModule.from_string("made", "", f"one = {one}", "two = 2 * one").two
+
+
+def folder():
+    import verl
+
+    return verl.__file__, "\\p"
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a launch script that is started from its root."""
+    root = tmp_path / "repo"
+    (root / ".git").mkdir(parents=True)
+    (root / "recipe/mine/tasks").mkdir(parents=True)
+    (root / "recipe/mine/reward.py").write_text(REWARD)
+    (root / "recipe/mine/tasks/__init__.py").write_text("from .weights import weight\n")
+    (root / "recipe/mine/tasks/weights.py").write_text(WEIGHTS)
+    (root / "recipe/mine/tasks/pyext2.py").write_text(
+        "import inspect\n\nbefore = inspect.getargspec\n\n\nclass RuntimeModule:\n    pass\n"
+    )
+    (root / "recipe/mine/run.sh").write_text(
+        "ROOT=$PWD\npython -m verl.trainer.main_ppo \\\n"
+        "  data.train_files=$ROOT/recipe/mine/run.sh data.val_files=/d/v.parquet \\\n"
+        "  actor_rollout_ref.model.path=/m algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=4 \\\n"
+        "  custom_reward_function.path=recipe/mine/reward.py data.custom_cls.path=gone.py data.custom_cls.name=Mine\n"
+    )
+    return root
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_reward_function_imports_in_the_project(repository: Path, tmp_path: Path) -> None:
+    project = tmp_path / "p"
+    arguments = ("--verl", NEWEST[-1], "--from-verl-run", repository / "recipe/mine/run.sh", "--json")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        result = vextract("new", project, *arguments)
+    assert result.code == 0, result.err
+    assert not [item for item in warned if "escape" in str(item.message)], "the owner's strings are not our business"
+    shown = subprocess.run([sys.executable, "-c", CALL], cwd=project, capture_output=True, text=True, check=True).stdout
+    assert shown.split() == ["2.0", "False", "False", "False"]
+    copied = project / "p/custom/from_run"
+    assert (copied / "runtime_module.py").is_file()
+    assert not (copied / "verl/__init__.py").exists()
+    run = result.json["run"]
+    assert run["settings"]["data.train_files"] == str(repository / "recipe/mine/run.sh")
+    to_do = [f"{item['key']}: {item['why']}" for item in run["remarks"] if item["what"] == "to do"]
+    assert to_do == [
+        "data.val_files: not here: put it there, or python main.py data.val_files=...",
+        "actor_rollout_ref.model.path: not here: put it there, or python main.py actor_rollout_ref.model.path=...",
+        "reward.custom_reward_function.path: p/custom/verl_reward.py may import what cannot be had here: "
+        "verl: no project has the whole of verl",
+        "data.custom_cls.path: not found: put it at p/custom/verl_dataset.py, or say --cwd",
+    ]
+    assert any("goes without Worker" in item["why"] for item in run["remarks"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def other(): ...\n", ["it has no score, which the run names: define it in p/custom/verl_reward.py"]),
+        ("if True:\n    def score(): ...\n", []),
+        ("try:\n    from math import sqrt as score\nexcept ImportError:\n    score = None\n", []),
+        ("from math import *\n", []),
+    ],
+)
+@pytest.mark.usefixtures("verl")
+def test_a_function_that_its_file_has_not_is_named(tmp_path: Path, text: str, said: list[str]) -> None:
+    (tmp_path / "reward.py").write_text(text)
+    section = "reward.custom_reward_function"
+    settings = {f"{section}.path": "reward.py", f"{section}.name": "score"}
+    tree = Tree.of([File("p/__init__.py", FileKind.TEMPLATE, b"")])
+    project = Recipient(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings)
+    assert [item.why for item in named_files.take(project).remarks if item.what == "to do"] == said
+
+
+ACTORS, CRITICS = named_modules.KEYS
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize(
+    ("settings", "imported", "left", "said"),
+    [
+        ({ACTORS: "models.mine"}, ["models.mine"], {}, []),
+        ({ACTORS: "models.mine", CRITICS: "models.mine"}, ["models.mine"], {}, []),
+        ({CRITICS: ["models.mine", "models.other"]}, ["models.mine", "models.other"], {}, []),
+        ({ACTORS: "models.mine", CRITICS: f"${{{ACTORS}}}"}, ["models.mine"], {CRITICS: f"${{{ACTORS}}}"}, []),
+        ({ACTORS: "gone.at_all"}, [], {ACTORS: "gone.at_all"}, ["not in the run's checkout: pip install gone, or say"]),
+        ({ACTORS: "json.tool"}, [], {ACTORS: "json.tool"}, []),
+        ({ACTORS: "no module"}, [], {ACTORS: "no module"}, ["not copied: invalid syntax"]),
+        ({ACTORS: None}, [], {ACTORS: None}, []),
+    ],
+)
+def test_what_registers_models_comes_along(
+    tmp_path: Path, settings: dict[str, Any], imported: list[str], left: dict[str, Any], said: list[str]
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/mine.py").write_text("from transformers import AutoConfig\n\nfrom . import other\n\nother.N\n")
+    (tmp_path / "models/other.py").write_text("N = 1\n")
+    tree = Tree.of([File("p/__init__.py", FileKind.TEMPLATE, b"")])
+    taken = named_modules.take(Recipient(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings))
+    files = {file.path: file.data.decode() for file in taken.tree}
+    hook = files.get("p/custom/verl_models.py", "")
+    assert re.findall(r"import p\.custom\.from_run\.(\S+)", hook) == imported
+    assert ("p/custom/from_run/models/other.py" in files) is bool(imported)
+    assert {**settings, **taken.settings} == {**dict.fromkeys(settings, "p.custom.verl_models"), **left}
+    to_do = [item.why for item in taken.remarks if item.what == "to do"]
+    assert len(to_do) == len(said)
+    assert all(why.startswith(start) for why, start in zip(to_do, said, strict=True))
+
+
+def put(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def test_a_package_beside_the_file_that_imports_it_comes_along(tmp_path: Path) -> None:
+    folder = tmp_path / "repo/rewards"
+    files = {
+        "__init__.py": "",
+        "toolkit/parser.py": "def answer(text):\n    return text\n",
+        "grader/__init__.py": "def equal(one, other):\n    return one == other\n",
+        "math_verify.py": "raise RuntimeError\n",  # the package of that name is meant
+        "score.py": "import grader\nfrom math_verify import parse\nfrom toolkit.parser import answer\n"
+        "def compute_score(solution_str, ground_truth, **_):\n"
+        "    return float(grader.equal(answer(solution_str), parse(ground_truth)))\n",
+    }
+    put(folder, files)
+    script = "python3 -m verl.trainer.main_ppo custom_reward_function.path=rewards/score.py\n"
+    (tmp_path / "repo/run.sh").write_text(script)
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
+    hook = (tmp_path / "one/one/custom/verl_reward.py").read_text()
+    assert "import one.custom.from_run.grader" in hook
+    assert "from one.custom.from_run.toolkit.parser import answer" in hook
+    assert "from math_verify import parse" in hook
+    assert "pip install math_verify |" in (tmp_path / "one/from_run.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("line", "comes"),
+    [
+        ("sys.path.append(os.path.abspath(os.path.dirname(__file__)))", True),
+        ("sys.path.insert(0, str(Path(__file__).parent))", True),
+        ("sys.path.append('/elsewhere')", False),
+        ("sys.path.append('/somebody/verl/rewards/inside/')", True),
+    ],
+)
+def test_a_module_beside_a_file_that_looks_for_modules_there_comes_along(
+    tmp_path: Path, line: str, comes: bool
+) -> None:
+    folder = tmp_path / "repo/rewards"
+    files = {
+        "__init__.py": "",
+        "inside/__init__.py": "",
+        "inside/shapes.py": "def size(text):\n    return len(text)\n",
+        "inside/score.py": f"import os, sys\nfrom pathlib import Path\n{line}\nfrom shapes import size\n"
+        "def compute_score(solution_str, **_):\n    return float(size(solution_str))\n",
+    }
+    put(folder, files)
+    script = "python3 -m verl.trainer.main_ppo custom_reward_function.path=rewards/inside/score.py\n"
+    (tmp_path / "repo/run.sh").write_text(script)
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
+    hook = (tmp_path / "one/one/custom/verl_reward.py").read_text()
+    assert ("from one.custom.from_run.shapes import size" in hook) == comes
+    assert ("pip install shapes" in (tmp_path / "one/from_run.md").read_text()) != comes
+
+
+def test_a_copy_does_not_search_for_packages_that_it_has_by_it(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": "",
+        "src/scores/__init__.py": "def size(text):\n    return float(len(text))\n",
+        "scripts/reward.py": "import sys\nfrom pathlib import Path\n"
+        "def package():\n    place = Path(__file__).resolve().parents[1] / 'src'\n"
+        "    if not (place / 'scores').is_dir():\n        raise ModuleNotFoundError('no scores')\n    return place\n"
+        "sys.path.insert(0, str(package()))\nfrom scores import size\n"
+        "def compute_score(solution_str, **_):\n    return size(solution_str)\n",
+        "run.sh": "python3 -m verl.trainer.main_ppo custom_reward_function.path=scripts/reward.py\n",
+    }
+    put(tmp_path / "repo", files)
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
+    shutil.rmtree(tmp_path / "repo")
+    code = "from one.custom.verl_reward import compute_score; print(compute_score('xy'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("2.0\n", "")
+
+
+@pytest.mark.parametrize("where", ["Path(__file__).resolve().parents[2]", "Path(__file__).parent.parent.parent"])
+def test_files_above_a_module_that_opens_them_come_along(tmp_path: Path, where: str) -> None:
+    reads = f'from pathlib import Path\nROOT = {where}\nWORTH = float((ROOT / "configs" / "worth.txt").read_text())\n'
+    files = {
+        "pyproject.toml": "",
+        "configs/worth.txt": "2",
+        "configs/secret.txt": "not named",
+        "src/scores/__init__.py": "",
+        "src/scores/inner.txt": "3",
+        "src/scores/helper.py": reads,
+        "src/scores/reward.py": f"{reads}from scores.helper import WORTH as MORE\n"
+        "INNER = float((Path(__file__).parent / 'inner.txt').read_text())\n"
+        "def compute_score(solution_str, **_):\n    return WORTH + MORE + INNER\n",
+        "run.sh": "python3 -m verl.trainer.main_ppo custom_reward_function.path=src/scores/reward.py\n",
+    }
+    put(tmp_path / "repo", files)
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
+    shutil.rmtree(tmp_path / "repo")
+    there = tmp_path / "one/one/custom/from_run/checkout"
+    assert {path.name for path in there.rglob("*") if path.is_file()} == {"worth.txt", "inner.txt"}
+    code = "from one.custom.verl_reward import compute_score; print(compute_score('x'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("7.0\n", "")
+
+
+def test_a_dataset_class_finds_settings_of_the_run_that_no_release_has(tmp_path: Path) -> None:
+    dataset = (
+        "class Rows:\n    def __init__(self, data_files, tokenizer, config, processor=None):\n"
+        "        self.found = [config.get('math_path'), config.kinds.first, config['seed']]\n"
+    )
+    (tmp_path / "rows.py").write_text(dataset)
+    words = "+data.math_path=a/b +data.kinds.first=2 +data.unread=3 data.custom_cls.path=rows.py"
+    (tmp_path / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {words} data.custom_cls.name=Rows\n")
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "run.sh", "--keep-unknown")
+    code = (
+        "from omegaconf import OmegaConf; from one.custom.verl_dataset import Rows; "
+        "print(Rows([], None, config=OmegaConf.create({'seed': 1})).found)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("['a/b', 2, 1]\n", "")
+    said = (tmp_path / "one/from_run.md").read_text()
+    assert "`data.math_path` | `a/b` | no release of verl has it: config/unknown.yaml keeps it, where the copy" in said
+
+
+def test_a_dataset_class_finds_settings_of_its_release_that_the_project_has_none_for(tmp_path: Path) -> None:
+    dataset = (
+        "class Rows:\n    def __init__(self, data_files, tokenizer, config, processor=None):\n"
+        "        self.found = [config.video_key, config['image_patch_size'], 'use_shm' in config]\n"
+    )
+    (tmp_path / "rows.py").write_text(dataset)
+    words = "data.image_patch_size=16 data.custom_cls.path=rows.py data.custom_cls.name=Rows"
+    (tmp_path / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {words}\n")
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "run.sh")
+    code = (
+        "from omegaconf import OmegaConf; from one.custom.verl_dataset import Rows; "
+        "print(Rows([], None, config=OmegaConf.create({})).found)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("['videos', 16, False]\n", "")
+    kept = (tmp_path / "one/config/unknown.yaml").read_text().splitlines()[1:]
+    assert kept == ["data.image_patch_size: 16", "data.video_key: videos"]
+
+
+OPENS = {
+    "a text beside it": "import json, os\n"
+    "with open(os.path.join(os.path.dirname(__file__), 'worth.json')) as file:\n    WORTH = json.load(file)\n",
+    "a text in a folder beside it": "import json\nfrom pathlib import Path\n"
+    "WORTH = json.loads((Path(__file__).parent / 'inner' / 'worth.json').read_text())\n",
+    "a module by its file": "import importlib.util, os\n"
+    "spec = importlib.util.spec_from_file_location('w', os.path.join(os.path.dirname(__file__), 'worth.py'))\n"
+    "w = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(w)\nWORTH = w.WORTH\n",
+    "a module by its name": "import importlib, os, sys\nsys.path.insert(0, os.path.dirname(__file__))\n"
+    "WORTH = importlib.import_module('worth').WORTH\n",
+    "a module of a folder beside its own": "import os, sys\n"
+    "sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))\n"
+    "from graders import WORTH\n",
+}
+
+
+@pytest.mark.parametrize("text", OPENS.values(), ids=OPENS)
+def test_what_a_reward_function_opens_and_loads_comes_along(tmp_path: Path, text: str) -> None:
+    files = {
+        ".git/HEAD": "",
+        "rewards/score.py": f"{text}\ndef compute_score(solution_str, **_):\n    return float(WORTH)\n",
+        "rewards/worth.json": "2",
+        "rewards/inner/worth.json": "2",
+        "rewards/worth.py": "WORTH = 2\n",
+        "lib/graders.py": "WORTH = 2\n",
+        "run.sh": "python3 -m verl.trainer.main_ppo custom_reward_function.path=rewards/score.py\n",
+    }
+    put(tmp_path / "repo", files)
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
+    shutil.rmtree(tmp_path / "repo")
+    code = "from one.custom.verl_reward import compute_score; print(compute_score('x'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("2.0\n", "")
+    assert "pip install" not in (tmp_path / "one/from_run.md").read_text()
+
+
+def test_a_script_goes_up_from_its_folder_in_a_checkout_that_nothing_marks(tmp_path: Path) -> None:
+    files = {
+        "rewards/score.py": "def compute_score(solution_str, **_):\n    return 2.0\n",
+        "jobs/run.sh": 'cd "$(dirname "$0")/.."\n'
+        "python3 -m verl.trainer.main_ppo custom_reward_function.path=rewards/score.py\n",
+    }
+    put(tmp_path / "given", files)
+    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "given/jobs/run.sh")
+    assert "return 2.0" in (tmp_path / "one/one/custom/verl_reward.py").read_text()
+
+
+@pytest.mark.parametrize("flag", ["--cwd", "--config-dir"])
+def test_a_directory_that_is_not_there_is_refused(tmp_path: Path, flag: str) -> None:
+    (tmp_path / "run.sh").write_text("python3 -m verl.trainer.main_ppo data.seed=1\n")
+    done = vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "run.sh", flag, tmp_path / "gone")
+    assert done.code == 2
+    assert "gone: no such directory" in done.err
+    assert not (tmp_path / "one").exists()

@@ -1,0 +1,358 @@
+"""A checkout that changed its copy of verl: what scores comes along, and what else was changed is said."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from extractor.importers.runs.files import Places
+from extractor.importers.runs.taken_over import own_verl, scorers, unregistered
+from extractor.importers.runs.taken_over.recipient import Taken
+from extractor.values.fingerprint import fingerprint, of_upstream
+from extractor.values.tree import File, FileKind, Tree
+from tests.importers import test_managers
+from tests.importers.conftest import vextract
+from tests.importers.test_managers import KEY, TREE, checkout, recipient, registered
+from tests.releases import ALL, NEWEST, source_of
+
+NAIVE = "verl/workers/reward_manager/naive.py"
+ACTOR, LOSSES = "verl/workers/actor/dp_actor.py", "verl/trainer/ppo/core_algos.py"
+AGG = "actor_rollout_ref.actor.loss_agg_mode"
+GSM8K = "verl/utils/reward_score/gsm8k.py"
+CLASS = """
+from verl.workers.reward_manager.registry import register
+
+
+@register("naive")
+class Shorter:
+    def __init__(self, tokenizer, num_examine, size, end, judge=None, compute_score=None):
+        self.given = (size, end, judge)
+
+    def __call__(self, data, return_dict=False):
+        return [item / self.given[0] for item in data]
+"""
+PROGRAM = """
+def main(config, tokenizer):
+    reward_manager_cls = choose(config)
+    end = tokenizer.eos_token
+    judge = start_a_judge(config)
+    reward_fn = reward_manager_cls(
+        tokenizer=tokenizer, num_examine=0, size=config.data.batch + config.own.get("more", 0), end=end, judge=judge
+    )
+"""
+
+OWN_PROGRAM = """
+from grading import grade
+
+
+def _select():
+    return grade
+
+
+class RewardManager:
+    def __init__(self, tokenizer, num_examine):
+        self.function = _select()
+
+    def __call__(self, data):
+        return [self.function(item) for item in data]
+
+
+def main(config, tokenizer):
+    reward_fn = RewardManager(tokenizer=tokenizer, num_examine=0)
+"""
+
+
+@pytest.fixture
+def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    yield from test_managers.imports.__wrapped__(tmp_path, monkeypatch)
+
+
+def of(text: str) -> str:
+    return fingerprint(ast.parse(text))
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ('"""Says."""\nimport os\ndef f(a: int = 1) -> int:\n    "says"\n    print(a)\n    return a', True),
+        ("import logging\ndef f(a=1):\n    logging.info(a)  # says\n    return (a)", True),
+        ("def f(a=2):\n    return a", False),
+        ("def f(a=1):\n    g(a)\n    return a", False),
+        ("def f(a=1):\n    return -a", False),
+    ],
+)
+def test_only_what_is_computed_makes_a_difference(other: str, same: bool) -> None:
+    assert (of("def f(a=1):\n    return a") == of(other)) == same
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("release", ALL)
+def test_every_file_of_a_release_is_known(release: str) -> None:
+    source = source_of(release)
+    watched = [path for path in of_upstream() if path in source.files]
+    assert {ACTOR, LOSSES, NAIVE} - set(watched) <= {ACTOR}, "the actor goes after 0.7.1"
+    for path in watched:
+        assert fingerprint(ast.parse(source.read(path))) in of_upstream()[path], path
+
+
+@pytest.mark.usefixtures("verl")
+def test_changed_files_are_named_in_one_line(tmp_path: Path) -> None:
+    source = source_of("0.4.0")
+    texts = {path: source.read(path) for path in (ACTOR, LOSSES, GSM8K)}
+    places = checkout(tmp_path, **texts)
+    assert own_verl.remarks(recipient(TREE, places, {}), ()) == []
+    said = {path: f"{text}\nFURTHER = 1\n" for path, text in texts.items()}
+    places = checkout(tmp_path, **said, **{"verl/trainer/ppo/own.py": "A = 1\n"})
+    project = recipient(TREE, places, {})
+    assert sorted(own_verl.changed(project)) == sorted(texts)
+    (remark,) = own_verl.remarks(project, ("verl/utils/reward_score/",))
+    assert remark.what == "not carried over"
+    assert "trainer/ppo/core_algos.py, workers/actor/dp_actor.py" in remark.why
+    assert "gsm8k" not in remark.why
+    losses = texts[LOSSES].replace("id2mean[idx] = ", "id2mean[idx] = 2 * ") + "\n\ndef own():\n    return 1\n"
+    project = recipient(TREE, checkout(tmp_path / "other", **{LOSSES: losses}), {})
+    (remark,) = own_verl.remarks(project, ())
+    named = remark.why.partition("core_algos.py (")[2].partition(")")[0].split(", ")
+    assert {"compute_grpo_outcome_advantage", "own"} <= {*named}
+    assert "compute_gae_advantage_return" not in named
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize(
+    ("line", "own"),
+    [
+        ("trainer = RayPPOTrainer(config=config)", None),
+        ("trainer = dapo_ray_trainer.RayDAPOTrainer(config)", None),
+        ("trainer = StarTrainer(config)", "StarTrainer"),
+        ("cls = star.graph.StarTrainer if star else RayPPOTrainer\n    star.graph.StarTrainer(config)", "StarTrainer"),
+    ],
+)
+def test_a_trainer_of_the_programs_own_is_named(tmp_path: Path, line: str, own: str | None) -> None:
+    places = checkout(tmp_path, **{"verl/star/main_ppo.py": f"def main(config):\n    {line}\n"})
+    said = own_verl.own_trainer(recipient(TREE, places, {}), "verl/star/main_ppo.py")
+    assert [item.key for item in said] == (["verl/star/main_ppo.py"] if own else [])
+    assert all(str(own) in item.why for item in said)
+
+
+@pytest.mark.usefixtures("verl")
+def test_defaults_of_its_own_that_changed_files_read_are_named(tmp_path: Path) -> None:
+    actor = source_of("0.4.0").read(ACTOR)
+    own = {
+        "actor_rollout_ref.actor.loss_func": "gppo",
+        "actor_rollout_ref.actor.loss_beta": 0.0,  # off
+        "actor_rollout_ref.actor.loss_unread": 1.0,
+        "actor_rollout_ref.actor.ppo_epochs": 1,  # upstream's
+        "judge.timeout": 30,
+        "judge.indices": list(range(100)),
+    }
+    reads = "\n".join(f"print(config.{key})" for key in own if "unread" not in key)
+    assert own_verl.defaults(recipient(TREE, checkout(tmp_path / "same", **{ACTOR: actor}), {}), own, ()) == []
+    places = checkout(tmp_path / "other", **{ACTOR: f"{actor}\ndef choose(config):\n    return config\n# {reads!r}\n"})
+    found = own_verl.defaults(recipient(TREE, places, {}), own, {"judge.timeout"})
+    assert [item.key for item in found] == ["actor_rollout_ref.actor.loss_func", "judge.indices"]
+    assert "whose workers/actor/dp_actor.py reads it" in found[0].why
+    assert len(str(found[1].value)) == 60
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_changed_class_scores_as_its_program_makes_it(tmp_path: Path, imports: Path) -> None:
+    places = checkout(tmp_path, **{NAIVE: CLASS, "verl/trainer/main_ppo.py": PROGRAM})
+    project = recipient(TREE, places, {KEY: "naive"})
+    taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
+    assert taken.settings == {KEY: "of_the_run"}
+    assert taken.reads == ("data.batch", "own.more")
+    assert taken.places[0] == NAIVE
+    assert [item.what for item in taken.remarks] == ["changed", "to do"]
+    assert "judge" in taken.remarks[1].why
+
+    (imports / "config").mkdir(parents=True)
+    (imports / "config/unknown.yaml").write_text("own.more: 2\n")
+    cls = registered(taken.tree, imports, "of_the_run")
+    from omegaconf import OmegaConf
+
+    class Tokenizer:
+        eos_token = "<end>"
+
+    config = OmegaConf.create({"data": {"batch": 2}, "own": {}})
+    manager = cls(tokenizer=Tokenizer(), num_examine=0, config=config)
+    assert manager.given == (4, "<end>", None)
+    assert manager([1, 2]) == [0.25, 0.5]
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize("own", ["@register('naive')\nclass Judged", "class NaiveRewardManager"])
+def test_of_several_classes_of_a_file_the_one_of_that_name_scores(tmp_path: Path, imports: Path, own: str) -> None:
+    other = "\n\n@register('naive_code')\nclass Coded:\n    def __call__(self, data):\n        raise AssertionError\n"
+    text = CLASS.replace('@register("naive")\nclass Shorter', own)
+    assert text != CLASS
+    places = checkout(tmp_path, **{NAIVE: f"{text}{other}", "verl/trainer/main_ppo.py": "import ray\n"})
+    taken = scorers.take(recipient(TREE, places, {KEY: "naive"}), "verl.trainer.main_ppo", test_managers.PROJECT)
+    cls = registered(taken.tree, imports, "of_the_run")
+    assert own.rpartition(" ")[2] in {base.__name__ for base in cls.__mro__}
+
+
+@pytest.mark.usefixtures("verl")
+def test_the_class_of_a_program_that_scores_all_by_a_function_of_its_own(tmp_path: Path, imports: Path) -> None:
+    """No source of data is named: what was changed is where the answer comes from."""
+    places = checkout(
+        tmp_path, **{"verl/trainer/main_ppo.py": OWN_PROGRAM, "grading.py": "def grade(x):\n    return x\n"}
+    )
+    project = recipient(TREE, places, {})
+    taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
+    assert taken.settings == {KEY: "of_the_run"}
+    assert [item.what for item in taken.remarks] == ["changed"]
+    assert "no version of verl has it so" in taken.remarks[0].why
+    cls = registered(taken.tree, imports, "of_the_run")
+    assert cls(tokenizer=None, num_examine=0)([3]) == [3]
+
+
+@pytest.mark.parametrize("used", ["_select", "unused"])
+def test_what_a_programs_manager_uses_counts(used: str) -> None:
+    def of(text: str) -> str:
+        manager = own_verl.manager_of_program(ast.parse(text))
+        assert manager is not None
+        return fingerprint(manager)
+
+    text = f"{OWN_PROGRAM}\n\ndef unused():\n    return 0\n"
+    changed = text.replace(f"def {used}():\n    return", f"def {used}():\n    return 1 +")
+    assert changed != text
+    assert (of(changed) == of(text)) == (used == "unused")
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_class_as_some_version_of_verl_had_it_stays(tmp_path: Path) -> None:
+    places = checkout(tmp_path, **{NAIVE: f"# Of 0.4.0\n{source_of('0.4.0').read(NAIVE)}"})
+    assert scorers.take(recipient(TREE, places, {KEY: "naive"}), "verl.trainer.main_ppo", test_managers.PROJECT) == (
+        Taken(TREE)
+    )
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_scorer_that_was_changed_comes_along(tmp_path: Path) -> None:
+    source = source_of(NEWEST[-1])
+    path = "verl/utils/reward_score/__init__.py"
+    texts = {path: source.read(path), GSM8K: source.read(GSM8K)}
+    project = recipient(TREE, checkout(tmp_path, **texts), {})
+    assert scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT).settings == {}
+    texts[GSM8K] += "\n\ndef half(score):\n    return score / 2\n"
+    project = recipient(TREE, checkout(tmp_path, **texts), {})
+    taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
+    assert taken.settings == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
+    copied = {file.path: file.data.decode() for file in taken.tree}
+    assert "def half" in copied[f"pkg_of_run/custom/from_run/{GSM8K}"]
+    # A run may say that no function scores, in which case its verl's own does.
+    project = recipient(TREE, checkout(tmp_path, **texts), {"reward.custom_reward_function.name": None})
+    taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
+    assert taken.settings["reward.custom_reward_function.name"] == "compute_score"
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_a_project_dropped_of_a_class_comes_along_where_it_is_inherited() -> None:
+    """A project's copy of a class is without the methods that the project itself does not use."""
+    path = "verl/workers/reward_manager/abstract.py"
+    source = source_of(NEWEST[-1])
+    base, _, dropped = source.read(path).rpartition("    def ")
+    name = dropped.partition("(")[0]
+    texts = {"abstract": (base, path), "protocol": ("class DataProto:\n    pass\n", "verl/protocol.py")}
+    files = {f"pkg_of_run/vendored/{module}.py": found for module, found in texts.items()}
+    vendored = [File(here, FileKind.VENDORED, text.encode(), there) for here, (text, there) in files.items()]
+    tree = Tree.of([*TREE, *vendored])
+    text = (
+        "from verl.workers.reward_manager.abstract import AbstractRewardManager\n\n\n"
+        "class Own(AbstractRewardManager):\n    def __call__(self, data):\n        return self.{}()\n"
+    )
+    for method, module in (
+        (name, "custom.from_run.verl.workers.reward_manager.abstract"),
+        ("own", "vendored.abstract"),
+    ):
+        copying = recipient(tree, Places(()), {}).copying()
+        copied = copying.copy(text.format(method), ["Own"])
+        assert copied.text.splitlines()[0] == f"from pkg_of_run.{module} import AbstractRewardManager"
+        assert any(f"def {name}" in content for content in copying.files.values()) == (method == name)
+
+
+def test_a_choice_that_no_release_has_is_put_aside() -> None:
+    modes = {"values": ["token-mean", "seq-mean-token-sum"], "is_compared": True}
+    schema = json.dumps({"schema": {AGG: modes, "local.x": {"values": ["a"]}}})
+    tree = [File("pkg_of_run/shipped.json", FileKind.TEMPLATE, schema.encode())]
+    settings = {AGG: "token-mean-weighted", "local.x": "b"}
+    project = recipient(Tree.of([*TREE, *tree]), Places(()), settings)
+    taken, aside = unregistered.put_aside(project, {AGG: "token-mean"})
+    assert (taken.settings, aside) == ({AGG: "token-mean"}, {AGG: "token-mean-weighted"})
+    (remark,) = taken.remarks
+    assert remark.what == "to do"
+    assert "only token-mean, seq-mean-token-sum" in remark.why
+    known = recipient(Tree.of([*TREE, *tree]), Places(()), {AGG: "seq-mean-token-sum"})
+    assert unregistered.put_aside(known, {})[1] == {}
+    number = recipient(Tree.of([*TREE, *tree]), Places(()), {AGG: 1})
+    assert unregistered.put_aside(number, {AGG: "token-mean"})[1] == {AGG: 1}
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_function_finds_the_module_beside_it(tmp_path: Path) -> None:
+    """Also where it asks for it relatively, as a part of its package."""
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    folder = tmp_path / "repo/verl/verl/utils/reward_score"
+    folder.mkdir(parents=True)
+    for path in (folder, *list(folder.parents)[:2]):
+        (path / "__init__.py").write_text("")
+    (folder / "own_grader.py").write_text("def grade(text):\n    return float(text == '4')\n")
+    function = "try:\n    from .own_grader import grade\nexcept ImportError:\n    grade = None\n\n\n"
+    function += "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
+    function += "    return grade(solution_str)\n"
+    (folder / "own_score.py").write_text(function)
+    script = tmp_path / "repo/run.sh"
+    script.write_text(
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=4 "
+        f"custom_reward_function.path={folder}/own_score.py\n"
+    )
+    project = tmp_path / "proj"
+    result = vextract("new", str(project), "--from-verl-run", str(script), "--engine", "hf")
+    assert result.code == 0, result.err
+    copied = project / "proj/custom/from_run/verl/utils/reward_score/own_grader.py"
+    assert "def grade" in copied.read_text()
+    text = (project / "proj/custom/verl_reward.py").read_text()
+    assert "from proj.custom.from_run.verl.utils.reward_score.own_grader import grade" in text
+
+
+def test_of_a_programs_managers_the_last_is_what_trains() -> None:
+    program = (
+        "class Trains: ...\n\nclass Watches: ...\n\nclass Other: ...\n\n\n"
+        "def main(config):\n    reward_fn = Trains(num_examine=0)\n"
+        "    if config.watch:\n        for kind in config.kinds:\n"
+        "            found = Watches(num_examine=0, kind=kind)\n"
+        "    Elsewhere(num_examine=1)\n"
+    )
+    assert own_verl.classes_of_program(ast.parse(program)) == ["Watches", "Trains"]
+    assert own_verl.classes_of_program(ast.parse(program.replace("reward_fn", "score")))[-1] == "Watches"
+
+
+@pytest.mark.usefixtures("verl")
+def test_settings_that_only_the_checkouts_config_has_come_with_the_scorer_that_reads_them(tmp_path: Path) -> None:
+    """The class hands its config on to a function of another file, and no script says what that reads there."""
+    config = source_of("0.4.0").read("verl/trainer/config/ppo_trainer.yaml")
+    naive = CLASS.replace("size, end, judge=None, compute_score=None", "compute_score=None, config=None")
+    naive = naive.replace("self.given = (size, end, judge)", "self.config = config")
+    scores = "from verl.utils.reward_score import _default_compute_score as score\n"
+    fork = {
+        "verl/trainer/config/ppo_trainer.yaml": config.replace(
+            "\ntrainer:\n", "\ntrainer:\n  weights: {kind: linear, peak: 0.5}\n"
+        ),
+        NAIVE: scores + naive.replace("item / self.given[0]", "score('mine', item, 'a', config=self.config)"),
+        "verl/utils/reward_score/__init__.py": (
+            "def _default_compute_score(data_source, solution_str, ground_truth, config=None):\n"
+            "    return config.trainer.weights.peak if config.trainer.weights.kind == 'linear' else 0.0\n"
+        ),
+    }
+    checkout(tmp_path, **fork)
+    script = tmp_path / "fork/run.sh"
+    script.write_text("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=m\n")
+    made = vextract("new", tmp_path / "own", "--from-verl-run", script, "--engine", "hf")
+    assert made.code == 0, made.err
+    unknown = (tmp_path / "own/config/unknown.yaml").read_text()
+    assert "trainer.weights.kind: linear\ntrainer.weights.peak: 0.5\n" in unknown
+    assert "ray" not in unknown, "which nothing that was copied reads"

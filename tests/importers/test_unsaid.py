@@ -1,0 +1,113 @@
+"""What a run leaves to its release's defaults, and its project has otherwise: a remark, or the run's value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extractor.importers.config.project import load, read_files
+from extractor.importers.config.release import Defaults
+from extractor.importers.runs.meaning import KEPT, Remark
+from extractor.importers.runs.unsaid import remarks, with_defaults_of_its_own
+from extractor.values.configtree import flatten, resolve
+from tests.importers.conftest import vextract
+from tests.releases import NEWEST
+
+RELEASE = {
+    "rollout": {"n": 1, "bucket": 2048},
+    "critic": {"rollout_n": "${oc.select:rollout.n,1}", "size": "${rollout.n}"},
+    "data": {"seed": 1},
+}
+
+
+def found(run: dict[str, Any], stated: dict[str, Any], project: dict[str, Any], said: list[Remark]) -> list[Any]:
+    release = Defaults(RELEASE, flatten(resolve(RELEASE)))
+    return [
+        (item.key, item.value, item.what)
+        for item in remarks(run, stated, project, release, (lambda key: None, lambda key: None), said)
+    ]
+
+
+def test_a_default_that_differs_is_said() -> None:
+    run = {"rollout.n": 1, "rollout.bucket": 512, "data.seed": None, "only.then": 3, "class._target_": "a.B"}
+    assert found(run, {}, {"data.seed": 42}, []) == [("rollout.bucket", 512, KEPT), ("data.seed", None, KEPT)]
+
+
+def test_a_statement_that_differs_is_a_change() -> None:
+    assert found({"data.seed": 7}, {"data.seed": 7}, {"data.seed": 42}, []) == [("data.seed", 7, "changed")]
+
+
+def test_what_follows_as_it_does_in_the_release_is_no_difference() -> None:
+    assert found({"rollout.n": 8, "critic.rollout_n": 8, "critic.size": 8}, {}, {"rollout.n": 8}, []) == []
+    assert found({"rollout.n": 8, "critic.size": 2}, {}, {"rollout.n": 8}, []) == [("critic.size", 2, KEPT)]
+
+
+def test_nothing_is_said_twice() -> None:
+    said = [Remark("data.seed", None, "lowered", "")]
+    assert found({"data.seed": None}, {}, {"data.seed": 42}, said) == []
+
+
+def test_of_two_names_the_one_that_is_not_said_does_not_count() -> None:
+    old, new = "trainer.val_generations_to_log_to_wandb", "trainer.log_val_generations"
+    assert found({old: 0, new: 4}, {new: 4}, {new: 4}, []) == []
+    assert found({old: None, new: 4}, {}, {new: 4}, []) == []
+    assert found({old: 0, new: 4}, {}, {new: 4}, []) == [(old, 0, KEPT)]
+    assert found({old: 0, new: 4}, {new: 4}, {new: 5}, []) == [(old, 0, KEPT), (new, 4, "changed")]
+
+
+def test_what_only_its_checkout_has_by_default_is_compared_with_the_project() -> None:
+    """The release that fits a run's keys best may be another than its checkout's."""
+    defaults = {"data.seed": 1, "filter.metric": None, "only.there": 2, "reward.reward_manager.name": "naive"}
+    run = {"data.seed": 7, "reward_model.reward_manager": "dapo"}
+    project = {"data.seed": 7, "filter.metric": "score", "reward.reward_manager.name": "dapo"}
+    defaults |= {"rollout.bucket": 512, "rollout.n": 1, "critic.size": "${rollout.n}"}
+    renames = (lambda key: None, lambda key: None)
+    theirs = with_defaults_of_its_own(run, defaults, project, Defaults(RELEASE, flatten(resolve(RELEASE))), renames)
+    assert theirs == {**run, "filter.metric": None, "rollout.bucket": 512, "rollout.n": 1}
+    assert sorted(found(theirs, {}, project, [])) == [("filter.metric", None, KEPT), ("rollout.bucket", 512, KEPT)]
+
+
+SCRIPT = """
+python3 -m verl.trainer.main_ppo data.train_files=$PWD/data/train.parquet data.val_files=$PWD/data/val.parquet \\
+    actor_rollout_ref.model.path=a/b actor_rollout_ref.rollout.name=vllm algorithm.adv_estimator=grpo \\
+    actor_rollout_ref.actor.fsdp_config.fsdp_size=8
+"""
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_key_that_follows_here_has_the_run_s_value(tmp_path: Path) -> None:
+    """In a project the reference model's shards are as many as the policy's, and in verl all of them."""
+    script, project = tmp_path / "checkout/examples/run.sh", tmp_path / "p"
+    program = tmp_path / "checkout/verl/trainer/main_ppo.py"
+    for file, text in ((script, SCRIPT), (program, ""), (tmp_path / "checkout/setup.py", "")):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert vextract("new", project, "--verl", NEWEST[-1], "--from-verl-run", script).code == 0
+    made = load(read_files(project)).flat
+    assert made["actor_rollout_ref.actor.fsdp_config.fsdp_size"] == 8
+    assert made["actor_rollout_ref.ref.fsdp_config.fsdp_size"] == -1
+    # It is started where its program is found, and not where it lies.
+    assert made["data.train_files"] == f"{tmp_path}/checkout/data/train.parquet"
+
+
+OWN = """
+defaults: [ppo_trainer, _self_]
+reward:
+  reward_manager: {name: dapo}
+  reward_kwargs: {overlong_buffer_cfg: {enable: false, len: 0, penalty_factor: 0.0}}
+"""
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_the_command_says_counts_over_a_config_s_other_name(tmp_path: Path) -> None:
+    """A script may be older than the config beside it."""
+    script = tmp_path / "run.sh"
+    (tmp_path / "mine.yaml").write_text(OWN)
+    said = " ".join(f"reward_model.overlong_buffer.{item}" for item in ("enable=True", "len=64", "penalty_factor=0.5"))
+    script.write_text(f"{SCRIPT.strip()} {said} --config-path . --config-name mine\n")
+    assert vextract("new", tmp_path / "p", "--verl", NEWEST[-1], "--from-verl-run", script).code == 0
+    made, prefix = load(read_files(tmp_path / "p")).flat, "reward.reward_kwargs.overlong_buffer_cfg."
+    found = {key.removeprefix(prefix): value for key, value in made.items() if key.startswith(prefix)}
+    assert {**found, "log": False} == {"enable": True, "len": 64, "penalty_factor": 0.5, "log": False}
