@@ -1,8 +1,7 @@
-"""`vextract graph`: the modules of a project, as a tree or as a picture."""
+"""`vextract graph`: the modules of a project by role."""
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,19 +9,14 @@ from extractor.cli import output, screen, unfinished
 from extractor.cli.options import Json, Project
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from extractor.usecases.graph import Graph, Module
-
-_WHOSE = {"vendored": "of verl's", "template": "of ours", "hook": "of hooks", "owner": "of files that you added"}
+    from extractor.usecases.graph import Graph
 
 
 def command(
     path: Project = Path(),
-    svg: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Write a picture; with -v it needs `pip install 'vextract[graph]'`."),
-    ] = None,
+    mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="Print the roles as a diagram, which GitHub and editors draw.")
+    ] = False,
     vendored: Annotated[bool, typer.Option("--vendored", help="Only upstream's modules.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Every module; without it only the roles that they belong to.")
@@ -41,78 +35,43 @@ def command(
     graph = build(root, lock.read(root))
     if vendored:
         graph = graph.only("vendored")
-    if svg is not None:
-        output.write_file(svg, _picture(graph, verbose))
     if json:
         output.data_json(_report(graph))
-    elif svg is None and verbose:
-        _print(graph)
-    elif svg is None:
-        _print_groups(graph)
+    elif mermaid:
+        output.data(graph.mermaid())
+    else:
+        _print(graph, verbose)
 
 
-def _picture(graph: "Graph", verbose: bool) -> str:
-    if verbose:
-        from extractor.usecases.graph.drawing import draw
-
-        return draw(graph)
-    from extractor.usecases.graph.matrix import draw_groups
-
-    return draw_groups(graph)
-
-
-def _print_groups(graph: "Graph") -> None:
-    """Print a row for each group: its size, and the groups that it imports from, those with most imports first."""
-    from extractor.usecases.graph.matrix import size
-    from extractor.usecases.graph.modules import MEANING
-
+def _print(graph: "Graph", verbose: bool) -> None:
+    """Print each role with its size and the roles that it imports from, most imports first."""
     between = graph.between()
-    names = {group: group.replace("_", " ") for group in graph.groups}
-    width = max(map(len, names.values()), default=0)
+    width = max(map(len, graph.groups), default=0)
     lines = []
     for group in graph.groups:
         modules = graph.of(group)
         counts = {target: len(imports) for (importer, target), imports in between.items() if importer == group}
-        targets = [names[target] for target in sorted(counts, key=lambda target: (-counts[target], target))]
-        told = size(len(modules), sum(module.lines for module in modules))
-        lines.append(f"{names[group]:{width}}  {told:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
-    files = size(len(graph.modules), sum(module.lines for module in graph.modules))
-    kinds = [(kind, graph.size(kind)) for kind in MEANING]
-    told = ", ".join(f"{lines:,} {_WHOSE[kind]}" for kind, (count, lines) in kinds if count)
-    head = [graph.title, f"{files}: {told}; tests apart", "every module with -v, a picture with --svg FILE"]
-    screen.show(head, [screen.Section(lines, prefix="")], verbose=False)
+        targets = [target.replace("_", " ") for target in sorted(counts, key=lambda target: (-counts[target], target))]
+        size = f"{_files(len(modules))}, {sum(module.lines for module in modules):,} lines"
+        lines.append(
+            f"{group.replace('_', ' '):{width}}  {size:>23}" + (f"  -> {', '.join(targets)}" if targets else "")
+        )
+        for module in modules if verbose else ():
+            edited = ", edited" if module.edited else ""
+            lines.append(f"  {module.path}  {module.lines:,} lines, {module.kind}{edited}")
+            lines += [f"    -> {', '.join(module.imports)}"] if module.imports else []
+    total = sum(module.lines for module in graph.modules)
+    kinds = {module.kind: 0 for module in graph.modules}
+    for module in graph.modules:
+        kinds[module.kind] += module.lines
+    told = ", ".join(f"{count:,} of kind {kind}" for kind, count in sorted(kinds.items()))
+    head = [graph.title, f"{_files(len(graph.modules))}, {total:,} lines: {told}; tests apart"]
+    head += [] if verbose else ["every module with -v"]
+    screen.show(head, [screen.Section(lines, prefix="")], verbose=verbose)
 
 
-def _print(graph: "Graph") -> None:
-    from rich.console import Console
-    from rich.text import Text
-    from rich.tree import Tree
-
-    names = {module.path: output.plain(module.name.removesuffix(".py")) for module in graph.modules}
-    tree = Tree(Text(graph.title, style="bold"))
-    for group in graph.groups:
-        modules = graph.of(group)
-        lines = sum(module.lines for module in modules)
-        files = f"{len(modules)} {'file' if len(modules) == 1 else 'files'}"
-        branch = tree.add(Text.assemble((group.replace("_", " "), "bold"), (f"  {files}, {lines:,} lines", "dim")))
-        width = max(len(names[module.path]) for module in modules)
-        for module in modules:
-            leaf = branch.add(_line(module, names[module.path], width))
-            if module.imports:
-                leaf.add(Text("-> " + ", ".join(names[target] for target in module.imports), style="dim"))
-    # Off a terminal a line is as long as it is.
-    console = Console(highlight=False) if sys.stdout.isatty() else Console(width=1000, highlight=False)
-    with console.capture() as captured:
-        console.print(tree)
-    output.data(captured.get().rstrip("\n"), styled=True)
-
-
-def _line(module: "Module", name: str, width: int) -> "Text":
-    from rich.text import Text
-
-    style = {"vendored": "blue", "hook": "green", "owner": "yellow"}.get(module.kind, "")
-    marks = module.kind + (", edited" if module.edited else "")
-    return Text.assemble((name.ljust(width), style), (f"  {module.lines:>6,}", ""), (f"  {marks}", "dim"))
+def _files(count: int) -> str:
+    return f"{count} {'file' if count == 1 else 'files'}"
 
 
 def _report(graph: "Graph") -> dict[str, object]:

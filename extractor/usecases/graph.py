@@ -1,16 +1,16 @@
-"""From a project on disk to its graph: the lock says what each file is, the files say what they import."""
+"""The modules of a project by role: the lock says what each file is, the files say what they import."""
 
 from __future__ import annotations
 
 import ast
 import posixpath
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from extractor.project import base
 from extractor.project.lock import Lock
-from extractor.usecases.graph.modules import OWNER, Graph, Module
 from extractor.values import limits, readers, releases
 from extractor.values.errors import VextractError
 from extractor.values.manifest import VENDORED, Manifest
@@ -19,10 +19,101 @@ from extractor.values.moves import moved_name
 from extractor.values.reachable import reachable
 from extractor.values.tree import FileKind
 
+OWNER = "owner"
+MEANING = {
+    "vendored": "verl's code",
+    "template": "ours, from templates",
+    "hook": "hooks, yours to write",
+    OWNER: "files that you added",
+}
 TRAINER = "trainer"
 HOOKS = "hooks"
 SHIMS = "shims"
 SHARED = "shared"
+
+
+@dataclass(frozen=True)
+class Module:
+    """One module of a project.
+
+    Attributes:
+        path: POSIX path relative to the project.
+        name: The path as it is shown, without the package.
+        kind: "vendored", "template", "hook", or "owner" for a file that the owner added.
+        group: Name of the group that it belongs to.
+        lines: Lines of the file.
+        upstream_path: The file of verl that a vendored one comes from.
+        imports: Paths of the project's modules that it imports, sorted; imports inside functions count.
+        edited: True where the file is not as it was emitted.
+    """
+
+    path: str
+    name: str
+    kind: str
+    group: str
+    lines: int
+    upstream_path: str | None
+    imports: tuple[str, ...]
+    edited: bool = False
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The modules of a project by group.
+
+    Attributes:
+        title: The project's package, and what it was made from.
+        groups: Names of the groups, in the order in which they are shown: ours, upstream's roles, what they share.
+        modules: All modules, sorted by group and path.
+    """
+
+    title: str
+    groups: tuple[str, ...]
+    modules: tuple[Module, ...]
+
+    def of(self, group: str) -> tuple[Module, ...]:
+        """Return the modules of a group."""
+        return tuple(module for module in self.modules if module.group == group)
+
+    def only(self, kind: str) -> Graph:
+        """Return the graph of the modules of one kind."""
+        modules = tuple(module for module in self.modules if module.kind == kind)
+        paths = {module.path for module in modules}
+        modules = tuple(
+            replace(module, imports=tuple(target for target in module.imports if target in paths)) for module in modules
+        )
+        named = {module.group for module in modules}
+        return Graph(self.title, tuple(group for group in self.groups if group in named), modules)
+
+    def importers(self, path: str) -> tuple[str, ...]:
+        """Return the paths of the modules that import a module."""
+        return tuple(module.path for module in self.modules if path in module.imports)
+
+    def edges(self) -> Iterator[tuple[str, str]]:
+        """Return pairs of importing and imported module."""
+        return ((module.path, target) for module in self.modules for target in module.imports)
+
+    def between(self) -> dict[tuple[str, str], list[tuple[Module, Module]]]:
+        """Return (importing group, imported group) -> the imports behind it, each pair of groups apart; sorted."""
+        modules = {module.path: module for module in self.modules}
+        found: dict[tuple[str, str], list[tuple[Module, Module]]] = {}
+        for importer, imported in self.edges():
+            pair = modules[importer].group, modules[imported].group
+            if pair[0] != pair[1]:
+                found.setdefault(pair, []).append((modules[importer], modules[imported]))
+        return dict(sorted(found.items()))
+
+    def mermaid(self) -> str:
+        """Return the groups and the number of imports between them as a flowchart of Mermaid's."""
+        numbers = {group: f"g{number}" for number, group in enumerate(self.groups)}
+        lines = ["flowchart LR"]
+        for group, number in numbers.items():
+            modules = self.of(group)
+            size = sum(module.lines for module in modules)
+            lines.append(f'  {number}["{group.replace("_", " ")}<br>{len(modules)} files, {size:,} lines"]')
+        for (importer, imported), imports in self.between().items():
+            lines.append(f"  {numbers[importer]} -->|{len(imports)}| {numbers[imported]}")
+        return "\n".join(lines)
 
 
 def build(project: Path, lock: Lock) -> Graph:
