@@ -1,29 +1,31 @@
 """Write what upstream ever had: `python scripts/history.py CLONE` of a clone of verl's repository with its history.
 
-`manifests/history.toml` has the fingerprints of every version, on any branch and of every supported release, of the
-files that decide what is trained, and of the reward managers that programs defined before there was a folder of them;
-and the names in keys of its config.
-`manifests/history-parts.txt` has those of every top-level statement of any version of any of verl's files, and of its
-files that are not Python; `manifests/history-texts.txt` has them with comments and all that is printed. By these a copy
-of verl that somebody changed is told from one that is only of another day
-than a release. Proposals that were not merged are not upstream's.
+`manifests/history.json.gz` has the fingerprints, of any branch and of every supported release:
+
+- `files`: every version of the files that decide what is trained;
+- `programs`: the reward managers that programs defined before there was a folder of them;
+- `parts`: every top-level statement of any version of any of verl's files, and its files that are not Python;
+- `texts`: these statements with their comments and all that is printed;
+- `keys`: no fingerprints, the names in keys of its config.
+
+By these a copy of verl that somebody changed is told from one that is only of another day than a release. Proposals
+that were not merged are not upstream's.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import gzip
+import json
 import re
 import subprocess
 import tokenize
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
-
-import tomlkit
-from tomlkit.items import Array
 
 from extractor.importers.runs.taken_over.own_verl import manager_of_program
 from extractor.pipeline.merge.pieces import Unsupported
@@ -33,7 +35,7 @@ from extractor.values import readers, releases
 from extractor.values.fingerprint import fingerprint, of_part, of_text, of_whole_part
 
 MANIFESTS = Path(__file__).resolve().parents[1] / "manifests"
-FILES, PARTS, TEXTS = (MANIFESTS / name for name in ("history.toml", "history-parts.txt", "history-texts.txt"))
+HISTORY = MANIFESTS / "history.json.gz"
 EVERY = ":(glob)verl/**"
 SUFFIXES = (".py", ".yaml", ".yml", ".json", ".md", ".sh")
 WATCHED = (
@@ -110,9 +112,10 @@ def main() -> None:
             files.setdefault(path, set()).add(fingerprint(tree))
         if path in PROGRAMS and (manager := manager_of_program(tree)) is not None:
             programs.add(fingerprint(manager))
-    FILES.write_text(_toml(files, programs, keys), encoding="utf-8")
-    for file, found in ((PARTS, parts), (TEXTS, texts)):
-        file.write_text("".join(f"{part}\n" for part in sorted(found)), encoding="utf-8")
+    found = {"files": files, "programs": programs, "parts": parts, "texts": texts, "keys": keys}
+    HISTORY.write_bytes(
+        gzip.compress(json.dumps(found, default=sorted, sort_keys=True, separators=(",", ":")).encode(), mtime=0)
+    )
     print(f"{sum(map(len, files.values()))} versions of {len(files)} files, {len(programs)} of managers")
     print(f"{len(parts)} parts of files, {len(texts)} with their comments")
 
@@ -126,23 +129,6 @@ def _texts(text: str) -> Iterator[str]:
     for piece in pieces:
         with suppress(SyntaxError, tokenize.TokenError):
             yield of_whole_part(piece.core)
-
-
-def _toml(files: Mapping[str, Collection[str]], programs: Collection[str], keys: Collection[str]) -> str:
-    text = tomlkit.document()
-    text.add(tomlkit.comment("Written by scripts/history.py. Fingerprints (extractor/values/fingerprint.py) of every"))
-    text.add(tomlkit.comment("version that verl's repository ever had of the files that decide what is trained."))
-    text.add("programs", _listed(programs))
-    text.add("keys", _listed(keys))
-    table = tomlkit.table()
-    for path, names in sorted(files.items()):
-        table.add(path, _listed(names))
-    text.add("files", table)
-    return tomlkit.dumps(text)
-
-
-def _listed(names: Collection[str]) -> Array:
-    return tomlkit.array(str(sorted(names)).replace("'", '"')).multiline(len(names) > 6)
 
 
 if __name__ == "__main__":

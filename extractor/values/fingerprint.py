@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import hashlib
 import inspect
 import io
+import json
 import tokenize
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from extractor.values import readers, resources
 
 _LENGTH = 12
 _SHORT = 8
-_FILE, _PARTS, _TEXTS = "history.toml", "history-parts.txt", "history-texts.txt"
+_HISTORY = "history.json.gz"
 # Different between versions of Python; and of no effect on what is computed.
 _VERSION = frozenset({"ctx", "kind", "type_comment", "type_ignores", "type_params"})
 _WITHOUT = _VERSION | {"annotation", "returns"}
@@ -35,12 +38,12 @@ def fingerprint(tree: ast.AST) -> str:
 
 
 def of_part(statement: ast.stmt) -> str:
-    """Return the 8 hexadecimal digits by which `history-parts.txt` knows a file's top-level statement."""
+    """Return the 8 hexadecimal digits by which upstream's history knows a file's top-level statement."""
     return fingerprint(statement)[:_SHORT]
 
 
 def of_whole_part(text: str) -> str:
-    """Return the 8 hexadecimal digits by which `history-texts.txt` knows a top-level statement with its comments.
+    """Return the 8 hexadecimal digits by which upstream's history knows a top-level statement with its comments.
 
     Unlike by `of_part`, comments, docstrings, annotations, and what is printed or logged make a difference; imports,
     which vextract redirects, and layout do not.
@@ -58,42 +61,39 @@ def of_whole_part(text: str) -> str:
 
 
 def of_text(text: str) -> str:
-    """Return the 8 hexadecimal digits by which `history-parts.txt` knows a file that is not Python."""
+    """Return the 8 hexadecimal digits by which upstream's history knows a file that is not Python."""
     return hashlib.sha256(text.strip().encode()).hexdigest()[:_SHORT]
 
 
-@cache
 def parts_of_upstream() -> frozenset[str]:
     """Return those of all that upstream's files ever had at their top, and of its files that are not Python."""
-    return frozenset(resources.own_manifests().joinpath(_PARTS).read_text(encoding="utf-8").split())
+    return frozenset(_history()["parts"])
 
 
-@cache
 def texts_of_upstream() -> frozenset[str]:
     """Return those of all statements, with their comments, that upstream's files ever had at their top."""
-    return frozenset(resources.own_manifests().joinpath(_TEXTS).read_text(encoding="utf-8").split())
+    return frozenset(_history()["texts"])
 
 
 def of_upstream() -> dict[str, frozenset[str]]:
     """Return the fingerprints of all versions that upstream ever had of the files which decide what is trained."""
-    return _history()[0]
+    return {path: frozenset(found) for path, found in _history()["files"].items()}
 
 
 def of_upstreams_programs() -> frozenset[str]:
     """Return the fingerprints of the reward managers that upstream's programs ever defined themselves."""
-    return _history()[1]
+    return frozenset(_history()["programs"])
 
 
 def names_of_upstreams_keys() -> frozenset[str]:
     """Return the names that keys of upstream's config were ever made of."""
-    return _history()[2]
+    return frozenset(_history()["keys"])
 
 
 @cache
-def _history() -> tuple[dict[str, frozenset[str]], frozenset[str], frozenset[str]]:
-    known = readers.toml(resources.own_manifests().joinpath(_FILE).read_text(encoding="utf-8"))
-    files = {path: frozenset(found) for path, found in known["files"].items()}
-    return files, frozenset(known["programs"]), frozenset(known["keys"])
+def _history() -> dict[str, Any]:
+    """Read what scripts/history.py wrote."""
+    return json.loads(gzip.decompress(resources.own_manifests().joinpath(_HISTORY).read_bytes()))  # type: ignore[no-any-return]
 
 
 def _words(node: ast.AST, *, everything: bool = False) -> Iterator[str]:
