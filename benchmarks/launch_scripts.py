@@ -149,7 +149,7 @@ def project_of(
 
     def make(variables: tuple[str, ...]) -> new.NewProject:
         request = request_of(script, variables, keep_unknown)
-        return new.work_out(new.Wanted(options, chosen, run=request), lambda text: None)
+        return new.work_out(new.NewRequest(options, chosen, run=request), lambda text: None)
 
     return with_variables(make, given)
 

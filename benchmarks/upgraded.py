@@ -18,7 +18,7 @@ from benchmarks.launch_scripts import tried
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import lock
 from extractor.usecases.upgrade import prepare, write
-from extractor.usecases.upgrade.choices import Request
+from extractor.usecases.upgrade.choices import UpgradeRequest
 from extractor.values import releases
 from extractor.values.errors import VextractError
 
@@ -41,7 +41,7 @@ def upgraded(project: Path, wanted: str, stepwise: bool) -> tuple[Counter[str], 
     """
     counts: Counter[str] = Counter()
     for release in _way(lock.read(project).options.verl, wanted, stepwise):
-        found = prepare(project, Request(release, None, None, (), ()))
+        found = prepare(project, UpgradeRequest(release, None, None, (), ()))
         counts += Counter(action.verdict.value for action in found.plan.actions)
         write(project, found)
         if told := _conflicts(found.plan):

@@ -26,7 +26,7 @@ def command(
 
     What they need comes along; `vextract versions -v` lists them.
     """
-    from extractor.usecases.upgrade.choices import Request
+    from extractor.usecases.upgrade.choices import UpgradeRequest
 
-    request = Request(added=tuple(names))
+    request = UpgradeRequest(added=tuple(names))
     return upgrade.change(project, request, from_, offline, allow_dirty, dry_run=dry_run, verbose=verbose, json=json)

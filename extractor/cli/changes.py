@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
     from extractor.pipeline.source import Source
     from extractor.usecases.changes import Changes, KeyChanges, SymbolChange
-    from extractor.usecases.changes.changeset import Change as ChangeKind
+    from extractor.usecases.changes.changeset import ChangeKind as ChangeKind
     from extractor.values.manifest import Manifest
 
 _SAID = {"wording": "reworded", "body": "changed inside", "signature": "changed in signature"}

@@ -9,7 +9,7 @@ from extractor.cli import output
 from extractor.cli.options import From, Json, Offline
 
 if TYPE_CHECKING:
-    from extractor.usecases.draft import Draft, Finding, Fit
+    from extractor.usecases.draft import Draft, Finding, ManifestFit
 
 commands = typer.Typer(help="Draft what vextract must know about a new release of verl.")
 
@@ -111,7 +111,7 @@ def finding_json(item: "Finding") -> dict[str, object]:
     }
 
 
-def _report(made: "Draft", found: "Fit", out: Path | None) -> dict[str, object]:
+def _report(made: "Draft", found: "ManifestFit", out: Path | None) -> dict[str, object]:
     return {
         "release": made.release,
         "follows": made.follows,

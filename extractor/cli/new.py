@@ -97,7 +97,7 @@ def command(
     name = package if package is not None else location.package_name(target.name)
     location.check_package(name, "PATH" if package is None else "--package")
     release = verl or (release_of(from_) if from_ is not None else releases.default())
-    wanted = new.Wanted(
+    wanted = new.NewRequest(
         Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe),
         chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if is_given(context, item)),
         without=tuple(without or ()),

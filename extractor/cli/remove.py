@@ -26,7 +26,7 @@ def command(
 
     Files of theirs that you have edited are set aside, not removed.
     """
-    from extractor.usecases.upgrade.choices import Request
+    from extractor.usecases.upgrade.choices import UpgradeRequest
 
-    request = Request(dropped=tuple(names))
+    request = UpgradeRequest(dropped=tuple(names))
     return upgrade.change(project, request, from_, offline, allow_dirty, dry_run=dry_run, verbose=verbose, json=json)

@@ -9,7 +9,7 @@ import typer
 from extractor.cli import output
 
 if TYPE_CHECKING:
-    from extractor.usecases.report.runs import Run
+    from extractor.usecases.report.runs import RecordedRun
 
 
 def command(
@@ -49,7 +49,7 @@ def command(
         _write(file or _default_page(found), render(found))
 
 
-def _default_page(runs: "list[Run]") -> Path:
+def _default_page(runs: "list[RecordedRun]") -> Path:
     return (runs[0].directory if len(runs) == 1 else Path()) / "report.html"
 
 

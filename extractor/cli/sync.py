@@ -10,7 +10,7 @@ from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose
 
 if TYPE_CHECKING:
     from extractor.pipeline.plan import Plan
-    from extractor.usecases.restore import Emitted
+    from extractor.usecases.restore import Regenerated
 
 
 def command(
@@ -46,7 +46,7 @@ def command(
         _show(plan, emitted, dry_run, verbose)
 
 
-def _show(plan: "Plan", emitted: "Emitted", dry_run: bool, verbose: bool) -> None:
+def _show(plan: "Plan", emitted: "Regenerated", dry_run: bool, verbose: bool) -> None:
     from extractor.pipeline.plan import Reason, Verdict
 
     restored = plan.paths(Verdict.ADD)
@@ -63,7 +63,7 @@ def _show(plan: "Plan", emitted: "Emitted", dry_run: bool, verbose: bool) -> Non
     screen.show(head, [screen.Section(lines, prefix=" " * 10) for lines in lists], verbose=verbose)
 
 
-def _report(root: Path, plan: "Plan", emitted: "Emitted", dry_run: bool) -> dict[str, object]:
+def _report(root: Path, plan: "Plan", emitted: "Regenerated", dry_run: bool) -> dict[str, object]:
     from extractor.pipeline.plan import Reason, Verdict
 
     return {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from extractor.cli import output, screen
 
 if TYPE_CHECKING:
-    from extractor.usecases.draft import Finding, Fit
+    from extractor.usecases.draft import Finding, ManifestFit
 
 
 @contextlib.contextmanager
@@ -27,13 +27,13 @@ def shown(*, verbose: bool, json: bool) -> Iterator[None]:
         raise
 
 
-def show_left_out(found: Fit, *, verbose: bool) -> None:
+def show_left_out(found: ManifestFit, *, verbose: bool) -> None:
     """Say what an experimental project lacks."""
     lines = [f"  {item}" for item in (*found.findings, *found.left)]
     screen.show([], [screen.Section(lines)], verbose=verbose, below=12, aside=True)
 
 
-def _show(found: Fit, verbose: bool) -> None:
+def _show(found: ManifestFit, verbose: bool) -> None:
     items = (*found.findings, *found.left)
     head = f"verl {found.release}, tried with the manifest of {found.base}"
     said = f"{len(items)} part{'' if len(items) == 1 else 's'} of it do not hold" if items else "all of it holds"
@@ -46,7 +46,7 @@ def _shown(item: Finding) -> list[str]:
     return [f"  {item}", *similar]
 
 
-def _report(found: Fit) -> dict[str, object]:
+def _report(found: ManifestFit) -> dict[str, object]:
     from extractor.cli.manifest import finding_json
 
     return {

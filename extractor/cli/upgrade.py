@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from extractor.project.journal import Journal
     from extractor.usecases.changes import Changes
     from extractor.usecases.upgrade import Upgrade
-    from extractor.usecases.upgrade.choices import Request
+    from extractor.usecases.upgrade.choices import UpgradeRequest
     from extractor.values.errors import VextractError
 
 
@@ -48,13 +48,13 @@ def command(
     in the algorithms that the project uses.
     """
     from extractor.project import journal, location
-    from extractor.usecases.upgrade.choices import Request
+    from extractor.usecases.upgrade.choices import UpgradeRequest
     from extractor.values.errors import UsageError
 
-    request = Request(to, engine, algorithm, tuple(with_ or ()), tuple(without or ()))
+    request = UpgradeRequest(to, engine, algorithm, tuple(with_ or ()), tuple(without or ()))
     if continue_ or abort:
         flag = "--continue" if continue_ else "--abort"
-        if (continue_ and abort) or dry_run or diff or allow_dirty or from_ or request != Request():
+        if (continue_ and abort) or dry_run or diff or allow_dirty or from_ or request != UpgradeRequest():
             raise UsageError(f"{flag} takes no other option", hint=f"run `vextract upgrade {flag}`")
     if diff and not dry_run:
         raise UsageError("--diff needs --dry-run", hint="your own edits are shown by `vextract diff`")
@@ -69,7 +69,7 @@ def command(
 
 def change(
     path: Path,
-    request: "Request",
+    request: "UpgradeRequest",
     origin: Path | None,
     offline: bool,
     allow_dirty: bool,
@@ -90,7 +90,7 @@ def change(
 
 
 def _dry_run(
-    root: Path, request: "Request", origin: Path | None, offline: bool, diff: bool, verbose: bool, json: bool
+    root: Path, request: "UpgradeRequest", origin: Path | None, offline: bool, diff: bool, verbose: bool, json: bool
 ) -> int:
     from extractor.cli import changes
 
@@ -107,7 +107,13 @@ def _dry_run(
 
 
 def _upgrade(
-    root: Path, request: "Request", origin: Path | None, offline: bool, allow_dirty: bool, verbose: bool, json: bool
+    root: Path,
+    request: "UpgradeRequest",
+    origin: Path | None,
+    offline: bool,
+    allow_dirty: bool,
+    verbose: bool,
+    json: bool,
 ) -> int:
     from extractor.project import journal
     from extractor.usecases import upgrade
@@ -126,7 +132,7 @@ def _upgrade(
     return 1 if upgrade_report.counts_of(found.plan)["conflict"] else 0
 
 
-def _prepare(root: Path, request: "Request", origin: Path | None, offline: bool) -> "Upgrade":
+def _prepare(root: Path, request: "UpgradeRequest", origin: Path | None, offline: bool) -> "Upgrade":
     from extractor.project import journal
     from extractor.project.journal import Phase
     from extractor.usecases import upgrade

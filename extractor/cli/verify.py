@@ -93,11 +93,11 @@ def _finish(
 
 def _show(report: "Report", left_out: tuple[str, ...], verbose: bool) -> None:
     """Print what failed first; what the cases did not run is for whoever asks."""
-    from extractor.usecases.verify import Status
+    from extractor.usecases.verify import CheckStatus
 
     width = max((len(check.name) for check in report.checks), default=0)
     head = [f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip() for check in report.checks]
-    telling = [Status.FAILED, Status.REPORTED, *([Status.OK, Status.SKIPPED] if verbose else [])]
+    telling = [CheckStatus.FAILED, CheckStatus.REPORTED, *([CheckStatus.OK, CheckStatus.SKIPPED] if verbose else [])]
     sections = [
         screen.Section([f"  {line}" for line in check.details], f"{check.name}:")
         for status in telling
@@ -109,10 +109,10 @@ def _show(report: "Report", left_out: tuple[str, ...], verbose: bool) -> None:
 
 def _verdict(report: "Report", left_out: tuple[str, ...]) -> str:
     """Say in one line how it ended, and what was not looked at."""
-    from extractor.usecases.verify import Status
+    from extractor.usecases.verify import CheckStatus
 
     failed = [check.name for check in report.checks if not check.ok]
-    skipped = [*(check.name for check in report.checks if check.status is Status.SKIPPED), *left_out]
-    passed = sum(check.ok and check.status is not Status.SKIPPED for check in report.checks)
+    skipped = [*(check.name for check in report.checks if check.status is CheckStatus.SKIPPED), *left_out]
+    passed = sum(check.ok and check.status is not CheckStatus.SKIPPED for check in report.checks)
     how = f"failed: {', '.join(failed)}" if failed else f"passed: {passed} checks"
     return f"verdict: {how}" + (f"; not checked: {', '.join(skipped)}" if skipped else "")

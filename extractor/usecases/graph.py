@@ -33,7 +33,7 @@ SHARED = "shared"
 
 
 @dataclass(frozen=True)
-class Module:
+class GraphModule:
     """One module of a project.
 
     Attributes:
@@ -69,9 +69,9 @@ class Graph:
 
     title: str
     groups: tuple[str, ...]
-    modules: tuple[Module, ...]
+    modules: tuple[GraphModule, ...]
 
-    def of(self, group: str) -> tuple[Module, ...]:
+    def of(self, group: str) -> tuple[GraphModule, ...]:
         """Return the modules of a group."""
         return tuple(module for module in self.modules if module.group == group)
 
@@ -93,10 +93,10 @@ class Graph:
         """Return pairs of importing and imported module."""
         return ((module.path, target) for module in self.modules for target in module.imports)
 
-    def between(self) -> dict[tuple[str, str], list[tuple[Module, Module]]]:
+    def between(self) -> dict[tuple[str, str], list[tuple[GraphModule, GraphModule]]]:
         """Return (importing group, imported group) -> the imports behind it, each pair of groups apart; sorted."""
         modules = {module.path: module for module in self.modules}
-        found: dict[tuple[str, str], list[tuple[Module, Module]]] = {}
+        found: dict[tuple[str, str], list[tuple[GraphModule, GraphModule]]] = {}
         for importer, imported in self.edges():
             pair = modules[importer].group, modules[imported].group
             if pair[0] != pair[1]:
@@ -138,7 +138,7 @@ def build(project: Path, lock: Lock) -> Graph:
         entry = locked.get(path)
         kind = entry.kind.value if entry is not None else OWNER
         modules.append(
-            Module(
+            GraphModule(
                 path=path,
                 name=path.removeprefix(f"{package}/"),
                 kind=kind,

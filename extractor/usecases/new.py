@@ -22,7 +22,7 @@ from extractor.values.tree import File, FileKind, Tree
 
 if TYPE_CHECKING:
     # Few projects need it, and it takes a tenth of a second to import.
-    from extractor.usecases.draft import Fit
+    from extractor.usecases.draft import ManifestFit
 
 
 class SettledRun(Protocol):
@@ -43,7 +43,7 @@ class FoundRun(Protocol):
         """Put the run's settings into a project's tree."""
 
 
-class Run(Protocol):
+class ImportedRun(Protocol):
     """A run of somebody else's to take the experiment from (`extractor.importers`)."""
 
     def read(self, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> FoundRun:
@@ -51,7 +51,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class NewRequest:
     """Holds what a project is asked to be.
 
     Attributes:
@@ -68,7 +68,7 @@ class Wanted:
     chosen: frozenset[str] = frozenset()
     without: tuple[str, ...] = ()
     origin: Path | None = None
-    run: Run | None = None
+    run: ImportedRun | None = None
     experimental: bool = False
     offline: bool = False
 
@@ -93,7 +93,7 @@ class NewProject:
     generated: Generated = field(repr=False)
     tree: Tree = field(repr=False)
     run: SettledRun | None = None
-    fit: Fit | None = None
+    fit: ManifestFit | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -119,7 +119,7 @@ class NewProject:
 class NotSupported(UsageError):
     """A release without a manifest, and how far the one before it holds."""
 
-    def __init__(self, found: Fit) -> None:
+    def __init__(self, found: ManifestFit) -> None:
         release = found.release
         super().__init__(
             f"verl {release} is not supported by this vextract",
@@ -129,7 +129,7 @@ class NotSupported(UsageError):
         self.found = found
 
 
-def work_out(wanted: Wanted, step: Callable[[str], None]) -> NewProject:
+def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
     """Make the project in memory.
 
     Args:
@@ -208,7 +208,7 @@ def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest)
     return options
 
 
-def _infer(wanted: Wanted, step: Callable[[str], None]) -> tuple[Fit, Source]:
+def _infer(wanted: NewRequest, step: Callable[[str], None]) -> tuple[ManifestFit, Source]:
     """Try the manifest of the release before."""
     from extractor.usecases.draft.attempt import attempt
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Emitted:
+class Regenerated:
     """Holds what a project was emitted with, every byte verified against its lock.
 
     Attributes:
@@ -48,7 +48,7 @@ class Again:
     source: Source
 
 
-def emitted(project: Path, lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Emitted:
+def emitted(project: Path, lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Regenerated:
     """Return the emitted bytes of a project.
 
     Args:
@@ -61,9 +61,9 @@ def emitted(project: Path, lock: Lock, *, origin: Path | None = None, offline: b
         CheckFailed: this vextract does not emit what the lock says was emitted.
     """
     try:
-        return Emitted(base.read(project, lock), rebuilt=None)
+        return Regenerated(base.read(project, lock), rebuilt=None)
     except CheckFailed as error:
-        return Emitted(_generate(lock, origin, offline), rebuilt=error.message)
+        return Regenerated(_generate(lock, origin, offline), rebuilt=error.message)
 
 
 def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Again:

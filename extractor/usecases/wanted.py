@@ -22,7 +22,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MethodDemand:
     """Holds what the owner's code asks for.
 
     Attributes:
@@ -33,10 +33,10 @@ class Wanted:
     words: Words = field(default_factory=Words)
     edited: frozenset[str] = frozenset()
 
-    def __or__(self, other: Wanted) -> Wanted:
+    def __or__(self, other: MethodDemand) -> MethodDemand:
         mine, theirs = self.words, other.words
         words = Words(mine.any | theirs.any, mine.own | theirs.own, mine.put_together | theirs.put_together)
-        return Wanted(words, self.edited | other.edited)
+        return MethodDemand(words, self.edited | other.edited)
 
     def methods(self, found: Slice) -> frozenset[str]:
         """Return what a slice has left out and should not have, as "module:Class.method"."""
@@ -52,7 +52,9 @@ class Wanted:
         return name in words.any or name in words.own or any(fnmatchcase(name, item) for item in words.put_together)
 
 
-def generate_wanted(options: Options, source: Source, manifest: Manifest, wanted: Wanted) -> tuple[Options, Generated]:
+def generate_wanted(
+    options: Options, source: Source, manifest: Manifest, wanted: MethodDemand
+) -> tuple[Options, Generated]:
     """Make a project's files in memory, with the methods that the owner's code asks for.
 
     Args:
@@ -71,7 +73,7 @@ def generate_wanted(options: Options, source: Source, manifest: Manifest, wanted
         options = replace(options, methods=tuple(sorted({*options.methods, *more})))
 
 
-def of_code(text: str, package: str) -> Wanted:
+def of_code(text: str, package: str) -> MethodDemand:
     """Read a file that is the owner's alone; one that is no Python asks for nothing.
 
     Args:
@@ -79,10 +81,10 @@ def of_code(text: str, package: str) -> Wanted:
         package: Import name of the package that upstream's code is in.
     """
     tree = _parse(text)
-    return Wanted(_words(tree, tree.body, package)) if tree is not None else Wanted()
+    return MethodDemand(_words(tree, tree.body, package)) if tree is not None else MethodDemand()
 
 
-def of_edits(before: str, text: str, package: str) -> Wanted:
+def of_edits(before: str, text: str, package: str) -> MethodDemand:
     """Read what an owner has changed in a file.
 
     Args:
@@ -93,12 +95,12 @@ def of_edits(before: str, text: str, package: str) -> Wanted:
     before, text = before.replace("\r\n", "\n"), text.replace("\r\n", "\n")
     old, new = _parse(before), _parse(text)
     if old is None or new is None:
-        return Wanted()
+        return MethodDemand()
     same = {ast.dump(node) for node in _parts(old)}
     changed = [node for node in _parts(new) if ast.dump(node) not in same]
     known, now = _methods(old, before), _methods(new, text)
     edited = frozenset(name for name, code in now.items() if name in known and code != known[name])
-    return Wanted(_words(new, changed, package), edited)
+    return MethodDemand(_words(new, changed, package), edited)
 
 
 def _parse(text: str) -> ast.Module | None:

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from extractor.usecases.changes import Change
+from extractor.usecases.changes import ChangeKind
 from extractor.usecases.changes.compare import compare, fields_of, shape
 
 FUNCTION = "def f(a, b: int = 1):\n    return a + b\n"
@@ -26,26 +26,26 @@ class C(Base):
 @pytest.mark.parametrize(
     ("new", "change", "details"),
     [
-        (FUNCTION, Change.UNCHANGED, ()),
-        ('def f(a, b: int = 1):\n    """Add."""\n    # sum\n    return (a + b)\n', Change.WORDING, ()),
-        ("def f(a, b: int = 1):\n    return b + a\n", Change.BODY, ()),
-        ("@old\ndef f(a, b: int = 1):\n    return a + b\n", Change.BODY, ("decorated with @old",)),
-        ("def f(a, b: int = 2):\n    return a + b\n", Change.SIGNATURE, ("default of b: 1 -> 2",)),
-        ("def f(a, b: float = 1):\n    return a + b\n", Change.SIGNATURE, ("type of b: int -> float",)),
-        ("def f(a):\n    return a\n", Change.SIGNATURE, ("parameter b gone", "body changed")),
-        ("def f(a, b: int = 1, c=2):\n    return a + b\n", Change.SIGNATURE, ("parameter c new (default 2)",)),
-        ("def f(a, b: int = 1, *, c):\n    return a + b\n", Change.SIGNATURE, ("parameter c new, required",)),
+        (FUNCTION, ChangeKind.UNCHANGED, ()),
+        ('def f(a, b: int = 1):\n    """Add."""\n    # sum\n    return (a + b)\n', ChangeKind.WORDING, ()),
+        ("def f(a, b: int = 1):\n    return b + a\n", ChangeKind.BODY, ()),
+        ("@old\ndef f(a, b: int = 1):\n    return a + b\n", ChangeKind.BODY, ("decorated with @old",)),
+        ("def f(a, b: int = 2):\n    return a + b\n", ChangeKind.SIGNATURE, ("default of b: 1 -> 2",)),
+        ("def f(a, b: float = 1):\n    return a + b\n", ChangeKind.SIGNATURE, ("type of b: int -> float",)),
+        ("def f(a):\n    return a\n", ChangeKind.SIGNATURE, ("parameter b gone", "body changed")),
+        ("def f(a, b: int = 1, c=2):\n    return a + b\n", ChangeKind.SIGNATURE, ("parameter c new (default 2)",)),
+        ("def f(a, b: int = 1, *, c):\n    return a + b\n", ChangeKind.SIGNATURE, ("parameter c new, required",)),
         (
             "def f(a, *, b: int = 1):\n    return a + b\n",
-            Change.SIGNATURE,
+            ChangeKind.SIGNATURE,
             ("parameter b: positional, now keyword only",),
         ),
-        ("def f(b: int, a=1):\n    return a + b\n", Change.SIGNATURE, ("parameters in another order",)),
-        ("def f(a, b: int = 1) -> int:\n    return a + b\n", Change.SIGNATURE, ("returns no type -> int",)),
-        ("async def f(a, b: int = 1):\n    return a + b\n", Change.SIGNATURE, ("async",)),
+        ("def f(b: int, a=1):\n    return a + b\n", ChangeKind.SIGNATURE, ("parameters in another order",)),
+        ("def f(a, b: int = 1) -> int:\n    return a + b\n", ChangeKind.SIGNATURE, ("returns no type -> int",)),
+        ("async def f(a, b: int = 1):\n    return a + b\n", ChangeKind.SIGNATURE, ("async",)),
     ],
 )
-def test_functions(new: str, change: Change, details: tuple[str, ...]) -> None:
+def test_functions(new: str, change: ChangeKind, details: tuple[str, ...]) -> None:
     found = compare(FUNCTION, new)
     assert found[0] is change
     assert set(details) <= set(found[1])
@@ -54,19 +54,19 @@ def test_functions(new: str, change: Change, details: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "change", "detail"),
     [
-        ("class C(Base)", "class C(Other)", Change.SIGNATURE, "bases Base -> Other"),
-        ("size: int = 1", "size: int = 2", Change.SIGNATURE, "field size: int = 1 -> int = 2"),
-        ("size: int = 1", "size: int = 1\n    more: str", Change.SIGNATURE, "field more new, required"),
-        ("size: int = 1", "pass", Change.SIGNATURE, "field size gone"),
-        ("run(self, x)", "run(self, x, y=1)", Change.SIGNATURE, "run(): parameter y new (default 1)"),
-        ("def run", "def walk", Change.SIGNATURE, "run() gone"),
-        ("_help(self)", "_help(self, y)", Change.BODY, "_help(): parameter y new, required"),
-        ("return x", "return -x", Change.BODY, "run(): body changed"),
-        ('RED = "red"', 'RED = "RED"', Change.BODY, "RED: 'red' -> 'RED'"),
-        ('RED = "red"', 'RED = "red"\n    BLUE = 1', Change.BODY, "BLUE new"),
+        ("class C(Base)", "class C(Other)", ChangeKind.SIGNATURE, "bases Base -> Other"),
+        ("size: int = 1", "size: int = 2", ChangeKind.SIGNATURE, "field size: int = 1 -> int = 2"),
+        ("size: int = 1", "size: int = 1\n    more: str", ChangeKind.SIGNATURE, "field more new, required"),
+        ("size: int = 1", "pass", ChangeKind.SIGNATURE, "field size gone"),
+        ("run(self, x)", "run(self, x, y=1)", ChangeKind.SIGNATURE, "run(): parameter y new (default 1)"),
+        ("def run", "def walk", ChangeKind.SIGNATURE, "run() gone"),
+        ("_help(self)", "_help(self, y)", ChangeKind.BODY, "_help(): parameter y new, required"),
+        ("return x", "return -x", ChangeKind.BODY, "run(): body changed"),
+        ('RED = "red"', 'RED = "RED"', ChangeKind.BODY, "RED: 'red' -> 'RED'"),
+        ('RED = "red"', 'RED = "red"\n    BLUE = 1', ChangeKind.BODY, "BLUE new"),
     ],
 )
-def test_classes(old: str, new: str, change: Change, detail: str) -> None:
+def test_classes(old: str, new: str, change: ChangeKind, detail: str) -> None:
     found = compare(CLASS, CLASS.replace(old, new))
     assert (found[0], found[1]) == (change, (detail,)) or (detail == "run() gone" and detail in found[1])
     assert found[0] is change
@@ -74,7 +74,7 @@ def test_classes(old: str, new: str, change: Change, detail: str) -> None:
 
 def test_words_in_a_class_are_wording() -> None:
     new = CLASS.replace("return x", '"""Run."""\n        return x  # it')
-    assert compare(CLASS, new) == (Change.WORDING, ())
+    assert compare(CLASS, new) == (ChangeKind.WORDING, ())
 
 
 def test_shape_of_a_renamed_function() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from extractor.pipeline.generate import Generated, complete, generate
 from extractor.pipeline.source import Source
-from extractor.usecases.changes import Change, Changes, LostKey, OwnerKey, SymbolChange, report
+from extractor.usecases.changes import ChangeKind, Changes, LostKey, OwnerKey, SymbolChange, report
 from extractor.usecases.changes.config_keys import (
     MAIN,
     compare_project_keys,
@@ -65,21 +65,21 @@ def symbol(found: Changes, name: str) -> SymbolChange:
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        (f"{ALGOS}:agg_loss", Change.BODY),
-        (f"{ALGOS}:kl_penalty", Change.BODY),
-        (f"{ALGOS}:compute_policy_loss", Change.GONE),
-        (f"{ALGOS}:compute_policy_loss_clip_cov", Change.SIGNATURE),
-        (f"{ALGOS}:compute_policy_loss_vanilla", Change.NEW),
-        (f"{ALGOS}:compute_policy_loss_gspo", Change.NEW),
-        (f"{ALGOS}:compute_policy_loss_geo_mean", Change.NEW),
-        (f"{ALGOS}:compute_value_loss", Change.UNCHANGED),
-        ("verl.trainer.ppo.ray_trainer:apply_kl_penalty", Change.WORDING),
-        ("verl.utils.dataset.rl_dataset:RLHFDataset", Change.SIGNATURE),
-        ("verl.utils.dataset.rl_dataset:collate_fn", Change.BODY),
-        ("verl.workers.config.actor:FSDPActorConfig", Change.NEW),
+        (f"{ALGOS}:agg_loss", ChangeKind.BODY),
+        (f"{ALGOS}:kl_penalty", ChangeKind.BODY),
+        (f"{ALGOS}:compute_policy_loss", ChangeKind.GONE),
+        (f"{ALGOS}:compute_policy_loss_clip_cov", ChangeKind.SIGNATURE),
+        (f"{ALGOS}:compute_policy_loss_vanilla", ChangeKind.NEW),
+        (f"{ALGOS}:compute_policy_loss_gspo", ChangeKind.NEW),
+        (f"{ALGOS}:compute_policy_loss_geo_mean", ChangeKind.NEW),
+        (f"{ALGOS}:compute_value_loss", ChangeKind.UNCHANGED),
+        ("verl.trainer.ppo.ray_trainer:apply_kl_penalty", ChangeKind.WORDING),
+        ("verl.utils.dataset.rl_dataset:RLHFDataset", ChangeKind.SIGNATURE),
+        ("verl.utils.dataset.rl_dataset:collate_fn", ChangeKind.BODY),
+        ("verl.workers.config.actor:FSDPActorConfig", ChangeKind.NEW),
     ],
 )
-def test_known_changes(forward: Changes, name: str, change: Change) -> None:
+def test_known_changes(forward: Changes, name: str, change: ChangeKind) -> None:
     assert symbol(forward, name).change is change
 
 
@@ -145,15 +145,15 @@ def test_the_way_back(compared, forward: Changes) -> None:
     assert {item.registry: item.lost for item in back.registries} == {
         item.registry: item.gained for item in forward.registries
     }
-    assert back.counts()[Change.NEW] == forward.counts()[Change.GONE]
-    assert back.counts()[Change.UNCHANGED] == forward.counts()[Change.UNCHANGED]
+    assert back.counts()[ChangeKind.NEW] == forward.counts()[ChangeKind.GONE]
+    assert back.counts()[ChangeKind.UNCHANGED] == forward.counts()[ChangeKind.UNCHANGED]
     optim = "actor_rollout_ref.actor.optim"
     assert LostKey(f"{optim}.lr_scheduler_type", f"{optim}.warmup_style") in back.project_keys.lost
 
 
 def test_nothing_changes_between_a_release_and_itself(compared) -> None:
     same = compared("0.6.1", "0.6.1")
-    assert same.counts()[Change.UNCHANGED] == len(same.symbols)
+    assert same.counts()[ChangeKind.UNCHANGED] == len(same.symbols)
     assert not any((item.gained or item.lost) for item in same.registries)
     assert (same.project_keys.gained, same.project_keys.lost, same.project_keys.defaults) == ((), (), ())
     assert (same.upstream_keys.gained, same.upstream_keys.lost, same.upstream_keys.defaults) == ((), (), ())

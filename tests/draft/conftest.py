@@ -10,7 +10,7 @@ import pytest
 from packaging.version import Version
 
 from extractor.pipeline.source import Source, cache
-from extractor.usecases.draft import Fit, fit
+from extractor.usecases.draft import ManifestFit, fit
 from extractor.values import releases, resources
 from tests.cli.conftest import Result, run
 
@@ -20,14 +20,16 @@ KNOWN = "0.5.0"
 UNKNOWN = "0.6.1"
 
 
-_fits: dict[tuple[str, str], Fit] = {}
+_fits: dict[tuple[str, str], ManifestFit] = {}
 
 
 @pytest.fixture(autouse=True)
 def _each_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trying a manifest takes seconds, and equal releases give equal results."""
 
-    def fitted(base: str, old: Source, new: Source, filename: str | None, progress: Callable[[str], None]) -> Fit:
+    def fitted(
+        base: str, old: Source, new: Source, filename: str | None, progress: Callable[[str], None]
+    ) -> ManifestFit:
         key = (base, new.release)
         if key not in _fits:
             _fits[key] = fit(base, old, new, filename, progress)
@@ -55,7 +57,7 @@ def wheel(verl_0_6_1: Source) -> Path:
 
 
 @pytest.fixture(scope="session")
-def found(verl_0_5_0: Source, verl_0_6_1: Source) -> Fit:
+def found(verl_0_5_0: Source, verl_0_6_1: Source) -> ManifestFit:
     """0.6.1 held against the manifest of 0.5.0."""
     made = fit(KNOWN, verl_0_5_0, verl_0_6_1, releases.load(UNKNOWN).pin.wheel_filename, lambda step: None)
     _fits[KNOWN, UNKNOWN] = made

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import drafts
 from extractor.pipeline.generate import generate
 from extractor.pipeline.source import Source
-from extractor.usecases.draft import Draft, Fit, Kind, draft, fit
+from extractor.usecases.draft import Draft, Kind, ManifestFit, draft, fit
 from extractor.usecases.draft.keys import renamed
 from extractor.usecases.draft.needs import changed_requirements
 from extractor.values import releases
@@ -18,11 +18,11 @@ from extractor.values.manifest import Role, combine, parse_manifest
 from extractor.values.options import Options
 
 
-def subjects(found: Fit, kind: Kind) -> list[str]:
+def subjects(found: ManifestFit, kind: Kind) -> list[str]:
     return [item.subject for item in found.findings if item.kind is kind]
 
 
-def test_what_no_longer_holds_is_found(found: Fit) -> None:
+def test_what_no_longer_holds_is_found(found: ManifestFit) -> None:
     assert subjects(found, Kind.ROOT) == ["verl.trainer.config:FSDPCriticConfig"]
     assert subjects(found, Kind.SIGNATURE) == ["verl.trainer.config.algorithm:AlgoConfig"]
     assert subjects(found, Kind.FIX_EDIT) == ["actor-autocast-dtype", "profiler-without-gpu"]
@@ -31,7 +31,7 @@ def test_what_no_longer_holds_is_found(found: Fit) -> None:
     assert not found.holds
 
 
-def test_a_root_that_moved_is_put_right(found: Fit) -> None:
+def test_a_root_that_moved_is_put_right(found: ManifestFit) -> None:
     item = next(item for item in found.findings if item.kind is Kind.ROOT)
     assert item.moved == "verl.workers.config:FSDPCriticConfig"
     role = next(role for role in found.manifest.roles if role.name == "critic")
@@ -39,7 +39,7 @@ def test_a_root_that_moved_is_put_right(found: Fit) -> None:
     assert item.subject not in role.symbols
 
 
-def test_fixes_follow_their_code_or_go(found: Fit) -> None:
+def test_fixes_follow_their_code_or_go(found: ManifestFit) -> None:
     fixes = {fix.id: fix for fix in found.manifest.fixes}
     assert "actor-autocast-dtype" not in fixes
     assert fixes["profiler-without-gpu"].edits[0].count == 4
@@ -78,11 +78,11 @@ def in_order(roles: tuple[Role, ...]) -> list[tuple[str, list[str]]]:
     return [(role.name, sorted(role.symbols)) for role in roles]
 
 
-def drafted(found: Fit, old: Source, new: Source) -> Draft:
+def drafted(found: ManifestFit, old: Source, new: Source) -> Draft:
     return draft(found, old, new, ("toy/x.py:3: imports y, which does not exist",))
 
 
-def test_the_draft_is_a_manifest(found: Fit, verl_0_5_0: Source, verl_0_6_1: Source) -> None:
+def test_the_draft_is_a_manifest(found: ManifestFit, verl_0_5_0: Source, verl_0_6_1: Source) -> None:
     made = drafted(found, verl_0_5_0, verl_0_6_1)
     real = releases.load("0.6.1")
     whole = parse_manifest(combine(releases.stated_in_full("0.5.0"), made.stated), "draft")
@@ -96,7 +96,7 @@ def test_the_draft_is_a_manifest(found: Fit, verl_0_5_0: Source, verl_0_6_1: Sou
     assert not made.done
 
 
-def test_every_remark_stands_in_the_text_once(found: Fit, verl_0_5_0: Source, verl_0_6_1: Source) -> None:
+def test_every_remark_stands_in_the_text_once(found: ManifestFit, verl_0_5_0: Source, verl_0_6_1: Source) -> None:
     made = drafted(found, verl_0_5_0, verl_0_6_1)
     flat = " ".join(line.removeprefix("#").strip() for line in made.text.splitlines())
     for note in made.notes:
@@ -104,7 +104,7 @@ def test_every_remark_stands_in_the_text_once(found: Fit, verl_0_5_0: Source, ve
     assert max(map(len, made.text.splitlines())) <= 120
 
 
-def test_offers_are_named(found: Fit, verl_0_5_0: Source, verl_0_6_1: Source) -> None:
+def test_offers_are_named(found: ManifestFit, verl_0_5_0: Source, verl_0_6_1: Source) -> None:
     texts = [note.text for note in drafted(found, verl_0_5_0, verl_0_6_1).todo]
     assert any("new policy losses: geo_mean, gspo," in text for text in texts)
 

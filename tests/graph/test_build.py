@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from extractor.project import lock
-from extractor.usecases.graph import Graph, Module, build
+from extractor.usecases.graph import Graph, GraphModule, build
 
 
 def read(project: Path) -> Graph:
     return build(project, lock.read(project))
 
 
-def module(graph: Graph, path: str) -> Module:
+def module(graph: Graph, path: str) -> GraphModule:
     return next(item for item in graph.modules if item.path == path)
 
 

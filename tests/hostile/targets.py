@@ -29,7 +29,7 @@ from extractor.values import readers
 from extractor.values.configtree import BadOverride, flatten, parse_override, resolve
 from extractor.values.configtree.compose import compose, read_mapping
 from extractor.values.configtree.yaml_text import Document
-from extractor.values.configtree.yaml_text import Unsupported as NoDocument
+from extractor.values.configtree.yaml_text import UnsupportedYaml as NoDocument
 from extractor.values.errors import VextractError
 from extractor.values.options import Options
 from tests.hostile import inputs

@@ -46,7 +46,7 @@ def test_no_key_differs_in_silence(kind: str, release: str, tmp_path: Path) -> N
     theirs = under_hydra.composed(tree, None, arguments, {}, tmp_path)
     assert (theirs.refused, theirs.forced) == ("", ())
     options = Options("proj", releases.default(), "vllm", "grpo", (), "toy")
-    wanted = new.Wanted(options, run=Request(script, run_verl=release))
+    wanted = new.NewRequest(options, run=Request(script, run_verl=release))
     made = new.work_out(wanted, lambda text: None)
     counts, silent = judged(theirs, made, {item.partition("=")[0] for item in arguments}, tmp_path)
     assert silent == []

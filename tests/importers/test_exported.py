@@ -32,7 +32,7 @@ Judged = tuple[Counter[str], list[str], str]
 @pytest.fixture(scope="module")
 def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("exported") / "proj"
-    wanted = new.Wanted(Options("proj", NEWEST[-1], "vllm", "grpo", (), "toy"))
+    wanted = new.NewRequest(Options("proj", NEWEST[-1], "vllm", "grpo", (), "toy"))
     new.write(place, new.work_out(wanted, lambda text: None))
     return place
 

@@ -24,7 +24,7 @@ from extractor.cli.app import run as command
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
 from extractor.usecases.upgrade.relocate import relocated
-from extractor.usecases.upgrade.verdicts import Sides, look, plan_upgrade
+from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
 from extractor.values.moves import former_modules, moved_module, moved_path
 from extractor.values.tree import FileKind, Tree
 from tests.lifecycle.worlds import LABELS, OLD, create, files_of, lock_of, template, text, vendored
@@ -205,7 +205,7 @@ def _upgraded(project: Path, former: Tree = FORMER, today: Tree = TODAY) -> dict
     base = {file.path: file.data for file in former}
     found = look(project, {file.path for file in (*former, *today)})
     layout = relocated(old, base, found, {file.path for file in today})
-    plan = layout.placed(plan_upgrade(Sides(layout.lock, layout.base, today, layout.disk, {}, LABELS)))
+    plan = layout.placed(plan_upgrade(UpgradeInputs(layout.lock, layout.base, today, layout.disk, {}, LABELS)))
     for path in plan.removals():
         (project / path).unlink()
     for path, data in plan.writes().items():

@@ -17,7 +17,7 @@ from extractor.pipeline import apply
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import base, disk, journal, lock
 from extractor.project.disk import gate, stays_inside
-from extractor.usecases.upgrade.verdicts import Sides, look, plan_upgrade
+from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.manifest import parse_manifest, read_toml
 from extractor.values.tree import Tree, is_marked
@@ -178,7 +178,7 @@ def test_a_lock_does_not_have_a_file_of_the_owners_deleted(small: Path) -> None:
     notes = template("notes.md", b"# My notes\n")
     project = create(small.parent / "cloned", Tree.of([notes]), OLD)
     there = lock.read(project)
-    sides = Sides(
+    sides = UpgradeInputs(
         there, base.read(project, there), NEW_TREE, look(project, {"notes.md"}), {}, LABELS, deletable=is_marked
     )
     (action,) = [action for action in plan_upgrade(sides).actions if action.path == "notes.md"]

@@ -15,7 +15,7 @@ from extractor.pipeline.plan import plan_new
 from extractor.pipeline.source import Source
 from extractor.project import base, lock
 from extractor.usecases import restore, upgrade
-from extractor.usecases.upgrade.choices import Request
+from extractor.usecases.upgrade.choices import UpgradeRequest
 from extractor.values import releases
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
@@ -43,7 +43,7 @@ def project(root: Path, source: Source, *, whole: bool = False) -> Generated:
 
 
 def upgraded(root: Path) -> upgrade.Upgrade:
-    found = upgrade.prepare(root, Request(release=RELEASE), offline=True)
+    found = upgrade.prepare(root, UpgradeRequest(release=RELEASE), offline=True)
     upgrade.write(root, found)
     return found
 

@@ -11,7 +11,7 @@ from extractor.project import lock
 from extractor.usecases.upgrade.moved_code import follow_moved_code
 from extractor.usecases.upgrade.relocate import relocated
 from extractor.usecases.upgrade.successors import Successor
-from extractor.usecases.upgrade.verdicts import Sides, look, plan_upgrade
+from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
 from extractor.values.tree import Tree
 from tests.lifecycle.worlds import LABELS, OLD, create, template
 
@@ -108,7 +108,7 @@ def _upgrade(project: Path, today: Tree = TODAY) -> dict[str, tuple[Verdict, Rea
     found = look(project, {file.path for file in (*FORMER, *today)})
     layout = follow_moved_code(relocated(old, base, found, {file.path for file in today}), today, "toy")
     come = {path: Successor(places, same=False) for path, places in layout.carried.items()}
-    plan = layout.placed(plan_upgrade(Sides(layout.lock, layout.base, today, layout.disk, come, LABELS)))
+    plan = layout.placed(plan_upgrade(UpgradeInputs(layout.lock, layout.base, today, layout.disk, come, LABELS)))
     for path in plan.removals():
         (project / path).unlink()
     for path, data in plan.writes().items():

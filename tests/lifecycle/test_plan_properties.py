@@ -9,7 +9,7 @@ from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import base
 from extractor.project.beside import NOTE_SUFFIX
 from extractor.usecases.upgrade.successors import Successor
-from extractor.usecases.upgrade.verdicts import Found, Sides, plan_upgrade
+from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, plan_upgrade
 from extractor.values.tree import File, FileKind, Tree
 from tests.lifecycle.worlds import LABELS, NEW, OLD, lock_of
 
@@ -55,9 +55,9 @@ def on_disk(old: Tree, deeds: dict[str, str]) -> dict[str, bytes]:
 
 
 def planned(old: Tree, new: Tree, disk: dict[str, bytes], successors: dict[str, str]) -> Plan:
-    found = {path: Found(data) for path, data in disk.items()}
+    found = {path: FileOnDisk(data) for path, data in disk.items()}
     moved = {path: Successor((place,), same=True) for path, place in successors.items()}
-    return plan_upgrade(Sides(lock_of(old, OLD), base.of_tree(old), new, found, moved, LABELS))
+    return plan_upgrade(UpgradeInputs(lock_of(old, OLD), base.of_tree(old), new, found, moved, LABELS))
 
 
 def applied(disk: dict[str, bytes], plan: Plan) -> dict[str, bytes]:
@@ -88,7 +88,9 @@ def test_plans(old: Tree, new: Tree, deeds: dict[str, str], successors: dict[str
     if not plan.paths(Verdict.CONFLICT):
         managed = {path: data for path, data in after.items() if path in PATHS}
         again = plan_upgrade(
-            Sides(lock_of(new, NEW), base.of_tree(new), new, {p: Found(d) for p, d in managed.items()}, {}, LABELS)
+            UpgradeInputs(
+                lock_of(new, NEW), base.of_tree(new), new, {p: FileOnDisk(d) for p, d in managed.items()}, {}, LABELS
+            )
         )
         assert {action.verdict for action in again.actions} <= {Verdict.KEEP}
 

@@ -13,10 +13,10 @@ from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
 from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.upgrade.own_config import with_new_names
-from extractor.usecases.upgrade.settings import Lost, Moved, Settings, carry
+from extractor.usecases.upgrade.settings import CarriedSettings, Lost, Moved, carry
 from extractor.usecases.upgrade.successors import Successor
 from extractor.usecases.upgrade.unread_keys import no_longer_read
-from extractor.usecases.upgrade.verdicts import Sides, look, plan_upgrade, with_settings
+from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade, with_settings
 from extractor.values.tree import File, Tree
 from tests.lifecycle.worlds import LABELS, NEW, OLD, create, files_of, lock_of, ready, template, vendored
 
@@ -102,7 +102,7 @@ def renamed_back(key: str) -> str | None:
     return renamed(key, BACK)
 
 
-def carried(edits: dict[str, tuple[str, str]]) -> tuple[Settings, dict[str, str]]:
+def carried(edits: dict[str, tuple[str, str]]) -> tuple[CarriedSettings, dict[str, str]]:
     """Carry edits, of a file each; what is left of the owner's files, and the new ones."""
     ours = {}
     for path, (old, new) in edits.items():
@@ -227,7 +227,7 @@ def test_references_follow() -> None:
 def test_another_default_is_left_to_the_owner() -> None:
     base = {MAIN: b"a: 1\n"}
     found = carry(base, {MAIN: b"a: 2\n"}, {MAIN: b"a: 3\n"}, renamed, {MAIN})
-    assert found == Settings()
+    assert found == CarriedSettings()
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_what_cannot_be_taken_apart_is_left_to_the_merge(text: str) -> None:
     base = {path: content.encode() for path, content in OLD_FILES.items()}
     new = {path: content.encode() for path, content in NEW_FILES.items()}
     data = text.encode(errors="surrogatepass")
-    assert carry(base, {REWARD: data}, new, renamed, set(new)) == Settings()
+    assert carry(base, {REWARD: data}, new, renamed, set(new)) == CarriedSettings()
 
 
 def test_lines_that_end_as_on_windows() -> None:
@@ -262,7 +262,7 @@ def upgraded(project: Path, old: Tree, new: Tree, back: bool = False) -> dict[st
 
     there = lock.read(project)
     found = look(project, {file.path for file in old} | {file.path for file in new})
-    sides = Sides(there, base.read(project, there), new, found, {}, LABELS)
+    sides = UpgradeInputs(there, base.read(project, there), new, found, {}, LABELS)
     plan = plan_upgrade(with_settings(sides, renamed_back if back else renamed))
     apply.upgrade(
         project,

@@ -14,7 +14,7 @@ from extractor.pipeline.plan import Plan, plan_new
 from extractor.project import base, lock
 from extractor.project.lock import Lock
 from extractor.usecases.upgrade.successors import Successor
-from extractor.usecases.upgrade.verdicts import Sides, look, plan_upgrade, with_settings
+from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade, with_settings
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import File, FileKind, Tree
@@ -127,7 +127,7 @@ def ready(project: Path, new: Tree, options: Options, successors: Mapping[str, S
     paths = {file.path for file in old.files} | {file.path for file in new}
     found = look(project, paths)
     parked = frozenset(path.relative_to(project).as_posix() for path in (project / "orphaned").rglob("*"))
-    sides = Sides(old, base.read(project, old), new, found, successors or {}, LABELS, parked)
+    sides = UpgradeInputs(old, base.read(project, old), new, found, successors or {}, LABELS, parked)
     plan = plan_upgrade(with_settings(sides, Renames(old.options.verl, options.verl)))
     return Ready(
         project,

@@ -15,7 +15,7 @@ from extractor.pipeline.render.layers import UNTIL, behind, engine_layers, engin
 from extractor.pipeline.render.presets import ESTIMATOR, LOSS, preset_of, presets
 from extractor.values import releases, resources
 from extractor.values.configtree.rename import with_names
-from extractor.values.configtree.yaml_text import Unsupported
+from extractor.values.configtree.yaml_text import UnsupportedYaml
 from extractor.values.options import Options
 
 EVERY = [
@@ -147,7 +147,7 @@ def test_a_section_moves_whole_with_its_comments() -> None:
 
 
 def test_a_section_that_would_be_in_two_places_is_refused() -> None:
-    with pytest.raises(Unsupported, match="data twice"):
+    with pytest.raises(UnsupportedYaml, match="data twice"):
         with_names(NEW, lambda key: f"data.{key}" if key.startswith("reward") else None)
 
 

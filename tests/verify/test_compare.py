@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extractor.usecases.verify.compare import difference
-from extractor.usecases.verify.parity import Verdict, compare
+from extractor.usecases.verify.parity import ParityVerdict, compare
 
 
 def tensor(*values: float, dtype: str = "torch.float32", code: str = "f", shape: list[int] | None = None) -> list[Any]:
@@ -66,19 +66,19 @@ def result(
 @pytest.mark.parametrize(
     ("theirs", "ours", "verdict"),
     [
-        (result(1), result(1), Verdict.EQUAL),
-        (result(1), result(2), Verdict.DIFFERS),
-        (result(1), result(2, fixes=("a-fix",)), Verdict.FIX),
-        (result(1), result(error="E"), Verdict.FAILS_HERE),
-        (result(error="E"), result(1), Verdict.UNAVAILABLE),
-        (result(error="E"), result(1, fixes=("a-fix",)), Verdict.FIX),
-        (result(error="E"), result(error="E"), Verdict.FAILS_ALIKE),
-        (result(1), result(absent="verl.x"), Verdict.ABSENT),
-        (None, result(1), Verdict.OURS_ONLY),
-        (result(1), None, Verdict.ABSENT),
+        (result(1), result(1), ParityVerdict.EQUAL),
+        (result(1), result(2), ParityVerdict.DIFFERS),
+        (result(1), result(2, fixes=("a-fix",)), ParityVerdict.FIX),
+        (result(1), result(error="E"), ParityVerdict.FAILS_HERE),
+        (result(error="E"), result(1), ParityVerdict.UNAVAILABLE),
+        (result(error="E"), result(1, fixes=("a-fix",)), ParityVerdict.FIX),
+        (result(error="E"), result(error="E"), ParityVerdict.FAILS_ALIKE),
+        (result(1), result(absent="verl.x"), ParityVerdict.ABSENT),
+        (None, result(1), ParityVerdict.OURS_ONLY),
+        (result(1), None, ParityVerdict.ABSENT),
     ],
 )
-def test_verdicts(theirs: dict[str, Any] | None, ours: dict[str, Any] | None, verdict: Verdict) -> None:
+def test_verdicts(theirs: dict[str, Any] | None, ours: dict[str, Any] | None, verdict: ParityVerdict) -> None:
     upstream = {} if theirs is None else {"family[case]": theirs}
     vendored = {} if ours is None else {"family[case]": ours}
     assert [case.verdict for case in compare(upstream, vendored, {}, ["a-fix"])] == [verdict]
@@ -87,15 +87,15 @@ def test_verdicts(theirs: dict[str, Any] | None, ours: dict[str, Any] | None, ve
 def test_a_fix_without_a_counterpart_explains_the_cases_about_its_file() -> None:
     unmet = {"verl.m": ("new-fix",)}
     (case,) = compare({"family[case]": result(1)}, {"family[case]": result(2)}, unmet, ["new-fix"])
-    assert (case.verdict, case.note) == (Verdict.FIX, "new-fix")
+    assert (case.verdict, case.note) == (ParityVerdict.FIX, "new-fix")
 
 
 def test_a_family_that_fails_as_a_whole_is_a_failure() -> None:
     upstream = {"family[a]": result(1), "family[b]": result(1)}
     vendored = {"family[a]": result(1), "family": result(error="E")}
-    assert [case.verdict for case in compare(upstream, vendored, {}, [])].count(Verdict.FAILS_HERE) == 1
+    assert [case.verdict for case in compare(upstream, vendored, {}, [])].count(ParityVerdict.FAILS_HERE) == 1
     nowhere = {"family": result(error="E")}
-    assert [case.verdict for case in compare({}, nowhere, {}, [])] == [Verdict.OURS_ONLY]
+    assert [case.verdict for case in compare({}, nowhere, {}, [])] == [ParityVerdict.OURS_ONLY]
 
 
 def test_a_family_that_is_not_vendored_counts_once() -> None:

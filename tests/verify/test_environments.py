@@ -12,7 +12,7 @@ import pytest
 
 from extractor.usecases.verify import interpreter, subject
 from extractor.usecases.verify.importable import check_importable
-from extractor.usecases.verify.report import Check, Status
+from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values.errors import CheckFailed
 from tests.verify.projects import small
 
@@ -59,7 +59,7 @@ def test_a_project_that_is_installed_in_its_environment(tmp_path: Path, how: tup
     # What nothing requires is kept out all the same.
     (project / "toy/other.py").write_text("import pytest\ny = 1\n", encoding="utf-8")
     check = importable(project)
-    assert check.status is Status.FAILED
+    assert check.status is CheckStatus.FAILED
     assert check.details[-1] == "toy.other: ModuleNotFoundError: No module named 'pytest' (toy/other.py:1)"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from extractor.usecases.verify import interpreter, requirements, run_verify
-from extractor.usecases.verify.report import Status
+from extractor.usecases.verify.report import CheckStatus
 from extractor.values.errors import CheckFailed
 from tests.verify.projects import small
 
@@ -32,9 +32,9 @@ def test_a_python_without_torch_fails_with_a_hint(tmp_path: Path) -> None:
     report = run_verify(small(tmp_path / "p", {"toy/core.py": "x = 1\n"}), source=None, python=str(bare))
     assert not report.ok
     failed = {check.name: check for check in report.checks}
-    assert failed["importable"].status is Status.FAILED
+    assert failed["importable"].status is CheckStatus.FAILED
     assert "does not have torch" in failed["importable"].summary
-    assert failed["parity"].status is Status.SKIPPED
+    assert failed["parity"].status is CheckStatus.SKIPPED
 
 
 def test_a_script_that_dies_is_reported_with_what_it_printed(tmp_path: Path) -> None:

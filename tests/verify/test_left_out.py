@@ -9,7 +9,7 @@ import pytest
 from extractor.pipeline.rewrite.changes import methods_dropped
 from extractor.usecases.verify import subject
 from extractor.usecases.verify.left_out import check_left_out
-from extractor.usecases.verify.report import Check, Status
+from extractor.usecases.verify.report import Check, CheckStatus
 from tests.rewrite.support import with_former_header
 from tests.verify.projects import small
 
@@ -56,7 +56,7 @@ def check(folder: Path, hook: str = "", *, former: bool = False, **code: str) ->
 )
 def test_a_line_of_verls_code_that_names_it_is_a_failure(tmp_path: Path, code: dict[str, str], line: int) -> None:
     found = check(tmp_path, **code)
-    assert found.status is (Status.FAILED if line else Status.OK), found
+    assert found.status is (CheckStatus.FAILED if line else CheckStatus.OK), found
     if line:
         assert found.details[0] == f"toy/engine.py:{line}: `stop` may be Engine.stop, which toy/engine.py lacks"
 
@@ -68,11 +68,11 @@ def test_the_header_of_a_former_project_says_it_too(tmp_path: Path) -> None:
 
 def test_a_name_in_the_owners_own_code_is_reported(tmp_path: Path) -> None:
     found = check(tmp_path, "def play(env):\n    env.stop()")
-    assert found.status is Status.REPORTED
+    assert found.status is CheckStatus.REPORTED
     assert found.details[0].startswith("toy/hook.py:2: ")
     assert "vextract upgrade" in found.details[-1]
 
 
 def test_a_method_that_the_owner_has_written_anew_is_there(tmp_path: Path) -> None:
     code = {"start": "engine.stop()\nEngine.stop = None\nclass Engine:\n    def stop(self): ..."}
-    assert check(tmp_path, **code).status is Status.OK
+    assert check(tmp_path, **code).status is CheckStatus.OK

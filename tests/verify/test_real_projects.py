@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from extractor.pipeline.source import Source
-from extractor.usecases.verify import Check, Report, Status, run_verify
+from extractor.usecases.verify import Check, CheckStatus, Report, run_verify
 from tests.project.support import make
 from tests.releases import ALL
 from tests.verify.projects import mutate, with_what_computes
@@ -97,12 +97,12 @@ def test_changes_are_found_and_named(copy_0_6_1: Path, verl_0_6_1: Source, pytho
     report = run_verify(copy_0_6_1, source=verl_0_6_1, python=python)
     found = checks(report)
     assert not report.ok
-    assert found["hashes"].status is Status.REPORTED
+    assert found["hashes"].status is CheckStatus.REPORTED
     assert len(found["hashes"].details) == 5
-    assert found["importable"].status is Status.FAILED
+    assert found["importable"].status is CheckStatus.FAILED
     assert any("toy.vendored.utils.metric.utils: ImportError: broken" in line for line in found["importable"].details)
 
-    assert found["parity"].status is Status.FAILED
+    assert found["parity"].status is CheckStatus.FAILED
     differing = families(found["parity"], "differs")
     assert {"core_algos.advantage", "torch_functional.masked", "dp_critic", "rl_dataset"} <= differing
     assert families(found["parity"], "fails here only") == {"metric.reduce_metrics"}
@@ -118,5 +118,5 @@ def test_an_upstream_test_that_fails_here_only_is_a_failure(copy_0_6_1: Path, ve
     mutate(copy_0_6_1, "toy/vendored/protocol.py", "unpad_dataproto", "minus")
     report = run_verify(copy_0_6_1, source=verl_0_6_1, python=python, parity=False, upstream_tests=True)
     check = checks(report)["upstream tests"]
-    assert check.status is Status.FAILED
+    assert check.status is CheckStatus.FAILED
     assert any(line.startswith("passes upstream, failed here: tests/test_protocol_on_cpu.py") for line in check.details)

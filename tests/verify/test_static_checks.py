@@ -10,7 +10,7 @@ from extractor.usecases.verify import subject
 from extractor.usecases.verify.closed_imports import check_imports
 from extractor.usecases.verify.hashes import check_base, check_hashes
 from extractor.usecases.verify.ray_free import check_ray_free
-from extractor.usecases.verify.report import Status
+from extractor.usecases.verify.report import CheckStatus
 from tests.verify.projects import small
 
 GOOD = {
@@ -27,10 +27,10 @@ GOOD = {
 
 def test_a_closed_project_passes(tmp_path: Path) -> None:
     found = subject.read(small(tmp_path / "p", GOOD))
-    assert check_imports(found, None).status is Status.OK
-    assert check_ray_free(found).status is Status.OK
-    assert check_hashes(found, strict=True).status is Status.OK
-    assert check_base(found).status is Status.OK
+    assert check_imports(found, None).status is CheckStatus.OK
+    assert check_ray_free(found).status is CheckStatus.OK
+    assert check_hashes(found, strict=True).status is CheckStatus.OK
+    assert check_base(found).status is CheckStatus.OK
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_closed_project_passes(tmp_path: Path) -> None:
 def test_an_open_project_fails_and_says_where(tmp_path: Path, text: str, problem: str) -> None:
     files = {**GOOD, "toy/core.py": text, "main.py": "x = 1\n"}
     check = check_imports(subject.read(small(tmp_path / "p", files)), None)
-    assert check.status is Status.FAILED
+    assert check.status is CheckStatus.FAILED
     assert check.details == (problem,)
 
 
@@ -69,27 +69,27 @@ def test_what_every_module_has_can_be_imported(tmp_path: Path) -> None:
     root = small(
         tmp_path / "p", {**GOOD, "toy/core.py": "from toy.utils import __name__ as name\n\nx = name\n", "main.py": ""}
     )
-    assert check_imports(subject.read(root), None).status is Status.OK
+    assert check_imports(subject.read(root), None).status is CheckStatus.OK
 
 
 def test_a_file_that_the_owner_added_can_be_imported(tmp_path: Path) -> None:
     root = small(tmp_path / "p", {**GOOD, "toy/core.py": "from toy.mine import x\n\nx()\n", "main.py": ""})
-    assert check_imports(subject.read(root), None).status is Status.FAILED
+    assert check_imports(subject.read(root), None).status is CheckStatus.FAILED
     (root / "toy/mine.py").write_text("def x(): ...\n", encoding="utf-8")
-    assert check_imports(subject.read(root), None).status is Status.OK
+    assert check_imports(subject.read(root), None).status is CheckStatus.OK
 
 
 def test_lazy_and_guarded_imports_may_be_optional(tmp_path: Path) -> None:
     text = "try:\n    import flash_attn\nexcept ImportError:\n    flash_attn = None\n\ndef f():\n    import vllm\n"
     check = check_imports(subject.read(small(tmp_path / "p", {"toy/core.py": text})), None)
-    assert check.status is Status.OK
+    assert check.status is CheckStatus.OK
     assert check.details == ("imported only where they are used, and not required: flash_attn, vllm",)
 
 
 def test_hooks_are_their_owners(tmp_path: Path) -> None:
     files = {"toy/custom/hook.py": "import pandas\nfrom toy.none import x\n"}
     found = subject.read(small(tmp_path / "p", files, hooks=("toy/custom/hook.py",)))
-    assert check_imports(found, None).status is Status.OK
+    assert check_imports(found, None).status is CheckStatus.OK
 
 
 @pytest.mark.parametrize(
@@ -103,13 +103,13 @@ def test_hooks_are_their_owners(tmp_path: Path) -> None:
 )
 def test_names_that_lead_to_ray_are_found(tmp_path: Path, text: str, problem: str) -> None:
     check = check_ray_free(subject.read(small(tmp_path / "p", {"toy/core.py": text})))
-    assert check.status is Status.FAILED
+    assert check.status is CheckStatus.FAILED
     assert problem in check.details
 
 
 def test_words_do_not_lead_to_ray(tmp_path: Path) -> None:
     text = '"""Without ray."""\n# ray.get\n\ndef f(ray):\n    """Runs ray."""\n    return ray.get("ray worker")\n'
-    assert check_ray_free(subject.read(small(tmp_path / "p", {"toy/core.py": text}))).status is Status.OK
+    assert check_ray_free(subject.read(small(tmp_path / "p", {"toy/core.py": text}))).status is CheckStatus.OK
 
 
 def test_edits_are_reported_and_fail_only_if_strict(tmp_path: Path) -> None:
@@ -117,22 +117,22 @@ def test_edits_are_reported_and_fail_only_if_strict(tmp_path: Path) -> None:
     (project / "toy/core.py").write_text("x = 1\n", encoding="utf-8")
     found = subject.read(project)
     check = check_hashes(found, strict=False)
-    assert (check.status, check.details) == (Status.REPORTED, ("edited: toy/core.py (vendored)",))
+    assert (check.status, check.details) == (CheckStatus.REPORTED, ("edited: toy/core.py (vendored)",))
     assert check.ok
-    assert check_hashes(found, strict=True).status is Status.FAILED
+    assert check_hashes(found, strict=True).status is CheckStatus.FAILED
 
 
 def test_a_missing_file_fails(tmp_path: Path) -> None:
     project = small(tmp_path / "p", GOOD)
     (project / "toy/core.py").unlink()
     check = check_hashes(subject.read(project), strict=False)
-    assert (check.status, check.details) == (Status.FAILED, ("missing: toy/core.py",))
+    assert (check.status, check.details) == (CheckStatus.FAILED, ("missing: toy/core.py",))
 
 
 def test_a_damaged_base_fails_with_a_hint(tmp_path: Path) -> None:
     project = small(tmp_path / "p", GOOD)
     (project / ".vextract/base.zip").write_bytes(b"PK")
     check = check_base(subject.read(project))
-    assert check.status is Status.FAILED
+    assert check.status is CheckStatus.FAILED
     assert "damaged" in check.summary
     assert "vextract sync" in check.details[0]

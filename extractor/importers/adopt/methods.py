@@ -10,7 +10,7 @@ from extractor.importers.adopt.upstream_names import decoded, with_upstream_name
 from extractor.pipeline.plan import Plan
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.source import Source
-from extractor.usecases.wanted import Wanted, of_code, of_edits
+from extractor.usecases.wanted import MethodDemand, of_code, of_edits
 from extractor.values import readers
 from extractor.values.fingerprint import of_part, parts_of_upstream
 from extractor.values.tree import FileKind, Tree
@@ -32,7 +32,7 @@ def without_methods(code: str, names: Collection[str]) -> str:
     return drop_statements(code, frozenset({0}), [node], {0: positions}).text
 
 
-def edited(copy: Copy, source: Source) -> Wanted:
+def edited(copy: Copy, source: Source) -> MethodDemand:
     """Return the methods that a fork has edited."""
     found: frozenset[str] = frozenset()
     for path, data in copy.files.items():
@@ -41,7 +41,7 @@ def edited(copy: Copy, source: Source) -> Wanted:
             text = with_upstream_names(new, copy.prefixes)
             edits = of_edits(old, text, "verl").edited
             found |= edits - _methods_of_another_day(text) if edits else edits
-    return Wanted(edited=found)
+    return MethodDemand(edited=found)
 
 
 def _methods_of_another_day(text: str) -> frozenset[str]:
@@ -55,7 +55,7 @@ def _methods_of_another_day(text: str) -> frozenset[str]:
     )
 
 
-def carried(plan: Plan, tree: Tree, package: str) -> Wanted:
+def carried(plan: Plan, tree: Tree, package: str) -> MethodDemand:
     """Return what the edits that came along ask for.
 
     Args:
@@ -64,7 +64,7 @@ def carried(plan: Plan, tree: Tree, package: str) -> Wanted:
         package: Its import name.
     """
     emitted = {file.path: file.data for file in tree}
-    found = Wanted()
+    found = MethodDemand()
     for action in plan.actions:
         text = decoded(action.data) if action.data is not None else None
         if not action.path.startswith(f"{package}/") or not action.path.endswith(".py") or text is None:

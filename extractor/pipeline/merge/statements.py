@@ -36,7 +36,7 @@ _MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
 
 
 @dataclass(frozen=True)
-class Statement:
+class MergeStatement:
     """A logical line, or a comment on a line of its own.
 
     Attributes:
@@ -130,7 +130,7 @@ def settle(merged: Merged) -> Merged:
 class _Text:
     """The merged text, put together line by line of what git has merged."""
 
-    def __init__(self, sides: Sequence[Sequence[Statement]], labels: Labels) -> None:
+    def __init__(self, sides: Sequence[Sequence[MergeStatement]], labels: Labels) -> None:
         self.parts: list[str] = []
         self.conflicts = 0
         self._base, self._ours, self._theirs = ({item.key: item for item in side} for side in sides)
@@ -155,7 +155,7 @@ class _Text:
             self._hunk = []
             self._end(ours, base, theirs)
 
-    def _end(self, ours: list[Statement], base: list[Statement], theirs: list[Statement]) -> None:
+    def _end(self, ours: list[MergeStatement], base: list[MergeStatement], theirs: list[MergeStatement]) -> None:
         if all(item.is_wording for item in (*ours, *base, *theirs)):
             self.parts += [item.text for item in ours]
             return
@@ -183,10 +183,10 @@ def is_upstreams(text: str) -> bool:
 
 
 @lru_cache(maxsize=64)  # a text is compared with two others, and then merged
-def statements_of(text: str, *, with_comments: bool = True) -> tuple[Statement, ...]:
+def statements_of(text: str, *, with_comments: bool = True) -> tuple[MergeStatement, ...]:
     """Take Python apart, also the indented lines of a method; returns nothing where it cannot be."""
     lines = io.StringIO(text).readlines()  # as the tokenizer counts them
-    found: list[Statement] = []
+    found: list[MergeStatement] = []
     inside: list[tokenize.TokenInfo] = []  # the tokens of the present one
     done = 0
     try:
@@ -196,11 +196,11 @@ def statements_of(text: str, *, with_comments: bool = True) -> tuple[Statement, 
                 said = _said(_source(lines, [item for item in inside if item.type != tokenize.COMMENT]))
                 key = " ".join((str(inside[0].start[1]), said, *comments))
                 is_text = not comments and all(item.type in (tokenize.STRING, tokenize.COMMENT) for item in inside)
-                found.append(Statement(key, "".join(lines[done : token.end[0]]), is_text))
+                found.append(MergeStatement(key, "".join(lines[done : token.end[0]]), is_text))
                 inside, done = [], token.end[0]
             elif token.type == tokenize.COMMENT and not inside:
                 if with_comments:
-                    found.append(Statement(token.string, "".join(lines[done : token.end[0]]), True))
+                    found.append(MergeStatement(token.string, "".join(lines[done : token.end[0]]), True))
                     done = token.end[0]
             elif token.type not in _NOTHING:
                 inside.append(token)
@@ -210,7 +210,7 @@ def statements_of(text: str, *, with_comments: bool = True) -> tuple[Statement, 
     return tuple(found) if whole == text and not "".join(lines[done:]).strip() else ()
 
 
-def _text(statements: Iterable[Statement]) -> str:
+def _text(statements: Iterable[MergeStatement]) -> str:
     return "".join(item.text for item in statements)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extractor.pipeline.merge.pieces import Piece, Unsupported
 from extractor.values.configtree.yaml_text import Document, Entry, Key
-from extractor.values.configtree.yaml_text import Unsupported as NoDocument
+from extractor.values.configtree.yaml_text import UnsupportedYaml as NoDocument
 
 _END = "comments at the end"
 

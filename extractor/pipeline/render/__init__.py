@@ -34,7 +34,7 @@ from extractor.pipeline.slicer import Slice
 from extractor.pipeline.source import Source
 from extractor.values import resources
 from extractor.values.configtree.rename import with_names
-from extractor.values.configtree.yaml_text import Unsupported
+from extractor.values.configtree.yaml_text import UnsupportedYaml
 from extractor.values.errors import InternalError
 from extractor.values.manifest import Fix, Manifest
 from extractor.values.moves import former_modules
@@ -245,7 +245,7 @@ def _rendered(
         template = templates[-1]
         try:
             texts[path] = _text(path, template, names, context)
-        except (TemplateError, Unsupported) as error:
+        except (TemplateError, UnsupportedYaml) as error:
             raise InternalError(
                 f"template {template.path}: {error}", hint="report this as a bug in vextract"
             ) from error

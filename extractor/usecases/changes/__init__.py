@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.changeset import (
-    Change,
+    ChangeKind,
     Changes,
     DefaultChange,
     FieldChange,
@@ -35,7 +35,7 @@ from extractor.values.configtree.settings import every_setting, unreadable
 from extractor.values.renames import Renames
 
 __all__ = [
-    "Change",
+    "ChangeKind",
     "Changes",
     "DefaultChange",
     "FieldChange",
@@ -103,7 +103,7 @@ def _field_changes(symbols: list[SymbolChange]) -> list[FieldChange]:
     """Return the config classes among the vendored ones, with the fields that came and went."""
     found = []
     for item in symbols:
-        if item.change is not Change.SIGNATURE or item.old is None or item.new is None:
+        if item.change is not ChangeKind.SIGNATURE or item.old is None or item.new is None:
             continue
         if not re.search(r"^@dataclass\b", item.new.text, re.MULTILINE) or "/config" not in item.new.upstream_path:
             continue

@@ -8,7 +8,7 @@ from difflib import unified_diff
 from enum import Enum
 
 
-class Change(str, Enum):
+class ChangeKind(str, Enum):
     """Says how a symbol differs, the gravest that applies."""
 
     UNCHANGED = "unchanged"
@@ -51,7 +51,7 @@ class SymbolChange:
         details: What differs, one short sentence each: parameters, members, or for a gone or new symbol why.
     """
 
-    change: Change
+    change: ChangeKind
     old: Place | None
     new: Place | None
     details: tuple[str, ...] = ()
@@ -192,10 +192,10 @@ class Changes:
     owner_keys: tuple[OwnerKey, ...] = ()
     unreadable: tuple[str, ...] = ()
 
-    def of(self, *changes: Change) -> Iterator[SymbolChange]:
+    def of(self, *changes: ChangeKind) -> Iterator[SymbolChange]:
         """Yield the symbols that changed in one of these ways."""
         return (item for item in self.symbols if item.change in changes)
 
-    def counts(self) -> dict[Change, int]:
+    def counts(self) -> dict[ChangeKind, int]:
         """Count how many symbols there are of each kind of change."""
-        return {change: sum(item.change is change for item in self.symbols) for change in Change}
+        return {change: sum(item.change is change for item in self.symbols) for change in ChangeKind}

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from textwrap import dedent
 
-from extractor.usecases.changes.changeset import Change
+from extractor.usecases.changes.changeset import ChangeKind
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def compare(old: str, new: str) -> tuple[Change, tuple[str, ...]]:
+def compare(old: str, new: str) -> tuple[ChangeKind, tuple[str, ...]]:
     """Compare two definitions.
 
     Comments, docstrings and layout are wording. Parameters, defaults, annotations, a class's bases, its fields and the
@@ -26,19 +26,19 @@ def compare(old: str, new: str) -> tuple[Change, tuple[str, ...]]:
         How they differ, and what differs, a short sentence each.
     """
     if old == new:
-        return Change.UNCHANGED, ()
+        return ChangeKind.UNCHANGED, ()
     before, after = _parse(old), _parse(new)
     if ast.dump(before) == ast.dump(after):
-        return Change.WORDING, ()
+        return ChangeKind.WORDING, ()
     if isinstance(before, Function) and isinstance(after, Function):
         details = [*_signature(before, after)]
         more = [*_decorators(before, after)]
         if not details:
-            return Change.BODY, tuple(more)
-        return Change.SIGNATURE, (*details, *more, *_body(before, after))
+            return ChangeKind.BODY, tuple(more)
+        return ChangeKind.SIGNATURE, (*details, *more, *_body(before, after))
     if isinstance(before, ast.ClassDef) and isinstance(after, ast.ClassDef):
         return _classes(before, after)
-    return Change.BODY, ()
+    return ChangeKind.BODY, ()
 
 
 def shape(text: str) -> str:
@@ -126,7 +126,7 @@ def _decorators(old: _Function | ast.ClassDef, new: _Function | ast.ClassDef) ->
             yield f"decorated with @{text}"
 
 
-def _classes(old: ast.ClassDef, new: ast.ClassDef) -> tuple[Change, tuple[str, ...]]:
+def _classes(old: ast.ClassDef, new: ast.ClassDef) -> tuple[ChangeKind, tuple[str, ...]]:
     signature: list[str] = []
     body: list[str] = []
     bases = [", ".join(map(_text, (*node.bases, *(item.value for item in node.keywords)))) for node in (old, new)]
@@ -147,7 +147,7 @@ def _classes(old: ast.ClassDef, new: ast.ClassDef) -> tuple[Change, tuple[str, .
         f"{name}: {text} -> {values[1][name]}" for name, text in values[0].items() if values[1].get(name, text) != text
     )
     _methods(old, new, signature, body)
-    return (Change.SIGNATURE if signature else Change.BODY), (*signature, *body)
+    return (ChangeKind.SIGNATURE if signature else ChangeKind.BODY), (*signature, *body)
 
 
 def _methods(old: ast.ClassDef, new: ast.ClassDef, signature: list[str], body: list[str]) -> None:

@@ -10,7 +10,7 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.index.syntax import child_statements, first_line
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
-from extractor.usecases.changes.changeset import Change, Place, SymbolChange
+from extractor.usecases.changes.changeset import ChangeKind, Place, SymbolChange
 from extractor.usecases.changes.compare import compare, shape
 from extractor.values import readers
 
@@ -47,7 +47,7 @@ def compare_symbols(old: Generated, new: Generated, old_source: Source, new_sour
         was = before.get(origin.get(symbol, symbol))
         if was is None:
             found.append(
-                SymbolChange(Change.NEW, None, place, _why(symbol, old, old_source, f"verl {old_source.release}"))
+                SymbolChange(ChangeKind.NEW, None, place, _why(symbol, old, old_source, f"verl {old_source.release}"))
             )
             continue
         change, details = _compare(was, place)
@@ -57,19 +57,19 @@ def compare_symbols(old: Generated, new: Generated, old_source: Source, new_sour
     for symbol, place in before.items():
         if symbol not in after and symbol not in moved:
             why = _why(symbol, new, new_source, f"verl {new_source.release}")
-            found.append(SymbolChange(Change.GONE, place, None, why))
+            found.append(SymbolChange(ChangeKind.GONE, place, None, why))
     return sorted(found, key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
 
 
-def _compare(was: Place, place: Place) -> tuple[Change, tuple[str, ...]]:
+def _compare(was: Place, place: Place) -> tuple[ChangeKind, tuple[str, ...]]:
     if was.kind != place.kind:
-        return Change.BODY, (f"was a {was.kind}, is a {place.kind}",)
+        return ChangeKind.BODY, (f"was a {was.kind}, is a {place.kind}",)
     if place.kind != "value":
         return compare(was.text, place.text)
     if was.text == place.text:
-        return Change.UNCHANGED, ()
+        return ChangeKind.UNCHANGED, ()
     same = ast.dump(ast.parse(was.text)) == ast.dump(ast.parse(place.text))
-    return (Change.WORDING if same else Change.BODY), ()
+    return (ChangeKind.WORDING if same else ChangeKind.BODY), ()
 
 
 def _moved(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict[str, str]:

@@ -6,7 +6,7 @@
 
 from extractor.usecases.draft.draft import Draft, draft
 from extractor.usecases.draft.findings import Finding, Kind, Note, Suggestion
-from extractor.usecases.draft.fit import Fit, fit
+from extractor.usecases.draft.fit import ManifestFit, fit
 from extractor.usecases.draft.trial import choices
 
-__all__ = ["Draft", "Finding", "Fit", "Kind", "Note", "Suggestion", "choices", "draft", "fit"]
+__all__ = ["Draft", "Finding", "ManifestFit", "Kind", "Note", "Suggestion", "choices", "draft", "fit"]

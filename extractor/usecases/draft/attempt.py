@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from extractor.pipeline import generate
 from extractor.pipeline.source import Source, open_source, open_unpinned
-from extractor.usecases.draft.fit import Fit, fit
+from extractor.usecases.draft.fit import ManifestFit, fit
 from extractor.usecases.draft.trial import choices
 from extractor.usecases.verify.unwritten import import_problems
 from extractor.values import releases
@@ -27,7 +27,7 @@ class Attempt:
         new: The source of the other one.
     """
 
-    fit: Fit
+    fit: ManifestFit
     old: Source = field(repr=False)
     new: Source = field(repr=False)
 
@@ -78,7 +78,7 @@ def follows(release: str, after: str | None) -> str:
     return before[-1]
 
 
-def project_problems(found: Fit, source: Source) -> tuple[str, ...]:
+def project_problems(found: ManifestFit, source: Source) -> tuple[str, ...]:
     """Return what is wrong with projects made from what holds: the plainest one, and one with all features."""
     problems: dict[str, None] = {}
     if found.left:

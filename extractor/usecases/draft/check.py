@@ -12,7 +12,7 @@ from extractor.pipeline.index import Index
 from extractor.pipeline.rewrite.apply_fixes import count_matches
 from extractor.pipeline.slicer.definitions import Definition, Definitions
 from extractor.pipeline.source import Source
-from extractor.usecases.changes import Change
+from extractor.usecases.changes import ChangeKind
 from extractor.usecases.changes.compare import compare
 from extractor.usecases.draft.findings import Finding, Kind, Suggestion
 from extractor.usecases.draft.similar import Catalogue, certain, definition_of, module_moved
@@ -110,7 +110,7 @@ class _Check:
         before, after = definition_of(self._old, symbol), definition_of(self._new, symbol)
         if before is not None and after is not None:
             change, details = compare(ast.unparse(before), ast.unparse(after))
-            if change is Change.SIGNATURE:
+            if change is ChangeKind.SIGNATURE:
                 said = _few([item for item in details if not item.endswith("body changed")])
                 yield Finding(Kind.SIGNATURE, where, symbol, f"has another signature: {said}")
 

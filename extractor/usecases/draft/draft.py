@@ -8,7 +8,7 @@ from typing import Any
 
 from extractor.pipeline.source import Source
 from extractor.usecases.draft.findings import Finding, Note
-from extractor.usecases.draft.fit import NO_DIGEST, Fit
+from extractor.usecases.draft.fit import NO_DIGEST, ManifestFit
 from extractor.usecases.draft.keys import renamed
 from extractor.usecases.draft.needs import changed_requirements
 from extractor.usecases.draft.offers import new_offers
@@ -51,7 +51,7 @@ class Draft:
         return not self.todo
 
 
-def draft(found: Fit, old: Source, new: Source, problems: tuple[str, ...] = ()) -> Draft:
+def draft(found: ManifestFit, old: Source, new: Source, problems: tuple[str, ...] = ()) -> Draft:
     """Write the manifest.
 
     Args:
@@ -80,7 +80,7 @@ def draft(found: Fit, old: Source, new: Source, problems: tuple[str, ...] = ()) 
     return Draft(found.release, found.base, text, read_toml(text, "draft"), tuple(notes), opened)
 
 
-def _first_line(found: Fit, notes: list[Note]) -> str:
+def _first_line(found: ManifestFit, notes: list[Note]) -> str:
     title = f"What vextract knows about verl {found.release}."
     if any(note.todo for note in notes):
         return f"{title} A draft, inferred from the manifest of {found.base}: decide each TODO and take it out."

@@ -19,7 +19,7 @@ NO_DIGEST = "0" * 64
 
 
 @dataclass(frozen=True)
-class Fit:
+class ManifestFit:
     """Says how far a manifest holds for another release.
 
     Attributes:
@@ -48,7 +48,7 @@ class Fit:
         return not self.findings and not self.left
 
 
-def fit(base: str, old: Source, new: Source, filename: str | None, progress: Callable[[str], None]) -> Fit:
+def fit(base: str, old: Source, new: Source, filename: str | None, progress: Callable[[str], None]) -> ManifestFit:
     """Hold a release against an earlier one's manifest.
 
     Args:
@@ -74,7 +74,7 @@ def fit(base: str, old: Source, new: Source, filename: str | None, progress: Cal
             former_keys=releases.load(base).former_keys,
         )
         left = trial(manifest, new, progress)
-    return Fit(base, new.release, before, data, findings, tuple(notes), left, manifest)
+    return ManifestFit(base, new.release, before, data, findings, tuple(notes), left, manifest)
 
 
 def _source(source: Source, filename: str | None) -> dict[str, str]:

@@ -14,7 +14,7 @@ from extractor.project import base
 from extractor.project.lock import Lock
 from extractor.usecases.provenance.statement import PREDICATE, TYPE, statement
 from extractor.usecases.status import State, status
-from extractor.usecases.verify.report import Check, Report, Status, counted
+from extractor.usecases.verify.report import Check, CheckStatus, Report, counted
 from extractor.values import limits, readers
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.shell import installing
@@ -52,12 +52,14 @@ def check_provenance(
 
 def _source(lock: Lock, source: Source) -> Check:
     if source.sha256 == lock.source_sha256:
-        return Check("source", Status.OK, f"verl {source.release}, {source.kind}, sha256 {source.sha256}")
+        return Check("source", CheckStatus.OK, f"verl {source.release}, {source.kind}, sha256 {source.sha256}")
     details = (
         f"vextract.lock: {lock.source_kind}, sha256 {lock.source_sha256}",
         f"read here: {source.kind}, sha256 {source.sha256}",
     )
-    return Check("source", Status.FAILED, "not what the project was made from: --from names the right one", details)
+    return Check(
+        "source", CheckStatus.FAILED, "not what the project was made from: --from names the right one", details
+    )
 
 
 def _emitted(lock: Lock, tree: Tree, source: Source) -> Check:
@@ -83,19 +85,21 @@ def _emitted(lock: Lock, tree: Tree, source: Source) -> Check:
             ]
     if not lines:
         text = f"{counted(len(new), 'file')} of vextract.lock made anew by vextract {__version__}, equal byte for byte"
-        return Check("emitted", Status.OK, text)
+        return Check("emitted", CheckStatus.OK, text)
     if lock.vextract != __version__:
         wanted = f"vextract {lock.vextract} made this project, and this is {__version__}"
         lines.insert(0, f"hint: {wanted}: {installing(f'vextract=={lock.vextract}')}")
-    return Check("emitted", Status.FAILED, f"{counted(len(lines), 'difference')} from what is made anew", tuple(lines))
+    return Check(
+        "emitted", CheckStatus.FAILED, f"{counted(len(lines), 'difference')} from what is made anew", tuple(lines)
+    )
 
 
 def _base(project: Path, lock: Lock) -> Check:
     try:
         found = base.read(project, lock)
     except CheckFailed as error:
-        return Check("base", Status.FAILED, error.message, (f"hint: {error.hint}",))
-    return Check("base", Status.OK, f"{base.PATH}: {counted(len(found), 'file')} as vextract.lock says")
+        return Check("base", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",))
+    return Check("base", CheckStatus.OK, f"{base.PATH}: {counted(len(found), 'file')} as vextract.lock says")
 
 
 def _edits(project: Path, lock: Lock, strict: bool) -> Check:
@@ -107,16 +111,18 @@ def _edits(project: Path, lock: Lock, strict: bool) -> Check:
         if file.kind is not None and file.state not in (State.CLEAN, State.YOURS)
     ]
     if not changed:
-        return Check("edits", Status.OK, "none: the files on disk are those of vextract.lock, but for hooks")
-    how = Status.FAILED if strict else Status.REPORTED
+        return Check("edits", CheckStatus.OK, "none: the files on disk are those of vextract.lock, but for hooks")
+    how = CheckStatus.FAILED if strict else CheckStatus.REPORTED
     return Check("edits", how, f"{counted(len(changed), 'file')} not as emitted", tuple(changed))
 
 
 def _statement(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> Check:
     lines = tuple(_differences(_by_name(given), _by_name(wanted), ""))
     if lines:
-        return Check("statement", Status.FAILED, f"{counted(len(lines), 'difference')} from vextract.lock", lines)
-    return Check("statement", Status.OK, f"says what vextract.lock says, of {counted(len(wanted['subject']), 'file')}")
+        return Check("statement", CheckStatus.FAILED, f"{counted(len(lines), 'difference')} from vextract.lock", lines)
+    return Check(
+        "statement", CheckStatus.OK, f"says what vextract.lock says, of {counted(len(wanted['subject']), 'file')}"
+    )
 
 
 def _by_name(found: Mapping[str, Any]) -> dict[str, Any]:

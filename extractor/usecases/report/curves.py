@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from extractor.usecases.report.runs import Run
+from extractor.usecases.report.runs import RecordedRun
 
 # In the order of the page, and of the charts in a group; a metric belongs to the first that has a prefix of its name.
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -43,7 +43,7 @@ NUMBERS = 300_000  # on a page, at most: about 2 MB
 class Axes:
     """The x values of a run's series: those of equal length and place are kept once."""
 
-    run: Run
+    run: RecordedRun
     rows: list[tuple[int, ...]] = field(default_factory=list)
 
     def add(self, rows: tuple[int, ...]) -> int:
@@ -64,13 +64,13 @@ class Axes:
         ]
 
 
-def metric_names(runs: Sequence[Run]) -> list[str]:
+def metric_names(runs: Sequence[RecordedRun]) -> list[str]:
     """Return all metrics of the runs that have a finite value, sorted."""
     known = (name for run in runs for name, column in run.metrics.items() if set(column.values()) != {None})
     return sorted(set(known))
 
 
-def curve_groups(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[Axes]]:
+def curve_groups(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], list[Axes]]:
     """Return everything that the page draws as curves.
 
     Returns:
@@ -109,7 +109,7 @@ def curve_groups(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], list[Axes]]
     return [group for group in groups.values() if group["charts"] or group["constant"]], axes
 
 
-def extremes(run: Run, name: str) -> dict[str, Any] | None:
+def extremes(run: RecordedRun, name: str) -> dict[str, Any] | None:
     """Return the last, least and greatest value of a metric and their steps; None if the run has no value of it."""
     points = run.points(name)
     if not points:
@@ -175,7 +175,7 @@ def _close(one: Sequence[float | None], other: Sequence[float | None]) -> bool:
     )
 
 
-def _gaps(runs: Sequence[Run], parts: Sequence[str]) -> list[str]:
+def _gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[str]:
     """Return what to say of values that are not finite, which no curve shows."""
     said = []
     for run in runs:
@@ -187,11 +187,11 @@ def _gaps(runs: Sequence[Run], parts: Sequence[str]) -> list[str]:
     return said
 
 
-def _never_finite(runs: Sequence[Run]) -> list[str]:
+def _never_finite(runs: Sequence[RecordedRun]) -> list[str]:
     return sorted({name for run in runs for name in run.metrics} - set(metric_names(runs)))
 
 
-def _limit(runs: Sequence[Run], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
+def _limit(runs: Sequence[RecordedRun], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
     """Return how many points a series may have, for the page to keep its size."""
     counts = [(len(run.metrics.get(parts[0], {})), len(parts)) for run in runs for _, parts in charts]
     limit = POINTS
@@ -200,7 +200,7 @@ def _limit(runs: Sequence[Run], charts: Sequence[tuple[str, tuple[str, ...]]]) -
     return limit
 
 
-def _constant(runs: Sequence[Run], parts: tuple[str, ...]) -> float | None:
+def _constant(runs: Sequence[RecordedRun], parts: tuple[str, ...]) -> float | None:
     """Return the value of a metric that no run ever changed, if one was long enough to tell."""
     seen: set[float | None] = set()
     longest = 0
@@ -214,7 +214,7 @@ def _constant(runs: Sequence[Run], parts: tuple[str, ...]) -> float | None:
     return next(iter(seen)) if longest > 2 else None
 
 
-def _line(run: Run, parts: tuple[str, ...], axes: Axes, limit: int) -> dict[str, Any] | None:
+def _line(run: RecordedRun, parts: tuple[str, ...], axes: Axes, limit: int) -> dict[str, Any] | None:
     rows = list(run.metrics.get(parts[0], {}))
     if not rows:
         return None

@@ -13,7 +13,7 @@ from jinja2 import Environment, StrictUndefined
 
 from extractor.usecases.report.curves import curve_groups, extremes, metric_names
 from extractor.usecases.report.phases import PHASES, phase_layers
-from extractor.usecases.report.runs import Run, number
+from extractor.usecases.report.runs import RecordedRun, number
 from extractor.usecases.report.samples import sample_splits
 
 # The headline of a run: the first of these metrics that it has.
@@ -28,7 +28,7 @@ Cell = tuple[float, str, str]
 _SECRET = re.compile(r"(\S*(?:api_?key|password|passwd|secret|access_token|auth_token)=)\S+", re.IGNORECASE)
 
 
-def render(runs: Sequence[Run], version: str | None = None) -> str:
+def render(runs: Sequence[RecordedRun], version: str | None = None) -> str:
     """Return the page about these runs.
 
     Args:
@@ -71,7 +71,7 @@ def _file(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
-def _title(runs: Sequence[Run]) -> str:
+def _title(runs: Sequence[RecordedRun]) -> str:
     if len(runs) > 1:
         return f"{len(runs)} runs"
     keys = ("trainer.project_name", "trainer.experiment_name")
@@ -79,14 +79,14 @@ def _title(runs: Sequence[Run]) -> str:
     return " / ".join(known) or runs[0].name
 
 
-def _status(run: Run) -> str:
+def _status(run: RecordedRun) -> str:
     """Word how far a run has come: `step 60 of 100, stopped`."""
     step, total = run.last_step, run.total_steps
     where = "no step yet" if step is None else f"step {step}" + (f" of {total}" if total else "")
     return ", ".join(part for part in (where, run.status) if part)
 
 
-def _summary(runs: Sequence[Run]) -> dict[str, Any]:
+def _summary(runs: Sequence[RecordedRun]) -> dict[str, Any]:
     """Return the table at the top: a row for each run, with the best value of each column marked.
 
     What is learned is compared between runs on the same data that have come equally far.
@@ -118,7 +118,7 @@ def _last_and_best(points: dict[int, float]) -> Cell | None:
     return last, _short(last), f"best {_short(points[best])} at {best}"
 
 
-def _sources(runs: Sequence[Run]) -> list[str]:
+def _sources(runs: Sequence[RecordedRun]) -> list[str]:
     """Name the settings that say where prompts and rewards come from."""
     return sorted({key for run in runs for key in run.config if key.startswith(SOURCES)})
 
@@ -131,7 +131,7 @@ def _cell(cells: Sequence[Cell | None], index: int, better: Callable[..., float]
     return {"text": cell[1], "more": cell[2], "best": best}
 
 
-def _first(run: Run, names: Sequence[str]) -> dict[int, float]:
+def _first(run: RecordedRun, names: Sequence[str]) -> dict[int, float]:
     """Step and value of the first of these metrics that the run has."""
     for name in names:
         if points := run.points(name):
@@ -139,7 +139,7 @@ def _first(run: Run, names: Sequence[str]) -> dict[int, float]:
     return {}
 
 
-def _validation(run: Run) -> dict[int, float]:
+def _validation(run: RecordedRun) -> dict[int, float]:
     """Step and score of each validation: the mean over its data sources, as the table in the terminal has it."""
     found: dict[int, list[float]] = {}
     for name in run.metrics:
@@ -149,7 +149,7 @@ def _validation(run: Run) -> dict[int, float]:
     return {step: fmean(found[step]) for step in sorted(found)}
 
 
-def _values(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _values(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
     """Return the table of all metrics: last, least and greatest value of each run."""
     rows = []
     for name in metric_names(runs):
@@ -159,7 +159,7 @@ def _values(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return rows
 
 
-def _surroundings(run: Run) -> dict[str, str]:
+def _surroundings(run: RecordedRun) -> dict[str, str]:
     """Return what environment.json says, in words; where starts of a run differ, one after the other."""
     if not run.starts:
         return {}

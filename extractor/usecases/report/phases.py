@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from extractor.usecases.report.curves import Axes, buckets, short
-from extractor.usecases.report.runs import Run, number
+from extractor.usecases.report.runs import RecordedRun, number
 
 # As a project's `tracking/terminal.py` has them.
 STEP_PHASES = (
@@ -28,7 +28,7 @@ PHASES = (*STEP_PHASES, OTHER, *AFTER_STEP)
 POINTS = 300
 
 
-def phase_layers(run: Run, axes: Axes) -> dict[str, Any] | None:
+def phase_layers(run: RecordedRun, axes: Axes) -> dict[str, Any] | None:
     """Return the phases of a run's steps.
 
     Returns:

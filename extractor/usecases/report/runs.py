@@ -21,7 +21,7 @@ _SECRET = re.compile(r"(^|[_.])(api_?key|password|passwd|secret|access_token|aut
 
 
 @dataclass(frozen=True)
-class Run:
+class RecordedRun:
     """A run, as its files tell it.
 
     Args:
@@ -105,7 +105,7 @@ class Run:
         return tuple(seconds)
 
 
-def read_runs(paths: Sequence[Path]) -> list[Run]:
+def read_runs(paths: Sequence[Path]) -> list[RecordedRun]:
     """Read runs, each under a name of its own.
 
     Raises:
@@ -113,7 +113,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
     """
     records = [files_of(path) for path in paths]
     return [
-        Run(
+        RecordedRun(
             path=path,
             name=name,
             rows=tuple(_by_step(read_rows(files[METRICS]))),

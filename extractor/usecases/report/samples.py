@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from extractor.usecases.report.curves import short
-from extractor.usecases.report.runs import Run, number
+from extractor.usecases.report.runs import RecordedRun, number
 
 PROMPTS = 40  # of validations
 AT_A_STEP = 8  # samples of training
@@ -20,13 +20,13 @@ Key = tuple[str, str]
 ByPrompt = dict[Key, list[list[dict[str, Any]]]]
 
 
-def sample_splits(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def sample_splits(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
     """Return the samples of runs: those of validations, and those of training; what has none is left out."""
     splits = (_split(runs, name) for name in CHARACTERS)
     return [split for split in splits if split["prompts"]]
 
 
-def _split(runs: Sequence[Run], name: str) -> dict[str, Any]:
+def _split(runs: Sequence[RecordedRun], name: str) -> dict[str, Any]:
     """Return the samples of one split, by prompt.
 
     Returns:
@@ -64,7 +64,7 @@ def _split(runs: Sequence[Run], name: str) -> dict[str, Any]:
     }
 
 
-def _rows_of(run: Run, split: str) -> list[Mapping[str, Any]]:
+def _rows_of(run: RecordedRun, split: str) -> list[Mapping[str, Any]]:
     """Return a run's samples of a split; what is not said to be training's is validation's."""
     rows = [row for row in run.generations if (row.get("split") == "train") == (split == "train")]
     if split == "validation":

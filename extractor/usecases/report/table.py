@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Sequence
 
-from extractor.usecases.report.runs import Run, number
+from extractor.usecases.report.runs import RecordedRun, number
 
 
-def metrics_table(runs: Sequence[Run]) -> str:
+def metrics_table(runs: Sequence[RecordedRun]) -> str:
     """Return a line for each step of each run: run, step, time (Unix seconds), and the metrics by name.
 
     A metric that a step does not have is empty; one that was not finite is nan.

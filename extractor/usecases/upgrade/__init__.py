@@ -21,9 +21,9 @@ from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_
 from extractor.usecases.upgrade.moved_code import follow_moved_code
 from extractor.usecases.upgrade.own_config import with_new_names
 from extractor.usecases.upgrade.relocate import relocated
-from extractor.usecases.upgrade.settings import Settings, stale
+from extractor.usecases.upgrade.settings import CarriedSettings, stale
 from extractor.usecases.upgrade.unread_keys import no_longer_read
-from extractor.usecases.upgrade.verdicts import Found, Sides, look, plan_upgrade, with_settings
+from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, look, plan_upgrade, with_settings
 from extractor.values import readers
 from extractor.values.config_files import is_config
 from extractor.values.errors import CheckFailed, UsageError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
     from extractor.pipeline.source import Source
     from extractor.usecases.changes.changeset import OwnerKey
-    from extractor.usecases.upgrade.choices import Request
+    from extractor.usecases.upgrade.choices import UpgradeRequest
 
 __all__ = ["Upgrade", "check_committed", "labels", "prepare", "write"]
 
@@ -70,7 +70,7 @@ class Upgrade:
     lock_data: bytes = field(repr=False)
     labels: Labels
     changes_anything: bool
-    settings: Settings
+    settings: CarriedSettings
     stale: tuple[OwnerKey, ...]
     uncommitted: tuple[str, ...]
     unanswered: str = ""
@@ -89,7 +89,7 @@ class Upgrade:
         return f"{self.labels.base} -> {self.labels.theirs}"
 
 
-def prepare(project: Path, request: Request, *, origin: Path | None = None, offline: bool = False) -> Upgrade:
+def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = None, offline: bool = False) -> Upgrade:
     """Work out an upgrade; writes nothing.
 
     Args:
@@ -135,7 +135,7 @@ def prepare(project: Path, request: Request, *, origin: Path | None = None, offl
     layout = relocated(old, emitted, found, {file.path for file in tree})
     layout = follow_moved_code(layout, tree, options.package)
     sides = with_settings(
-        Sides(
+        UpgradeInputs(
             lock=layout.lock,
             base=layout.base,
             new=tree,
@@ -230,7 +230,7 @@ def _features(options: Options, other: Options) -> str:
     return f"without {', '.join(less)}" if less else ""
 
 
-def _check_resolved(project: Path, found: Mapping[str, Found], emitted: Mapping[str, bytes]) -> None:
+def _check_resolved(project: Path, found: Mapping[str, FileOnDisk], emitted: Mapping[str, bytes]) -> None:
     for path, side in found.items():
         was = emitted.get(path)
         if was is None or side.data is None or side.data == was:

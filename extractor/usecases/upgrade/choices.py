@@ -12,7 +12,7 @@ from extractor.values.options import Options
 
 
 @dataclass(frozen=True)
-class Request:
+class UpgradeRequest:
     """Holds what the owner asks for; what is left out stays as it is.
 
     Attributes:
@@ -39,7 +39,7 @@ class Request:
         return bool(self.engine or self.algorithm or self.added or self.dropped)
 
 
-def resolve(present: Options, request: Request) -> tuple[Options, Manifest]:
+def resolve(present: Options, request: UpgradeRequest) -> tuple[Options, Manifest]:
     """Return the options after the upgrade, checked, and the manifest of their release.
 
     Raises:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from extractor.pipeline.merge.files import pieces_of
 from extractor.pipeline.merge.pieces import Piece, Unsupported
 from extractor.usecases.upgrade.relocate import Relocated, renamed
-from extractor.usecases.upgrade.verdicts import Found
+from extractor.usecases.upgrade.verdicts import FileOnDisk
 from extractor.values.moves import moved_path
 from extractor.values.tree import FileKind, Tree
 
@@ -54,7 +54,7 @@ def follow_moved_code(layout: Relocated, new: Tree, package: str) -> Relocated:
         for place, code in arrived.items():
             arriving.setdefault(place, []).append(code)
         if path in modules:
-            base[path], disk[path] = left[0].encode(), Found(left[1].encode())
+            base[path], disk[path] = left[0].encode(), FileOnDisk(left[1].encode())
             continue
         carried[path] = tuple(arrived)
         if left[0] == left[1]:
@@ -64,7 +64,7 @@ def follow_moved_code(layout: Relocated, new: Tree, package: str) -> Relocated:
         found = disk.get(place)
         was, mine, imports = zip(*codes, strict=True)
         base[place] = _joined(base.get(place), was)
-        disk[place] = Found(_joined(found.data if found is not None else None, (*mine, *imports)))
+        disk[place] = FileOnDisk(_joined(found.data if found is not None else None, (*mine, *imports)))
     changed = {path for path in modules if disk.get(path) != layout.disk.get(path)}
     return replace(
         layout,

@@ -16,7 +16,7 @@ from extractor.usecases.upgrade.owner_edits import below, joined, own_remarks, r
 from extractor.usecases.upgrade.settings import Moved
 from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree.settings import every_setting, packages
-from extractor.values.configtree.yaml_text import Document, Key, Unsupported, Value, put
+from extractor.values.configtree.yaml_text import Document, Key, UnsupportedYaml, Value, put
 from extractor.values.tree import FileKind, Tree
 
 
@@ -67,7 +67,7 @@ def with_new_names(
             continue
         try:
             changed, told = _renamed(path, text, found[0], names)
-        except Unsupported:
+        except UnsupportedYaml:
             continue
         if changed != text:
             files[path] = changed.encode()

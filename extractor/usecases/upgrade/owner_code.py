@@ -7,11 +7,11 @@ from pathlib import Path
 
 from extractor.project.lock import Lock
 from extractor.usecases.explain.ours import own_files
-from extractor.usecases.wanted import Wanted, of_code, of_edits
+from extractor.usecases.wanted import MethodDemand, of_code, of_edits
 from extractor.values.tree import FileKind
 
 
-def wanted(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Wanted:
+def wanted(project: Path, lock: Lock, base: Mapping[str, bytes]) -> MethodDemand:
     """Return what hooks, files of the owner's own and edits of other files ask for.
 
     Args:
@@ -19,7 +19,7 @@ def wanted(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Wanted:
         lock: Its lock.
         base: What was emitted, by path, for all but hooks.
     """
-    found = Wanted()
+    found = MethodDemand()
     package = lock.options.package
     for entry in lock.files:
         text = _text(project, entry.path)

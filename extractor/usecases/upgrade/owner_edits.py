@@ -14,7 +14,7 @@ _REFERENCE = re.compile(r"(\$\{(?:oc\.\w+:)?)([A-Za-z_]\w*(?:\.\w+)+)")
 
 
 @dataclass(frozen=True)
-class Edit:
+class OwnerEdit:
     """Holds what the owner made of one key.
 
     Attributes:
@@ -30,7 +30,7 @@ class Edit:
     holder: Entry | None = None
 
 
-def edits_of(before: Document, mine: Document) -> Iterable[Edit]:
+def edits_of(before: Document, mine: Document) -> Iterable[OwnerEdit]:
     """Return the keys that the owner set otherwise, or added, apart from the defaults list."""
     for path, entry in mine.entries.items():
         if entry.section or path == ("defaults",):
@@ -38,11 +38,11 @@ def edits_of(before: Document, mine: Document) -> Iterable[Edit]:
         was = before.entries.get(path)
         if was is not None:
             if not was.section and was.value != entry.value:
-                yield Edit(entry, was)
+                yield OwnerEdit(entry, was)
             continue
         within = next((path[:end] for end in range(len(path) - 1, 0, -1) if path[:end] in before.entries), ())
         grown = bool(within) and not before.entries[within].section
-        yield Edit(entry, None, within, mine.entries[within] if grown else None)
+        yield OwnerEdit(entry, None, within, mine.entries[within] if grown else None)
 
 
 def without(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict
 from extractor.project.lock import Lock, LockedFile
-from extractor.usecases.upgrade.verdicts import Found
+from extractor.usecases.upgrade.verdicts import FileOnDisk
 from extractor.values import readers
 from extractor.values.modules import absolute, is_package, module_name
 from extractor.values.moves import former_modules, moved_name, moved_path
@@ -37,7 +37,7 @@ class Relocated:
 
     lock: Lock
     base: Mapping[str, bytes]
-    disk: Mapping[str, Found]
+    disk: Mapping[str, FileOnDisk]
     origins: Mapping[str, str]
     renamed: frozenset[str] = frozenset()
     carried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -75,7 +75,9 @@ class Relocated:
             yield Action(origin, Verdict.DELETE, action.kind, Reason.MOVED, note=f"now {action.path}")
 
 
-def relocated(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found], new: AbstractSet[str]) -> Relocated:
+def relocated(
+    lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], new: AbstractSet[str]
+) -> Relocated:
     """Return the sides of an upgrade in today's layout.
 
     A file stays where it is if something of the owner's lies in the new place, or no plain file lies in the old one.
@@ -103,7 +105,7 @@ def relocated(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found], 
                 emitted[place] = renamed(base[path], path, place, package)
                 mine = renamed(here.data, path, place, package)
                 changed |= {path} if mine != here.data and path == place else set()
-                here = Found(mine)
+                here = FileOnDisk(mine)
         if here is not None:
             found[place] = here
     return Relocated(
@@ -115,7 +117,7 @@ def relocated(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found], 
     )
 
 
-def _place(file: LockedFile, lock: Lock, disk: Mapping[str, Found], new: AbstractSet[str]) -> str:
+def _place(file: LockedFile, lock: Lock, disk: Mapping[str, FileOnDisk], new: AbstractSet[str]) -> str:
     """Return where a file of a lock is today."""
     head = f"{lock.options.package}/"
     if file.kind is FileKind.HOOK or not file.path.startswith(head):

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.changes.config_keys import MAIN, below_config, gone_in, read_config
-from extractor.usecases.upgrade.owner_edits import Edit, below, edits_of, joined, own_remarks, referring, without
+from extractor.usecases.upgrade.owner_edits import OwnerEdit, below, edits_of, joined, own_remarks, referring, without
 from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree.settings import every_setting, packages
-from extractor.values.configtree.yaml_text import Document, Entry, Key, Unsupported, Value, put
+from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml, Value, put
 from extractor.values.tree import Tree
 
 
@@ -58,7 +58,7 @@ class Lost:
 
 
 @dataclass(frozen=True)
-class Settings:
+class CarriedSettings:
     """Holds what becomes of the owner's settings.
 
     Attributes:
@@ -80,7 +80,7 @@ def carry(
     new: Mapping[str, bytes],
     renamed: Callable[[str], str | None],
     free: AbstractSet[str],
-) -> Settings:
+) -> CarriedSettings:
     """Carry the owner's settings to where the new release has them.
 
     Args:
@@ -150,8 +150,8 @@ class _Carrier:
         self._moved: dict[tuple[str, Key], Moved] = {}
         self._lost: list[Lost] = []
 
-    def result(self) -> Settings:
-        return Settings(
+    def result(self) -> CarriedSettings:
+        return CarriedSettings(
             ours=self._ours,
             theirs={path: text.encode() for path, text in self._theirs.items()},
             moved=tuple(
@@ -170,7 +170,7 @@ class _Carrier:
             text = data.decode()
             crlf = "\r\n" in text and text.count("\r\n") == text.count("\n")
             mine = Document.of(text.replace("\r\n", "\n") if crlf else text)
-        except (UnicodeDecodeError, Unsupported):
+        except (UnicodeDecodeError, UnsupportedYaml):
             return
         if before is None:
             return
@@ -190,7 +190,7 @@ class _Carrier:
         if result != mine.text:
             self._ours[path] = (result.replace("\n", "\r\n") if crlf else result).encode()
 
-    def _one(self, file: str, before: Document, mine: Document, edit: Edit, rewritten: dict[Entry, str]) -> bool:
+    def _one(self, file: str, before: Document, mine: Document, edit: OwnerEdit, rewritten: dict[Entry, str]) -> bool:
         """Carry one edit; False where it is left to the merge, with its references under their new names."""
         entry = edit.entry
         raw = self._referring(mine.raw(entry))
@@ -222,10 +222,10 @@ class _Carrier:
     def _keys(self, file: str, path: Key) -> list[str]:
         return [joined(package, path) for package in self._old_packages[file.removeprefix(FOLDER)]]
 
-    def _decided(self, file: str, edit: Edit) -> list[_Home | str]:
+    def _decided(self, file: str, edit: OwnerEdit) -> list[_Home | str]:
         return [self._decide(key, file, edit) for key in self._keys(file, edit.entry.path)]
 
-    def _decide(self, key: str, file: str, edit: Edit) -> _Home | str:
+    def _decide(self, key: str, file: str, edit: OwnerEdit) -> _Home | str:
         """Return where a setting goes; "lost": it has no place, "left": the merge of lines does the right thing."""
         path, known = edit.entry.path, key in self._new_keys
         here = self._new.get(file)
@@ -306,6 +306,6 @@ class _Carrier:
 def _documents(files: Mapping[str, bytes]) -> dict[str, Document]:
     found = {}
     for path, data in files.items():
-        with suppress(UnicodeDecodeError, Unsupported):
+        with suppress(UnicodeDecodeError, UnsupportedYaml):
             found[path] = Document.of(data.decode())
     return found

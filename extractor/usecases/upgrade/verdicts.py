@@ -15,7 +15,7 @@ from extractor.project.beside import BESIDE_SUFFIX
 from extractor.project.lock import Lock, LockedFile
 from extractor.usecases.diff import unreadable
 from extractor.usecases.upgrade import parking
-from extractor.usecases.upgrade.settings import Settings, carry
+from extractor.usecases.upgrade.settings import CarriedSettings, carry
 from extractor.usecases.upgrade.successors import Successor
 from extractor.values import readers
 from extractor.values.config_files import is_config
@@ -23,7 +23,7 @@ from extractor.values.tree import File, FileKind, Tree
 
 
 @dataclass(frozen=True)
-class Found:
+class FileOnDisk:
     """Holds what lies at a path of the project.
 
     Attributes:
@@ -36,7 +36,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Sides:
+class UpgradeInputs:
     """All that an upgrade is decided from.
 
     Attributes:
@@ -54,15 +54,15 @@ class Sides:
     lock: Lock
     base: Mapping[str, bytes]
     new: Tree
-    disk: Mapping[str, Found]
+    disk: Mapping[str, FileOnDisk]
     successors: Mapping[str, Successor]
     labels: Labels
     parked: AbstractSet[str] = frozenset()
-    settings: Settings = field(default_factory=Settings)
+    settings: CarriedSettings = field(default_factory=CarriedSettings)
     deletable: Callable[[str, bytes], bool] = lambda path, data: True
 
 
-def look(project: Path, paths: AbstractSet[str]) -> dict[str, Found]:
+def look(project: Path, paths: AbstractSet[str]) -> dict[str, FileOnDisk]:
     """Read what lies at these paths.
 
     Raises:
@@ -73,21 +73,21 @@ def look(project: Path, paths: AbstractSet[str]) -> dict[str, Found]:
         path = project / name
         plain = not path.is_symlink()
         try:
-            found[name] = Found(readers.read_bytes(path), plain)
+            found[name] = FileOnDisk(readers.read_bytes(path), plain)
         except (FileNotFoundError, NotADirectoryError):
             if not plain:
-                found[name] = Found(None, plain=False)
+                found[name] = FileOnDisk(None, plain=False)
         except readers.NotAFile:
-            found[name] = Found(None, plain=False)
+            found[name] = FileOnDisk(None, plain=False)
         except OSError as error:
             if not plain:
-                found[name] = Found(None, plain=False)
+                found[name] = FileOnDisk(None, plain=False)
                 continue
             raise unreadable(name, error) from None
     return found
 
 
-def with_settings(sides: Sides, renamed: Callable[[str], str | None]) -> Sides:
+def with_settings(sides: UpgradeInputs, renamed: Callable[[str], str | None]) -> UpgradeInputs:
     """Return the same, with the owner's settings carried to where the new release has them.
 
     Args:
@@ -102,7 +102,7 @@ def with_settings(sides: Sides, renamed: Callable[[str], str | None]) -> Sides:
     return replace(sides, settings=carry(base, ours, new, renamed, free))
 
 
-def plan_upgrade(sides: Sides) -> Plan:
+def plan_upgrade(sides: UpgradeInputs) -> Plan:
     """Decide on every file of the old and of the new tree; writes nothing."""
     new = {file.path: file for file in sides.new}
     old = {file.path: file for file in sides.lock.files}
@@ -117,7 +117,9 @@ def plan_upgrade(sides: Sides) -> Plan:
     return Plan(tuple(actions[path] for path in sorted(actions)))
 
 
-def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Mapping[str, Action]) -> list[Action]:
+def _gone(
+    entry: LockedFile, sides: UpgradeInputs, new: Mapping[str, File], decided: Mapping[str, Action]
+) -> list[Action]:
     """Decide on a file that is emitted no longer."""
     path, kind, found = entry.path, entry.kind, sides.disk.get(entry.path)
     if found is None:
@@ -150,12 +152,12 @@ def _gone(entry: LockedFile, sides: Sides, new: Mapping[str, File], decided: Map
     return [Action(path, Verdict.ORPHAN, kind, Reason.GONE, note=note, beside=files)]
 
 
-def _taken(sides: Sides, decided: Mapping[str, Action]) -> set[str]:
+def _taken(sides: UpgradeInputs, decided: Mapping[str, Action]) -> set[str]:
     """Return the paths where nothing can be parked."""
     return {*sides.parked, *(path for action in decided.values() for path, _ in action.beside)}
 
 
-def _untouched(file: File, sides: Sides) -> bool:
+def _untouched(file: File, sides: UpgradeInputs) -> bool:
     """Return True where nothing of the owner's lies at the path of a new file."""
     if file.kind is FileKind.HOOK:
         return False
@@ -166,7 +168,7 @@ def _untouched(file: File, sides: Sides) -> bool:
     return found.plain and found.data in (file.data, sides.base.get(file.path, file.data))
 
 
-def _stays(file: File, entry: LockedFile | None, sides: Sides, decided: Mapping[str, Action]) -> Action:
+def _stays(file: File, entry: LockedFile | None, sides: UpgradeInputs, decided: Mapping[str, Action]) -> Action:
     """Decide on a file that is emitted now."""
     path, kind, found = file.path, file.kind, sides.disk.get(file.path)
     if kind is FileKind.HOOK:
@@ -210,7 +212,7 @@ def _stays(file: File, entry: LockedFile | None, sides: Sides, decided: Mapping[
 
 
 def _lost(
-    path: str, entry: LockedFile | None, sides: Sides, decided: Mapping[str, Action]
+    path: str, entry: LockedFile | None, sides: UpgradeInputs, decided: Mapping[str, Action]
 ) -> tuple[str, tuple[tuple[str, bytes], ...]]:
     """Return what to say, and what to park, where settings of the owner's in a file have no place any more."""
     lost = [item for item in sides.settings.lost if item.file == path]
@@ -224,7 +226,7 @@ def _lost(
     return f"{what} no place; your version is {parked}", files
 
 
-def _hook(file: File, entry: LockedFile | None, found: Found | None) -> Action:
+def _hook(file: File, entry: LockedFile | None, found: FileOnDisk | None) -> Action:
     if found is not None:
         changed = entry is not None and entry.kind is FileKind.HOOK and entry.sha256 != file.sha256
         note = "its example has changed; yours stays" if changed else ""

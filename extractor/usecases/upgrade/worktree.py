@@ -9,13 +9,13 @@ from pathlib import Path
 
 from extractor.project import git
 from extractor.project.lock import NAME, Lock
-from extractor.usecases.upgrade.verdicts import Found
+from extractor.usecases.upgrade.verdicts import FileOnDisk
 from extractor.values import readers
 from extractor.values.tree import FileKind
 
 
 def uncommitted(
-    project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, Found], own: Iterable[str] = ()
+    project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], own: Iterable[str] = ()
 ) -> tuple[str, ...]:
     """Return the managed files with changes that are not committed, sorted; none outside Git.
 
@@ -51,7 +51,7 @@ def _entries(listed: bytes) -> dict[str, list[str]]:
     return {os.fsdecode(path): fields.decode().split() for fields, _, path in lines}
 
 
-def _data(project: Path, path: str, disk: Mapping[str, Found]) -> bytes | None:
+def _data(project: Path, path: str, disk: Mapping[str, FileOnDisk]) -> bytes | None:
     if (project / path).is_symlink():  # Git has what it says, and not what lies there
         return os.fsencode((project / path).readlink())
     if path in disk:

@@ -8,8 +8,8 @@ from types import ModuleType
 
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import requirements
-from extractor.usecases.verify.report import Check, Status, counted
-from extractor.usecases.verify.scopes import Analysis, Imported
+from extractor.usecases.verify.report import Check, CheckStatus, counted
+from extractor.usecases.verify.scopes import Analysis, ImportedName
 from extractor.usecases.verify.subject import PythonFile, Subject
 from extractor.values import readers
 from extractor.values.modules import module_name
@@ -33,10 +33,10 @@ def check_imports(subject: Subject, source: Source | None) -> Check:
     problems = list(dict.fromkeys(problems))
     if problems:
         summary = f"{counted(len(problems), 'problem')} in {counted(len(files), 'file')}"
-        return Check("imports", Status.FAILED, summary, tuple(problems))
+        return Check("imports", CheckStatus.FAILED, summary, tuple(problems))
     summary = f"{counted(len(files), 'file')}: every import and every name resolves"
     lazily = f"imported only where they are used, and not required: {', '.join(sorted(optional))}"
-    return Check("imports", Status.OK, summary, (lazily,) if optional else ())
+    return Check("imports", CheckStatus.OK, summary, (lazily,) if optional else ())
 
 
 def _unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) -> list[str]:
@@ -99,7 +99,7 @@ class _Finder:
                     if problem:
                         yield f"{file.path}:{use.line}: {problem}"
 
-    def _inside(self, item: Imported) -> Iterator[str]:
+    def _inside(self, item: ImportedName) -> Iterator[str]:
         if item.module not in self.analyses and item.module not in self.packages:
             yield f"imports {item.module}, which does not exist"
         elif item.name is not None and item.name != "*" and not self._has(item.module, item.name):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from extractor.usecases.verify.report import Check, Status, counted
+from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import PythonFile, Subject
 
 
@@ -60,7 +60,7 @@ def check_coverage(files: Sequence[FileCoverage]) -> Check:
         total = len(file.covered) + len(file.uncovered)
         line = f"{file.path}: {len(file.covered)} of {total} functions, {run_share(file)} of lines"
         details.append(line + (f"; not covered: {', '.join(file.uncovered)}" if file.uncovered else ""))
-    return Check("coverage", Status.REPORTED, summary, tuple(details))
+    return Check("coverage", CheckStatus.REPORTED, summary, tuple(details))
 
 
 def run_share(file: FileCoverage) -> str:

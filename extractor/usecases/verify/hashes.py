@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from extractor.project import base
-from extractor.usecases.verify.report import Check, Status, counted
+from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import Subject
 from extractor.values import readers
 from extractor.values.errors import CheckFailed
@@ -30,10 +30,10 @@ def check_hashes(subject: Subject, *, strict: bool) -> Check:
     details = (*(f"missing: {path}" for path in missing), *(f"edited: {path}" for path in edited))
     if missing or (strict and edited):
         summary = f"{len(missing)} missing, {len(edited)} edited, {same} as emitted"
-        return Check("hashes", Status.FAILED, summary, details)
+        return Check("hashes", CheckStatus.FAILED, summary, details)
     if edited:
-        return Check("hashes", Status.REPORTED, f"{len(edited)} edited, {same} as emitted", details)
-    return Check("hashes", Status.OK, f"{counted(same, 'file')} as emitted")
+        return Check("hashes", CheckStatus.REPORTED, f"{len(edited)} edited, {same} as emitted", details)
+    return Check("hashes", CheckStatus.OK, f"{counted(same, 'file')} as emitted")
 
 
 def check_base(subject: Subject) -> Check:
@@ -41,8 +41,8 @@ def check_base(subject: Subject) -> Check:
     try:
         files = base.read(subject.root, subject.lock)
     except CheckFailed as error:
-        return Check("base", Status.FAILED, error.message, (f"hint: {error.hint}",))
-    return Check("base", Status.OK, f"{base.PATH}: {counted(len(files), 'file')} as the lock says")
+        return Check("base", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",))
+    return Check("base", CheckStatus.OK, f"{base.PATH}: {counted(len(files), 'file')} as the lock says")
 
 
 def edited_paths(subject: Subject) -> frozenset[str]:

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from extractor.usecases.verify import interpreter, requirements
-from extractor.usecases.verify.report import Check, Status, counted
+from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import Subject
 from extractor.values.errors import CheckFailed
 
@@ -29,7 +29,7 @@ def check_importable(subject: Subject, python: str) -> Check:
             result = interpreter.finish(interpreter.start(python, "imports", job, Path(folder)), TIMEOUT)
         except CheckFailed as error:
             return Check(
-                "importable", Status.FAILED, f"the import check {error.message}", tuple(error.hint.splitlines())
+                "importable", CheckStatus.FAILED, f"the import check {error.message}", tuple(error.hint.splitlines())
             )
     problems = []
     absent = {requirements.import_name(name) for name in requirements.declared(subject.root)} & set(result["missing"])
@@ -41,11 +41,11 @@ def check_importable(subject: Subject, python: str) -> Check:
         summary = f"{len(result['errors'])} of {counted(len(modules), 'vendored module')} cannot be imported"
         if absent:
             problems.append(f"hint: install the project's requirements: this Python lacks {', '.join(sorted(absent))}")
-        return Check("importable", Status.FAILED, summary, tuple(problems))
+        return Check("importable", CheckStatus.FAILED, summary, tuple(problems))
     blocked = result["blocked"]
     return Check(
         "importable",
-        Status.OK,
+        CheckStatus.OK,
         f"{counted(len(modules), 'vendored module')} imported without Ray, verl and {len(blocked)} other packages",
         (f"kept from being imported: {', '.join(blocked)}",),
     )

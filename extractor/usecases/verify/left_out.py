@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.pipeline.render.words import sets_up, words_of_text
-from extractor.usecases.verify.report import Check, Status, counted
+from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import PythonFile, Subject
 from extractor.values.reachable import reachable
 from extractor.values.tree import FileKind
@@ -26,7 +26,7 @@ def check_left_out(subject: Subject) -> Check:
     """
     gone = {name: file for file in subject.vendored for name in file.dropped if name not in _methods(file)}
     if not gone:
-        return Check(_NAME, Status.OK, "none was left out")
+        return Check(_NAME, CheckStatus.OK, "none was left out")
     related = _related(subject)
     failures: list[str] = []
     remarks: list[str] = []
@@ -35,11 +35,13 @@ def check_left_out(subject: Subject) -> Check:
         (remarks if file.kind is FileKind.HOOK else failures).extend(found)
     if failures:
         summary = f"{counted(len(failures), 'line')} may call a method that was left out"
-        return Check(_NAME, Status.FAILED, summary, (*failures, *remarks, f"hint: {_HINT}"))
+        return Check(_NAME, CheckStatus.FAILED, summary, (*failures, *remarks, f"hint: {_HINT}"))
     summary = f"{counted(len(gone), 'method')} left out, which no vendored file and no template can call"
     if remarks:
-        return Check(_NAME, Status.REPORTED, f"{summary}; your own code has their names", (*remarks, f"hint: {_HINT}"))
-    return Check(_NAME, Status.OK, summary)
+        return Check(
+            _NAME, CheckStatus.REPORTED, f"{summary}; your own code has their names", (*remarks, f"hint: {_HINT}")
+        )
+    return Check(_NAME, CheckStatus.OK, summary)
 
 
 def _methods(file: PythonFile) -> frozenset[str]:

@@ -15,7 +15,7 @@ from extractor.usecases.verify.compare import difference
 from extractor.usecases.verify.coverage import check_coverage, measure, traced_files
 from extractor.usecases.verify.declared import declared_by_both
 from extractor.usecases.verify.hashes import edited_paths
-from extractor.usecases.verify.report import Check, Status, counted
+from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import Subject
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Manifest
@@ -23,7 +23,7 @@ from extractor.values.manifest import Manifest
 TIMEOUT = 1200.0
 
 
-class Verdict(str, Enum):
+class ParityVerdict(str, Enum):
     """Says how one case ended."""
 
     EQUAL = "equal"
@@ -36,7 +36,7 @@ class Verdict(str, Enum):
     ABSENT = "not vendored"
 
 
-BAD = (Verdict.DIFFERS, Verdict.FAILS_HERE)
+BAD = (ParityVerdict.DIFFERS, ParityVerdict.FAILS_HERE)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Case:
 
     name: str
     module: str
-    verdict: Verdict
+    verdict: ParityVerdict
     note: str = ""
 
 
@@ -62,7 +62,7 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
         try:
             results = run_sides(subject, source, python, Path(folder))
         except CheckFailed as error:
-            return (Check("parity", Status.FAILED, error.message, tuple(error.hint.splitlines())),)
+            return (Check("parity", CheckStatus.FAILED, error.message, tuple(error.hint.splitlines())),)
     parity = {fix.id: fix.parity for fix in manifest.fixes}
     unmet = {file.upstream: tuple(fix for fix in file.fixes if not parity.get(fix)) for file in subject.vendored}
     upstream, vendored = results["upstream"], results["vendored"]
@@ -137,41 +137,43 @@ def compare(
         if ours is None:
             family = name.partition("[")[0]
             if family not in whole:
-                found.append(Case(name, module, Verdict.ABSENT, "upstream registers it, the project does not"))
+                found.append(Case(name, module, ParityVerdict.ABSENT, "upstream registers it, the project does not"))
         else:
             fixes = [fix for fix in ours["fixes"] if fix in known]
             verdict, note = _verdict(theirs, ours, ", ".join((*fixes, *unmet.get(module, ()))))
             if theirs is None and "error" in ours and name in families:  # its module or its list of cases fails
-                verdict, note = Verdict.FAILS_HERE, ours["error"]
+                verdict, note = ParityVerdict.FAILS_HERE, ours["error"]
             found.append(Case(name, module, verdict, note))
     return tuple(found)
 
 
-def _verdict(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str) -> tuple[Verdict, str]:
+def _verdict(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str) -> tuple[ParityVerdict, str]:
     if "absent" in ours:
-        return Verdict.ABSENT, ours["absent"]
+        return ParityVerdict.ABSENT, ours["absent"]
     if theirs is None or "absent" in theirs:
-        return Verdict.OURS_ONLY, "the project has it, upstream does not"
+        return ParityVerdict.OURS_ONLY, "the project has it, upstream does not"
     if "error" in theirs:
         if "error" in ours:
-            return Verdict.FAILS_ALIKE, ours["error"]
-        return (Verdict.FIX, fixes) if fixes else (Verdict.UNAVAILABLE, theirs["error"])
+            return ParityVerdict.FAILS_ALIKE, ours["error"]
+        return (ParityVerdict.FIX, fixes) if fixes else (ParityVerdict.UNAVAILABLE, theirs["error"])
     if "error" in ours:
-        return Verdict.FAILS_HERE, ours["error"]
+        return ParityVerdict.FAILS_HERE, ours["error"]
     note = difference(theirs["value"], ours["value"])
     if note is None:
-        return Verdict.EQUAL, ""
-    return (Verdict.FIX, fixes) if fixes else (Verdict.DIFFERS, note)
+        return ParityVerdict.EQUAL, ""
+    return (ParityVerdict.FIX, fixes) if fixes else (ParityVerdict.DIFFERS, note)
 
 
 def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: list[str]) -> Check:
-    counts = {verdict: sum(case.verdict is verdict for case in cases) for verdict in Verdict}
+    counts = {verdict: sum(case.verdict is verdict for case in cases) for verdict in ParityVerdict}
     bad = [case for case in cases if case.verdict in BAD]
     edited = edited_paths(subject)
     places = {file.upstream: file.path for file in subject.vendored}
     details = []
-    for case in sorted(cases, key=lambda case: (case.verdict not in BAD, list(Verdict).index(case.verdict), case.name)):
-        if case.verdict is not Verdict.EQUAL:
+    for case in sorted(
+        cases, key=lambda case: (case.verdict not in BAD, list(ParityVerdict).index(case.verdict), case.name)
+    ):
+        if case.verdict is not ParityVerdict.EQUAL:
             path = places.get(case.module, "")
             mark = f" ({path} is edited)" if case.verdict in BAD and path in edited else ""
             note = f": {' '.join(case.note.split())[:300]}" if case.note else ""
@@ -180,10 +182,10 @@ def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: l
     others = [name for name in stubbed if name != "ray"]
     if others:
         details.append(f"stand-ins for what upstream imports and this Python lacks: {', '.join(others)}")
-    equal = counts.pop(Verdict.EQUAL)
+    equal = counts.pop(ParityVerdict.EQUAL)
     rest = "".join(f", {count} {verdict.value}" for verdict, count in counts.items() if count)
     failed = bool(bad) or not equal
     if bad and edited:
         rest += f"; {counted(len(edited), 'vendored file')} edited"
     summary = f"{counted(equal, 'case')} equal bit for bit{rest}"
-    return Check("parity", Status.FAILED if failed else Status.OK, summary, tuple(details))
+    return Check("parity", CheckStatus.FAILED if failed else CheckStatus.OK, summary, tuple(details))

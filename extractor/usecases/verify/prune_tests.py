@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from extractor.pipeline.index.syntax import first_line
 from extractor.pipeline.slicer import NotKept, Resolver
-from extractor.usecases.verify.scopes import Analysis, Imported, Use
+from extractor.usecases.verify.scopes import Analysis, ImportedName, ImportedUse
 from extractor.values import readers
 
 _NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
@@ -126,7 +126,7 @@ class _Lines:
         return min(found, key=lambda unit: unit.last - unit.first) if found else None
 
 
-def _spread(units: list[_Unit], uses: list[Use], lines: _Lines) -> None:
+def _spread(units: list[_Unit], uses: list[ImportedUse], lines: _Lines) -> None:
     """Drop what uses something that is dropped, and the whole class with a helper in it."""
     while True:
         gone = {name: unit.reason for unit in units if unit.reason for name in unit.binds}
@@ -156,7 +156,7 @@ def _without(text: str, units: Sequence[_Unit]) -> str:
     return "".join(line for number, line in enumerate(lines, 1) if number not in gone)
 
 
-def _missing(item: Imported, use: Use, importer: str, resolver: Resolver) -> str:
+def _missing(item: ImportedName, use: ImportedUse, importer: str, resolver: Resolver) -> str:
     top = item.module.partition(".")[0]
     if top == "ray":
         return "needs Ray"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from extractor.usecases.verify.report import Check, Status, counted
+from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.scopes import Analysis
 from extractor.usecases.verify.subject import PythonFile, Subject
 
@@ -16,8 +16,8 @@ def check_ray_free(subject: Subject) -> Check:
     """Check every vendored file by scope analysis."""
     problems = [problem for file in subject.vendored for problem in _uses(file)]
     if problems:
-        return Check("ray", Status.FAILED, f"{counted(len(problems), 'use')} of Ray", tuple(problems))
-    return Check("ray", Status.OK, f"{counted(len(subject.vendored), 'vendored file')}: no name leads to Ray")
+        return Check("ray", CheckStatus.FAILED, f"{counted(len(problems), 'use')} of Ray", tuple(problems))
+    return Check("ray", CheckStatus.OK, f"{counted(len(subject.vendored), 'vendored file')}: no name leads to Ray")
 
 
 def _uses(file: PythonFile) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Status(str, Enum):
+class CheckStatus(str, Enum):
     """Says how a check ended."""
 
     OK = "ok"
@@ -27,14 +27,14 @@ class Check:
     """
 
     name: str
-    status: Status
+    status: CheckStatus
     summary: str
     details: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Return True unless the check failed."""
-        return self.status is not Status.FAILED
+        return self.status is not CheckStatus.FAILED
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from extractor.usecases.verify.importable import check_importable
 from extractor.usecases.verify.left_out import check_left_out
 from extractor.usecases.verify.parity import check_parity
 from extractor.usecases.verify.ray_free import check_ray_free
-from extractor.usecases.verify.report import Check, Report, Status
+from extractor.usecases.verify.report import Check, CheckStatus, Report
 from extractor.usecases.verify.upstream_tests import check_upstream_tests
 from extractor.values import releases
 from extractor.values.errors import CheckFailed
@@ -66,7 +66,7 @@ def run_verify(
     try:
         chosen = interpreter.choose(project, python)
     except CheckFailed as error:
-        failed = Check("importable", Status.FAILED, error.message, (f"hint: {error.hint}",))
+        failed = Check("importable", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",))
         return Report((*checks, failed, *_skipped("no Python for the project", parity, upstream_tests)))
     say("importing every vendored module")
     checks.append(check_importable(found, chosen))
@@ -83,4 +83,4 @@ def run_verify(
 
 def _skipped(why: str, parity: bool, upstream_tests: bool) -> list[Check]:
     names = ["parity"] * parity + ["upstream tests"] * upstream_tests
-    return [Check(name, Status.SKIPPED, why) for name in names]
+    return [Check(name, CheckStatus.SKIPPED, why) for name in names]

@@ -28,7 +28,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedName:
     """Holds what an import statement binds a name to.
 
     Attributes:
@@ -45,7 +45,7 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class Use:
+class ImportedUse:
     """A use of a name, with the attributes that follow it.
 
     Attributes:
@@ -56,7 +56,7 @@ class Use:
     """
 
     chain: tuple[str, ...]
-    imports: tuple[Imported, ...]
+    imports: tuple[ImportedName, ...]
     bound: bool
     line: int
 
@@ -65,10 +65,10 @@ class Use:
 class _Scope:
     node: ast.AST
     parent: _Scope | None
-    names: dict[str, list[Imported | None]] = field(default_factory=dict)
+    names: dict[str, list[ImportedName | None]] = field(default_factory=dict)
     outside: set[str] = field(default_factory=set)
 
-    def bind(self, name: str, what: Imported | None = None) -> None:
+    def bind(self, name: str, what: ImportedName | None = None) -> None:
         self.names.setdefault(name, []).append(what)
 
 
@@ -85,8 +85,8 @@ class Analysis:
         self._module = module
         self._is_package = is_package
         self._root = _Scope(tree, None)
-        self.imports: list[Imported] = []
-        self.stars: list[Imported] = []
+        self.imports: list[ImportedName] = []
+        self.stars: list[ImportedName] = []
         self._uses: list[tuple[_Scope, tuple[str, ...], int]] = []
         for statement in tree.body:
             self._visit(statement, self._root, guarded=False)
@@ -96,16 +96,16 @@ class Analysis:
         """Return the names bound at the top of the module."""
         return frozenset(self._root.names)
 
-    def uses(self) -> Iterator[Use]:
+    def uses(self) -> Iterator[ImportedUse]:
         """Yield every use of a name."""
         for scope, chain, line in self._uses:
             bindings = self._lookup(scope, chain[0])
             if bindings is None:
-                yield Use(chain, (), chain[0] in BUILTINS or bool(self.stars), line)
+                yield ImportedUse(chain, (), chain[0] in BUILTINS or bool(self.stars), line)
             else:
-                yield Use(chain, tuple(item for item in bindings if item is not None), True, line)
+                yield ImportedUse(chain, tuple(item for item in bindings if item is not None), True, line)
 
-    def _lookup(self, scope: _Scope, name: str) -> list[Imported | None] | None:
+    def _lookup(self, scope: _Scope, name: str) -> list[ImportedName | None] | None:
         current: _Scope | None = scope
         while current is not None:
             hidden = isinstance(current.node, ast.ClassDef) and current is not scope
@@ -157,12 +157,12 @@ class Analysis:
             for alias in node.names:
                 bound = alias.asname or alias.name.partition(".")[0]
                 module = alias.name if alias.asname else alias.name.partition(".")[0]
-                self.imports.append(Imported(alias.name, None, node.lineno, top))
-                scope.bind(bound, Imported(module, None, node.lineno, top))
+                self.imports.append(ImportedName(alias.name, None, node.lineno, top))
+                scope.bind(bound, ImportedName(module, None, node.lineno, top))
             return
         module = absolute(node, self._module, is_package=self._is_package)
         for alias in node.names:
-            found = Imported(module, alias.name, node.lineno, top)
+            found = ImportedName(module, alias.name, node.lineno, top)
             self.imports.append(found)
             if alias.name == "*":
                 self.stars.append(found)

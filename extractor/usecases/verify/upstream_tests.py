@@ -16,7 +16,7 @@ from extractor.pipeline.slicer import KeptModule, Slice, slice_source
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import interpreter
 from extractor.usecases.verify.prune_tests import Pruned, prune
-from extractor.usecases.verify.report import Check, Status, counted
+from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import Subject
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Manifest
@@ -29,16 +29,16 @@ TIMEOUT = 1800.0
 def check_upstream_tests(subject: Subject, source: Source, manifest: Manifest, python: str) -> Check:
     """Run those tests whose symbols are all vendored, on both sides. One that passes upstream must pass here."""
     if not source.tests:
-        return Check(NAME, Status.SKIPPED, f"this {source.kind} of verl {source.release} carries no tests")
+        return Check(NAME, CheckStatus.SKIPPED, f"this {source.kind} of verl {source.release} carries no tests")
     files, left_out = _prepare(subject, source, manifest)
     if not files:
         summary = "none of upstream's tests is about what the project has"
-        return Check(NAME, Status.SKIPPED, summary, tuple(_grouped(left_out)))
+        return Check(NAME, CheckStatus.SKIPPED, summary, tuple(_grouped(left_out)))
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
             upstream, vendored = _run(subject, source, python, files, Path(folder))
         except CheckFailed as error:
-            return Check(NAME, Status.FAILED, error.message, tuple(error.hint.splitlines()))
+            return Check(NAME, CheckStatus.FAILED, error.message, tuple(error.hint.splitlines()))
     return _check(files, upstream, vendored, left_out)
 
 
@@ -128,7 +128,7 @@ def _check(
         f" {len(broken)} pass upstream only, {len(neither)} fail on upstream, {len(skipped)} skip themselves;"
         f" {out} of {counted(total, 'test function')} need what is not vendored"
     )
-    status = Status.FAILED if broken or not both else Status.OK
+    status = CheckStatus.FAILED if broken or not both else CheckStatus.OK
     return Check(NAME, status, summary, (*broken, *neither, *skipped, *_grouped(left_out)))
 
 

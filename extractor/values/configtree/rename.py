@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from extractor.values.configtree.yaml_text import Document, Entry, Key, Unsupported
+from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml
 
 _STEP = 2
 
@@ -39,7 +39,7 @@ def with_names(text: str, rename: Callable[[str], str | None]) -> str:
         moved = list(_moved(document, entry, rename, ()))
         sections = {item.path[0] for item in moved}
         if sections & taken:
-            raise Unsupported(f"{', '.join(sorted(sections & taken))} twice")
+            raise UnsupportedYaml(f"{', '.join(sorted(sections & taken))} twice")
         taken |= sections
         start = entry.start - sum(len(line) + 1 for line in document.remarks(entry))
         parts += [text[done:start], *_written(document, moved)]

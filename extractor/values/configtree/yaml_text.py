@@ -19,7 +19,7 @@ _NULL = "tag:yaml.org,2002:null"
 _STEP = 2
 
 
-class Unsupported(ValueError):
+class UnsupportedYaml(ValueError):
     """A file whose text cannot be taken apart: no YAML, or with anchors, or with keys that share a line."""
 
 
@@ -71,17 +71,17 @@ class Document:
         try:
             readers.check_yaml(text)
             if any(getattr(event, "anchor", None) for event in yaml.parse(text, Loader=_Loader)):
-                raise Unsupported("anchors")
+                raise UnsupportedYaml("anchors")
             node = yaml.compose(text, Loader=_Loader)
         except (yaml.YAMLError, ValueError) as error:
-            raise Unsupported(str(error)) from None
+            raise UnsupportedYaml(str(error)) from None
         entries: dict[Key, Entry] = {}
         if node is not None:
             if not isinstance(node, yaml.MappingNode) or node.flow_style:
-                raise Unsupported("no block mapping")
+                raise UnsupportedYaml("no block mapping")
             for entry in _entries(node, text, ()):
                 if entry.path in entries:
-                    raise Unsupported("a key twice")
+                    raise UnsupportedYaml("a key twice")
                 entries[entry.path] = entry
         return cls(text, entries)
 
@@ -133,7 +133,7 @@ def put(text: str, path: Key, value: Value) -> str | None:
     changed = _insert(document, path, value) if entry is None else _replace(document, entry, value)
     try:
         return changed if changed is not None and path in Document.of(changed).entries else None
-    except Unsupported:
+    except UnsupportedYaml:
         return None
 
 
@@ -187,10 +187,10 @@ def _shifted(raw: str, by: int) -> str:
 def _entries(node: yaml.MappingNode, text: str, above: Key) -> Iterator[Entry]:
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise Unsupported("a key that is no word")
+            raise UnsupportedYaml("a key that is no word")
         start = text.rfind("\n", 0, key.start_mark.index) + 1
         if text[start : key.start_mark.index].strip():
-            raise Unsupported("a key behind something else")
+            raise UnsupportedYaml("a key behind something else")
         colon = text.index(":", key.end_mark.index) + 1
         stop = max(colon, _stop(value, text))
         line = text.find("\n", stop)

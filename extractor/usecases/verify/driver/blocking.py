@@ -30,7 +30,7 @@ class _Without:
         return found
 
 
-class Stub:
+class BlockedModule:
     """Can be called, subscripted, subclassed and used as a decorator; computes nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -41,12 +41,12 @@ class Stub:
             return args[0]
         return self
 
-    def __getattr__(self, name: str) -> Stub:
+    def __getattr__(self, name: str) -> BlockedModule:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Stub()
+        return BlockedModule()
 
-    def __getitem__(self, key: Any) -> Stub:
+    def __getitem__(self, key: Any) -> BlockedModule:
         return self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
@@ -63,10 +63,10 @@ class _StubModule(ModuleType):
         super().__init__(name)
         self.__path__: list[str] = []
 
-    def __getattr__(self, name: str) -> Stub:
+    def __getattr__(self, name: str) -> BlockedModule:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Stub()
+        return BlockedModule()
 
 
 class Stubber(importlib.abc.MetaPathFinder, importlib.abc.Loader):
