@@ -13,7 +13,7 @@ import pytest
 
 from extractor.pipeline import apply
 from extractor.pipeline.plan import Plan, digests_on_disk, plan_new, plan_sync
-from extractor.project import base, disk, lock, workplace
+from extractor.project import base, disk, lock, scratch_dir
 from extractor.values.errors import CheckFailed, UsageError
 from tests.test_lock import LOCK, TREE
 
@@ -120,7 +120,7 @@ def test_killed_create_is_cleaned_by_the_next_run(tmp_path: Path) -> None:
 
 def test_a_running_create_is_not_cleaned_away(tmp_path: Path) -> None:
     process = started(tmp_path / "toy", 0.1)
-    workplace.clean(tmp_path / "toy")
+    scratch_dir.clean(tmp_path / "toy")
     assert process.wait() == 0
     assert files(tmp_path / "toy") == EVERYTHING
 
@@ -201,5 +201,5 @@ def test_restore_below_a_file(tmp_path: Path) -> None:
 
 def test_names_with_wildcards(tmp_path: Path) -> None:
     (tmp_path / ".toy1.vextract-tmp-0").mkdir()
-    workplace.clean(tmp_path / "toy[1]")
+    scratch_dir.clean(tmp_path / "toy[1]")
     assert os.listdir(tmp_path) == [".toy1.vextract-tmp-0"]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import base, disk, journal, lock
-from extractor.project.beside import BESIDE_SUFFIX
-from extractor.project.workplace import workplace
+from extractor.project.scratch_dir import workplace
+from extractor.project.side_files import BESIDE_SUFFIX
 from extractor.values.errors import CheckFailed, UsageError, VextractError
 
 # Nearly all the time goes into waiting for the disk to have each file, and a disk takes many at once.

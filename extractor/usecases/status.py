@@ -11,9 +11,9 @@ from extractor import __version__
 from extractor.pipeline import merge
 from extractor.pipeline.plan import digests_on_disk
 from extractor.project import base, git, journal
-from extractor.project.beside import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
 from extractor.project.journal import Phase
 from extractor.project.lock import NAME, Lock
+from extractor.project.side_files import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
 from extractor.values import readers, releases
 from extractor.values.tree import FileKind
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import base
-from extractor.project.beside import NOTE_SUFFIX
-from extractor.usecases.upgrade.successors import Successor
+from extractor.project.side_files import NOTE_SUFFIX
+from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, plan_upgrade
 from extractor.values.tree import File, FileKind, Tree
 from tests.lifecycle.worlds import LABELS, NEW, OLD, lock_of

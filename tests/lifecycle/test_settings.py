@@ -12,9 +12,9 @@ import pytest
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
 from extractor.usecases.changes.changeset import OwnerKey
+from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.own_config import with_new_names
 from extractor.usecases.upgrade.settings import CarriedSettings, Lost, Moved, carry
-from extractor.usecases.upgrade.successors import Successor
 from extractor.usecases.upgrade.unread_keys import no_longer_read
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade, with_settings
 from extractor.values.tree import File, Tree

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from extractor.pipeline.plan import Reason, Verdict
-from extractor.usecases.upgrade.successors import Successor
+from extractor.usecases.upgrade.moved_files import Successor
 from tests.lifecycle.worlds import (
     ACTOR,
     MOVED,

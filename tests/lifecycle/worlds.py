@@ -13,7 +13,7 @@ from extractor.pipeline.merge import Labels
 from extractor.pipeline.plan import Plan, plan_new
 from extractor.project import base, lock
 from extractor.project.lock import Lock
-from extractor.usecases.upgrade.successors import Successor
+from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade, with_settings
 from extractor.values.options import Options
 from extractor.values.renames import Renames

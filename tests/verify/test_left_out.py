@@ -8,7 +8,7 @@ import pytest
 
 from extractor.pipeline.rewrite.changes import methods_dropped
 from extractor.usecases.verify import subject
-from extractor.usecases.verify.left_out import check_left_out
+from extractor.usecases.verify.dropped_methods import check_left_out
 from extractor.usecases.verify.report import Check, CheckStatus
 from tests.rewrite.support import with_former_header
 from tests.verify.projects import small

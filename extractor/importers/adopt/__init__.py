@@ -76,7 +76,7 @@ def adopt(
         UsageError: git is needed and missing.
     """
     from extractor.importers.adopt import methods
-    from extractor.usecases.wanted import generate_wanted
+    from extractor.usecases.kept_methods import generate_wanted
 
     wanted = methods.edited(recognised.copy, recognised.source)
     while True:

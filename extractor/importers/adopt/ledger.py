@@ -15,7 +15,7 @@ from extractor.importers.adopt.segments import TOP, Segment, hunks, split
 from extractor.importers.adopt.target_project import Sides, TargetProject, Unit
 from extractor.importers.adopt.upstream_names import decoded
 from extractor.pipeline.source import Source
-from extractor.project.beside import NOTE_SUFFIX, ORPHANED
+from extractor.project.side_files import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
 from extractor.values.fingerprint import of_text, parts_of_upstream
 

@@ -10,7 +10,7 @@ from extractor.importers.adopt.upstream_names import decoded, with_upstream_name
 from extractor.pipeline.plan import Plan
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.source import Source
-from extractor.usecases.wanted import MethodDemand, of_code, of_edits
+from extractor.usecases.kept_methods import MethodDemand, of_code, of_edits
 from extractor.values import readers
 from extractor.values.fingerprint import of_part, parts_of_upstream
 from extractor.values.tree import FileKind, Tree

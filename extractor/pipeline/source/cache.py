@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from extractor.pipeline.source.archive import digest
-from extractor.project.workplace import workplace
+from extractor.project.scratch_dir import workplace
 from extractor.values import readers
 from extractor.values.errors import SourceError
 

@@ -7,9 +7,9 @@ import json
 import zipfile
 
 from extractor.project import base, lock
-from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.disk import stays_inside
 from extractor.project.journal.entry import Change, Conflict, Journal
+from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.values import readers
 from extractor.values.config_files import is_config
 

@@ -14,8 +14,8 @@ from extractor.pipeline.merge import Labels
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import base, git
 from extractor.project import lock as lock_module
-from extractor.project.beside import BESIDE_SUFFIX, ORPHANED
 from extractor.project.lock import Lock
+from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.explain.ours import own_files
 from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
 from extractor.usecases.upgrade.moved_code import follow_moved_code
@@ -104,10 +104,10 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     """
     from extractor.pipeline.generate import complete
     from extractor.pipeline.source import open_source
+    from extractor.usecases.kept_methods import generate_wanted
     from extractor.usecases.upgrade import owner_code, worktree
     from extractor.usecases.upgrade.choices import resolve
-    from extractor.usecases.upgrade.successors import Successor, successors
-    from extractor.usecases.wanted import generate_wanted
+    from extractor.usecases.upgrade.moved_files import Successor, successors
     from extractor.values import releases
     from extractor.values.renames import Renames
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from extractor.project.lock import Lock
 from extractor.usecases.explain.ours import own_files
-from extractor.usecases.wanted import MethodDemand, of_code, of_edits
+from extractor.usecases.kept_methods import MethodDemand, of_code, of_edits
 from extractor.values.tree import FileKind
 
 

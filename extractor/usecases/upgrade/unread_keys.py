@@ -7,8 +7,8 @@ from pathlib import Path
 
 from extractor.pipeline.plan import Plan
 from extractor.pipeline.render.unread import named
-from extractor.project.beside import ORPHANED
 from extractor.project.lock import Lock
+from extractor.project.side_files import ORPHANED
 from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.changes.config_keys import MAIN, below_config, read_config
 from extractor.usecases.explain.ours import own_files

@@ -11,12 +11,12 @@ from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels
 from extractor.pipeline.merge.files import is_layout, merge_file
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict
-from extractor.project.beside import BESIDE_SUFFIX
 from extractor.project.lock import Lock, LockedFile
+from extractor.project.side_files import BESIDE_SUFFIX
 from extractor.usecases.diff import unreadable
-from extractor.usecases.upgrade import parking
+from extractor.usecases.upgrade import orphans
+from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.settings import CarriedSettings, carry
-from extractor.usecases.upgrade.successors import Successor
 from extractor.values import readers
 from extractor.values.config_files import is_config
 from extractor.values.tree import File, FileKind, Tree
@@ -144,7 +144,7 @@ def _gone(
                     successor.path, Verdict.MERGE, successor.kind, Reason.CARRIED, merged.data, f"your edits of {path}"
                 ),
             ]
-    parked, files = parking.park(entry, base, ours, sides.labels, come, users, _taken(sides, decided))
+    parked, files = orphans.park(entry, base, ours, sides.labels, come, users, _taken(sides, decided))
     note = f"your version is {parked}"
     if come:
         more = f" and {len(come) - 2} more" if len(come) > 2 else ""
@@ -219,7 +219,7 @@ def _lost(
     found = sides.disk[path]
     if not lost or entry is None or found.data is None:
         return "", ()
-    parked, files = parking.park_settings(
+    parked, files = orphans.park_settings(
         entry, sides.base[path], found.data, sides.labels, lost, _taken(sides, decided)
     )
     what = "a setting of yours has" if len(lost) == 1 else f"{len(lost)} settings of yours have"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from extractor.pipeline.merge import Labels
-from extractor.project.beside import NOTE_SUFFIX, ORPHANED
 from extractor.project.lock import LockedFile
+from extractor.project.side_files import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
 from extractor.usecases.upgrade.settings import Lost
 from extractor.values.tree import File
