@@ -1,4 +1,4 @@
-"""`vextract adopt`: a project from a copy of verl that was edited by hand."""
+"""`vextract adopt`: turn a copy of verl that was edited by hand into a project."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional

@@ -1,4 +1,4 @@
-"""The commands of `vextract`, and the one place where an error becomes text and an exit code."""
+"""Register the commands, and turn errors into text and exit codes."""
 
 import os
 import re

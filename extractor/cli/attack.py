@@ -1,4 +1,4 @@
-"""`vextract attack`: known hacks, tried against a reward."""
+"""`vextract attack`: try known hacks against a reward."""
 
 from pathlib import Path
 from typing import Annotated, Optional

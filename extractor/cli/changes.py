@@ -1,4 +1,4 @@
-"""`vextract changes`: what changed between two releases in the code that a project vendors."""
+"""`vextract changes`: compare the vendored code of two releases."""
 
 import re
 import textwrap

@@ -1,4 +1,4 @@
-"""What the shell offers after Tab for the value of an option, from the manifests alone."""
+"""Complete option values in the shell, from the manifests alone."""
 
 from __future__ import annotations
 

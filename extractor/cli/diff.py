@@ -1,4 +1,4 @@
-"""`vextract diff`: the owner's edits."""
+"""`vextract diff`: show the owner's edits."""
 
 import os
 import sys

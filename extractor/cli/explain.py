@@ -1,4 +1,4 @@
-"""`vextract explain`: why a file or a symbol is in the project."""
+"""`vextract explain`: say why a file or a symbol is in the project."""
 
 from dataclasses import asdict
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`vextract export`: a project's experiment on full verl."""
+"""`vextract export`: take a project's experiment to full verl."""
 
 import os
 from pathlib import Path

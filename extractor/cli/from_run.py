@@ -1,4 +1,4 @@
-"""What `vextract new` and `vextract adopt` ask and say of a run of verl: `--from-verl-run`."""
+"""Print what `--from-verl-run` found in a run."""
 
 from __future__ import annotations
 

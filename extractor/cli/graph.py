@@ -1,4 +1,4 @@
-"""`vextract graph`: the modules of a project by role."""
+"""`vextract graph`: show the modules of a project by role."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""`vextract manifest draft`: what it takes to support another release."""
+"""`vextract manifest draft`: draft the manifest of another release."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional

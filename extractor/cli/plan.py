@@ -1,4 +1,4 @@
-"""`vextract plan`: what a run holds in memory."""
+"""`vextract plan`: plan the memory of a run."""
 
 from pathlib import Path
 from typing import Annotated, Optional

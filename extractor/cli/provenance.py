@@ -1,4 +1,4 @@
-"""`vextract provenance` and `vextract verify --provenance`: the statement of a project, and its check."""
+"""`vextract provenance`: write the statement of a project; `verify --provenance` checks it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The questions of `vextract new` in a terminal. Each has an option, and what that says is not asked."""
+"""Ask in a terminal for the options that `vextract new` was not given."""
 
 import shlex
 import sys

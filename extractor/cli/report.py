@@ -1,4 +1,4 @@
-"""`vextract report`: a page about runs."""
+"""`vextract report`: make a page about runs."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`vextract sbom`: a project's bill of materials."""
+"""`vextract sbom`: write a project's bill of materials."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""One rule for every report: the verdict and as much as fits one screen first, the rest with `-v`.
+"""Print reports: the verdict and what fits a screen first, the rest with `-v`.
 
 On a terminal no line is wider than it. Off a terminal lines are as long as they are, and a screen has 24 rows.
 """

@@ -1,4 +1,4 @@
-"""`vextract status`: what has become of a project's files."""
+"""`vextract status`: list what is edited, missing or in conflict."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

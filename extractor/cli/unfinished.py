@@ -1,4 +1,4 @@
-"""What the commands that read a project say while the conflicts of an upgrade are open."""
+"""Refuse commands while the conflicts of an upgrade are open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `vextract new` says of a release of verl that has no manifest."""
+"""Describe a release of verl that has no manifest."""
 
 from __future__ import annotations
 

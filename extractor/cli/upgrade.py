@@ -1,4 +1,4 @@
-"""`vextract upgrade`: another verl, other options or newer templates, and the owner's edits kept."""
+"""`vextract upgrade`: change verl's release, options or templates, and keep the owner's edits."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional

@@ -1,4 +1,4 @@
-"""What `vextract upgrade` says about an upgrade, as text and as JSON."""
+"""Describe an upgrade as text and as JSON."""
 
 from __future__ import annotations
 

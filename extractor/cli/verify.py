@@ -1,4 +1,4 @@
-"""`vextract verify`: prove that a project is closed, free of Ray, as locked, and computes what upstream computes."""
+"""`vextract verify`: prove that a project is closed, Ray-free, as locked, and equal to upstream."""
 
 from dataclasses import asdict
 from pathlib import Path

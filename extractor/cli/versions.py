@@ -1,4 +1,4 @@
-"""`vextract versions`: the supported releases of verl."""
+"""`vextract versions`: list the supported releases and their features."""
 
 import sys
 import textwrap

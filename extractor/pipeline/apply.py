@@ -1,4 +1,4 @@
-"""Writing a plan to disk, so that a kill at any moment leaves the old state or the new one, and nothing in between."""
+"""Write a plan to disk. A kill leaves the old state, the new one, or a journal to resume from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a source and options to a project's tree: the pure part of the pipeline, Source to Render."""
+"""Generate a project's tree from a source and options: Source to Render."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be done to each file of a project: verdicts, decided before anything is written."""
+"""Decide what happens to each file of a project, before anything is written."""
 
 from __future__ import annotations
 

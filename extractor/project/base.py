@@ -1,4 +1,4 @@
-"""`.vextract/base.zip`: the exact bytes of every file as it was emitted, which a three-way merge starts from.
+"""Read and write `.vextract/base.zip`, the emitted bytes that merges start from.
 
 The members are stored, not deflated: then the bytes depend on the files alone and not on which zlib packed them, and
 version control, which compresses by itself, keeps small differences small.

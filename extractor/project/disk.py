@@ -1,4 +1,4 @@
-"""Writing files so that a kill at any moment leaves the old bytes or the new ones; and one writer at a time.
+"""Write files so that a kill leaves the old bytes or the new ones; lock out a second writer.
 
 Every path of a project that any command writes or removes goes through `gate`.
 """

@@ -1,4 +1,4 @@
-"""Git, asked about the work tree that a project may lie in.
+"""Ask Git about the work tree that a project lies in.
 
 Nothing that a repository's own settings name is run: no hook, no file system monitor, no filter, no transport.
 """

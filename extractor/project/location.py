@@ -1,4 +1,4 @@
-"""A project on disk: finding one, and checking where a new one may go and what it may be called."""
+"""Find a project on disk, and check where a new one may go."""
 
 from __future__ import annotations
 

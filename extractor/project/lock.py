@@ -1,4 +1,4 @@
-"""`vextract.lock`: what a project was generated from, and the digest of every file as it was emitted."""
+"""Read and write `vextract.lock`: what a project was made from, and its digests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directories to work in, which disappear: at the end, or, after a kill, when the next one of their name is made."""
+"""Make temporary directories, and remove those that a kill has left behind."""
 
 from __future__ import annotations
 

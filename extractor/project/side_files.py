@@ -1,4 +1,4 @@
-"""What vextract puts beside a project's files: what has no place any more, and new versions that do not fit in."""
+"""Name the files that vextract puts beside a project's own: orphans and new versions."""
 
 ORPHANED = "orphaned"
 NOTE_SUFFIX = ".note"

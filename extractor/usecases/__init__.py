@@ -1,1 +1,1 @@
-"""What the commands do: each computes and returns a report, and `cli` prints it."""
+"""The commands without printing: each returns a report."""

@@ -1,4 +1,4 @@
-"""An owner's edits against what was emitted, as unified diffs."""
+"""Show an owner's edits as unified diffs."""
 
 from __future__ import annotations
 

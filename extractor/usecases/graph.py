@@ -1,4 +1,4 @@
-"""The modules of a project by role: the lock says what each file is, the files say what they import."""
+"""Group the modules of a project by role, with sizes and imports."""
 
 from __future__ import annotations
 

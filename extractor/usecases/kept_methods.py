@@ -1,4 +1,4 @@
-"""Methods that the slice would leave out and the owner's own code uses, or has edited: they are vendored after all."""
+"""Vendor methods that the slice would drop and the owner's code uses or edits."""
 
 from __future__ import annotations
 

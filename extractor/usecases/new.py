@@ -1,4 +1,4 @@
-"""Make a project: what was asked for, worked out in memory, and then written."""
+"""Make a project in memory, and write it."""
 
 from __future__ import annotations
 

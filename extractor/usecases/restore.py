@@ -1,4 +1,4 @@
-"""Getting back the exact bytes that a project was emitted with: from its base, or else by generating them again."""
+"""Restore the bytes that a project was emitted with, from its base or by generating them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What its owner, and upgrades, have made of a project's files: hashes only, nothing is generated for it."""
+"""Compare a project's files with its lock, by digest."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Values and formats: what everything above is made from, and what knows nothing of what is above."""
+"""Values and formats that know nothing of what stands above."""

@@ -1,4 +1,4 @@
-"""Which files of a project hold settings."""
+"""Tell which files of a project hold settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors that a user may see: a message, a hint that names the next step, and an exit code."""
+"""Errors with a message, a hint and an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fingerprints of Python files, which tell whether somebody changed what a file of verl does."""
+"""Fingerprint Python files, to tell whether somebody changed what they do."""
 
 from __future__ import annotations
 

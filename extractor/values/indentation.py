@@ -1,4 +1,4 @@
-"""Python whose blocks are indented by as many columns as is wished: upstream's by four, all of them."""
+"""Indent Python by another number of columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much vextract reads: one policy for every kind of input, wherever it comes from.
+"""Limits on how much vextract reads.
 
 The sizes of real input stand beside each limit; none comes near it. What is beyond one ends in an error that names it,
 before anything is written. `docs/security.md` says the same to users.

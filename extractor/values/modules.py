@@ -1,4 +1,4 @@
-"""What Python calls the module in a file, and the module that an import names."""
+"""Convert between file paths and module names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the modules of a project stood in the layouts of former vextracts: templates/moved.toml says."""
+"""Read templates/moved.toml: former places of a project's modules."""
 
 from __future__ import annotations
 

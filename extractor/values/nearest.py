@@ -1,4 +1,4 @@
-"""What a mistyped name most likely meant."""
+"""Find the name that a mistyped one most likely meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project was made with: the choices that decide which files it holds."""
+"""The options that a project is made with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be reached from somewhere."""
+"""Find what is reachable in a graph."""
 
 from __future__ import annotations
 

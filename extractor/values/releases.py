@@ -1,4 +1,4 @@
-"""The releases of verl that this vextract knows: one manifest each."""
+"""Load the manifests of the supported releases."""
 
 from __future__ import annotations
 

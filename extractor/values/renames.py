@@ -1,4 +1,4 @@
-"""What config keys of one release are called in another."""
+"""Translate config keys between releases."""
 
 from __future__ import annotations
 

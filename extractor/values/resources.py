@@ -1,4 +1,4 @@
-"""Where templates and manifests lie: inside the installed package, or at the top of a checkout."""
+"""Find templates and manifests, installed or in a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project's own `shipped.json` says of its settings."""
+"""Read what a project's shipped.json says of its settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed to be copied into a shell."""
+"""Quote what is printed for a shell."""
 
 from __future__ import annotations
 

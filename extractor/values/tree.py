@@ -1,4 +1,4 @@
-"""A generated project as a value: its files, their kinds and their bytes."""
+"""The types of a generated project: files, kinds, bytes."""
 
 from __future__ import annotations
 

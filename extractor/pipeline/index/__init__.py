@@ -1,4 +1,4 @@
-"""Every module of the source: its statements, what each binds and names, its imports, effects and registries.
+"""Index the modules of a source: statements, bindings, imports, effects and registries.
 
 Nothing here is executed: `ast` gives the structure, `symtable` says which names a statement takes from its module.
 A module is read when somebody asks for it, so that the index costs what the slice touches.

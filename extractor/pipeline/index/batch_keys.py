@@ -1,4 +1,4 @@
-"""The keys that code reads from a batch, a `DataProto`."""
+"""Find the keys that code reads from a `DataProto`."""
 
 from __future__ import annotations
 

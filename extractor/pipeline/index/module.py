@@ -1,4 +1,4 @@
-"""One upstream module, parsed."""
+"""Parse one upstream module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a piece of code reads, found in one walk over its syntax tree: chains, imports, annotations and words."""
+"""Collect a statement's names, imports and annotations in one walk over its syntax tree."""
 
 from __future__ import annotations
 

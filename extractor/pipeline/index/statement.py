@@ -1,4 +1,4 @@
-"""What the index knows of a statement, as values."""
+"""The types that the index is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about Python syntax trees that know nothing of verl."""
+"""Helpers for Python syntax trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three-way merges. What needs a parser is in `files`, so that what only looks for markers stays light."""
+"""Three-way merges. Parsers are imported in `files` only, so that marker checks stay light."""
 
 from extractor.pipeline.merge.lines import (
     Labels,

@@ -1,4 +1,4 @@
-"""The three-way merge of one file: by symbol where it is Python, by key where it is YAML or TOML, else by line."""
+"""Merge one file three ways: Python by symbol, YAML and TOML by key, else by line."""
 
 from __future__ import annotations
 

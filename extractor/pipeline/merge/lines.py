@@ -1,4 +1,4 @@
-"""The three-way merge of lines, by `git merge-file`.
+"""Merge lines three ways, by `git merge-file`.
 
 Git is where this merge is maintained and where its users know it from; the pure-Python library for it is under the GPL.
 """

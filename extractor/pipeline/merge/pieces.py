@@ -1,4 +1,4 @@
-"""The merge of files that have been taken apart: a tree of pieces, each recognised by its key."""
+"""Merge files as trees of pieces that are matched by key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Python module as pieces: its top-level statements, and the members of its classes."""
+"""Split a Python module into pieces: top-level statements and class members."""
 
 from __future__ import annotations
 

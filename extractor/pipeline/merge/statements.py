@@ -1,4 +1,4 @@
-"""The three-way merge of Python by statements, whatever their layout.
+"""Merge Python by statements, whatever their layout.
 
 An editor that formats a file on saving changes most of its lines, and nothing of what it says. So does upstream when it
 takes another formatter.

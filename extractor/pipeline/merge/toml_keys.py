@@ -1,4 +1,4 @@
-"""A TOML file as pieces: its tables, their keys, and the items of lists that have a line each."""
+"""Split a TOML file into pieces: tables, keys and list items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A YAML file as pieces: its keys, and those of its sections."""
+"""Split a YAML file into pieces: sections and keys."""
 
 from __future__ import annotations
 

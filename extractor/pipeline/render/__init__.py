@@ -1,4 +1,4 @@
-"""The part of a project that is ours, from Jinja: entry point, trainer, configuration, hooks, shims, README, tests."""
+"""Render the part of a project that is ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project lacks, and which feature brings it: modules, names and settings."""
+"""List what a project lacks, and which feature brings it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fold branches on a project's features: `if CRITIC:` goes where there is no critic, and its body stays where there is.
+"""Fold branches on a project's features, such as `if CRITIC:`.
 
 The constants are those of `templates/base/__package__/switches.py`, which no project has. What stays is, byte for byte,
 the template's, but for its indentation.

@@ -1,4 +1,4 @@
-"""Which template becomes a file of a project: layers, a later one's file standing over an earlier one's.
+"""Choose which template becomes a file of a project: later layers win.
 
 The layers hold what the newest release needs. What older ones need instead stands over the part that it belongs to, in
 `until/V/PART` for the releases up to V: what a recipe replaces stays the recipe's.

@@ -1,4 +1,4 @@
-"""Imports in templates that a long package name makes too long for a line."""
+"""Wrap imports that a long package name makes too long for a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exact versions that a project is installed with, transitive ones and all: its requirements.lock."""
+"""Write requirements.lock: the exact versions that a project installs."""
 
 from __future__ import annotations
 

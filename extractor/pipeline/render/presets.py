@@ -1,4 +1,4 @@
-"""What the presets of a release set: which of them a run's settings come from is read off their files."""
+"""Read which settings the presets of a release set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read which words the functions have that code registers by name."""
+"""Read the parameters of functions that code registers by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project's shipped.json says of its settings, from templates/schema.yaml and its files."""
+"""Write shipped.json: what a project knows of its settings."""
 
 from __future__ import annotations
 

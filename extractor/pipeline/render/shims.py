@@ -1,4 +1,4 @@
-"""The shims of a project: of `templates/shims/` the functions and classes that its other code imports."""
+"""Slice `templates/shims/` to the functions and classes that a project imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a project's config against the project's code: what nothing reads, and what values are known."""
+"""Find settings that nothing in a project's code reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names by which a project's own code may use the methods of upstream's classes.
+"""Collect the names by which a project's code may use methods of upstream's classes.
 
 They are read off the text, for speed: a name too many keeps a method that could go, and does no harm.
 """

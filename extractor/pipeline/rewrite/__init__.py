@@ -1,4 +1,4 @@
-"""From upstream's text to the vendored text: libcst edits on the kept files, one transform per file."""
+"""Rewrite upstream's text into vendored text: libcst edits, one transform per file."""
 
 from extractor.pipeline.rewrite.changes import dropped_methods, named_fixes
 from extractor.pipeline.rewrite.header import former_changes

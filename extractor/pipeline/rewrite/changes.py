@@ -1,4 +1,4 @@
-"""What was changed in a vendored file: sentences for vextract.lock and NOTICE, some of which are read again."""
+"""Describe what was changed in a vendored file, for vextract.lock and NOTICE."""
 
 from __future__ import annotations
 

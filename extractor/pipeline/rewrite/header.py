@@ -1,4 +1,4 @@
-"""The first line of a vendored file: whose it is, its path in verl, and whether it was modified.
+"""Write the first line of a vendored file: kind, path in verl, modified or not.
 
 What changes from release to release by itself (the release, the digest, the list of changes) stands in vextract.lock.
 """

@@ -1,4 +1,4 @@
-"""Whether anything needs what an import binds."""
+"""Decide whether anything needs what an import binds."""
 
 from __future__ import annotations
 

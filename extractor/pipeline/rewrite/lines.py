@@ -1,4 +1,4 @@
-"""Source text as lines, split where Python's tokenizer splits it."""
+"""Split source text into lines where Python's tokenizer does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One kept module, from upstream's text to the text that a project gets."""
+"""Rewrite one kept module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which name of a module means what, and where it is read."""
+"""Resolve a module's names to definitions and list their uses."""
 
 from __future__ import annotations
 

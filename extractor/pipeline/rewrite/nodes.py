@@ -1,4 +1,4 @@
-"""Questions about libcst nodes, asked without `libcst.matchers`, whose import costs as much as all of libcst's."""
+"""Helpers for libcst nodes, without the slow import of `libcst.matchers`."""
 
 from __future__ import annotations
 

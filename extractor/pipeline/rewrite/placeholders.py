@@ -1,4 +1,4 @@
-"""Keep libcst away from statements that no rule can touch: they are byte for byte upstream's, and need no parsing.
+"""Hide statements that no rule can touch from libcst, so that they stay byte for byte.
 
 Such a statement is replaced by a one-line stand-in before libcst sees the text, and put back afterwards.
 """

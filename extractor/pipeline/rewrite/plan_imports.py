@@ -1,4 +1,4 @@
-"""Decide what becomes of every import of a module: kept, pruned, or redirected to where its names are defined."""
+"""Decide for every import of a module: keep, prune, or redirect it to the definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error of this stage: a place in upstream's text that cannot be rewritten without guessing."""
+"""The error for upstream text that cannot be rewritten without guessing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In annotations Ray's types become `Any`."""
+"""Replace Ray's types in annotations by `Any`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of Ray: `.remote()` becomes a future on a local executor, `ray.get` its result, an id one of torchrun's.
+"""Replace calls of Ray: `.remote()` by a local future, `ray.get` by its result.
 
 The shim (`shims/local_executor.py`) has `submit(function, *args, **kwargs)`, `fetch(future_or_list, timeout=None)` and
 `wait(futures, num_returns=1, timeout=None)`.

@@ -1,4 +1,4 @@
-"""What a module's names and calls mean, as far as they are Ray's, or of verl's controller of Ray workers.
+"""Find the names and calls of a module that are Ray's or of verl's Ray controller.
 
 libcst's scope metadata decides it, never the spelling of a name.
 """

@@ -1,4 +1,4 @@
-"""Write the imports as planned: redirected to the generated package, without the names that nobody uses."""
+"""Write the imports as planned."""
 
 from __future__ import annotations
 

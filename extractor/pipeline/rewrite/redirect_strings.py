@@ -1,4 +1,4 @@
-"""Rewrite strings that are nothing but a dotted path into verl: `_target_`, class names that get loaded by name."""
+"""Rewrite strings that are a dotted path into verl: `_target_`, classes loaded by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python's scope rules on an `ast` tree, in one walk: what each scope binds, and where names are read.
+"""Apply Python's scope rules to an `ast` tree: bindings and reads of each scope.
 
 libcst's scope metadata answers the same questions and costs ten times as much on a large module.
 """

@@ -1,4 +1,4 @@
-"""Take Ray out: remote functions become plain ones, `.remote()` a future on a local executor, `ray.get` its result.
+"""Take Ray out of a module.
 
 `ray_meaning` says what is Ray's; `ray_annotations` and `ray_calls` have the rules for these two, and here are those for
 definitions.

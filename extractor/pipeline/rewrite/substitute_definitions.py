@@ -1,4 +1,4 @@
-"""Let definitions of upstream give way to imports of ours."""
+"""Replace definitions of upstream by imports of ours."""
 
 from __future__ import annotations
 

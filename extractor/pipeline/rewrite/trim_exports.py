@@ -1,4 +1,4 @@
-"""Keep `__all__` true: names that are gone leave it."""
+"""Remove names that are gone from `__all__`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The symbols reachable from the roots, and for each the edge that pulled it in."""
+"""Find the symbols reachable from the roots, and the edge that pulled each in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a name of upstream is really defined: through re-exports, stars, cuts and replacements."""
+"""Find where a name of upstream is defined, through re-exports, stars, cuts and replacements."""
 
 from __future__ import annotations
 

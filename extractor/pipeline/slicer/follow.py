@@ -1,4 +1,4 @@
-"""From the names that a kept part uses to what they stand for."""
+"""Resolve the names that a kept part uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which methods of the kept classes stay."""
+"""Decide which methods of kept classes stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the names of upstream went."""
+"""Map upstream's names to their place in a project."""
 
 from __future__ import annotations
 

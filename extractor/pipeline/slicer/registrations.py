@@ -1,4 +1,4 @@
-"""What is kept because a kept registry holds it."""
+"""Keep what a kept registry holds."""
 
 from __future__ import annotations
 

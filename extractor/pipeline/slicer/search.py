@@ -1,4 +1,4 @@
-"""The search behind a slice: from the roots along everything that kept code names."""
+"""Search from the roots along everything that kept code names."""
 
 from __future__ import annotations
 

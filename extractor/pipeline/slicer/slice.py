@@ -1,4 +1,4 @@
-"""What the slicer finds, as values."""
+"""The types of the slicer's result."""
 
 from __future__ import annotations
 

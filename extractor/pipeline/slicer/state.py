@@ -1,4 +1,4 @@
-"""What a search has found so far."""
+"""The state of a search."""
 
 from __future__ import annotations
 

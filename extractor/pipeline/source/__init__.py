@@ -1,4 +1,4 @@
-"""The source of verl: a verified, read-only tree of files, from a wheel, an sdist, a checkout or an installed package.
+"""The source of verl as a verified, read-only file tree.
 
 Nothing of verl is executed here, and nothing is written outside the cache.
 """

@@ -1,4 +1,4 @@
-"""Reading a wheel or an sdist in memory, trusting nothing that it says about itself."""
+"""Read a wheel or an sdist in memory, and trust nothing that it says about itself."""
 
 from __future__ import annotations
 

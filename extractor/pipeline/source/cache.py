@@ -1,4 +1,4 @@
-"""Released files of verl on disk, one file each, named by digest and verified on every use."""
+"""Cache released files of verl on disk, by digest, verified on every use."""
 
 from __future__ import annotations
 

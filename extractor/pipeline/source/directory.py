@@ -1,4 +1,4 @@
-"""Reading verl from a directory: a checkout, a site-packages directory, or the installed package itself."""
+"""Read verl from a checkout, a site-packages directory or the installed package."""
 
 from __future__ import annotations
 

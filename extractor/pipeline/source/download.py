@@ -1,4 +1,4 @@
-"""Fetching a release with the user's own pip, so that index, proxy and credentials are those of any other install."""
+"""Download a release with the user's own pip."""
 
 from __future__ import annotations
 

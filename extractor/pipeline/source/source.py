@@ -1,4 +1,4 @@
-"""The source of verl as a value."""
+"""The type of a source."""
 
 from __future__ import annotations
 

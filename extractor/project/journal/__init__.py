@@ -1,4 +1,4 @@
-"""The journal of an upgrade: all that it changes, the old bytes and the new ones, in one file written by one rename.
+"""The journal of an upgrade: old and new bytes of every change, in one file.
 
 While it lies in the project, every step can be done again in either direction, whatever a kill left behind. The lock
 goes last on the way forward and first on the way back, so it tells how far an upgrade has come.

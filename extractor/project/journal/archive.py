@@ -1,4 +1,4 @@
-"""A journal as a file: a zip archive with an index and the bytes of both sides."""
+"""Read and write a journal as a zip archive."""
 
 from __future__ import annotations
 

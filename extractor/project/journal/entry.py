@@ -1,4 +1,4 @@
-"""What a journal holds."""
+"""The types of a journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two releases in the code that a project vendors: symbols, registries, config keys."""
+"""Compare the vendored code of two releases: symbols, registries, config keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two releases, as values."""
+"""The types of a comparison of two releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two definitions against each other: what differs in their signatures, and whether anything but words does."""
+"""Compare two definitions: signature, body, wording."""
 
 from __future__ import annotations
 

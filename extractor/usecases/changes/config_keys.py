@@ -1,4 +1,4 @@
-"""Config keys gained and lost, and where the owner's config files speak of keys that are gone."""
+"""Compare config keys, and find the owner's uses of keys that are gone."""
 
 from __future__ import annotations
 

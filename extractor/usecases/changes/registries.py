@@ -1,4 +1,4 @@
-"""The names that registering decorators are given: advantage estimators, policy losses, reward managers."""
+"""Collect the names that decorators register: estimators, losses, reward managers."""
 
 from __future__ import annotations
 

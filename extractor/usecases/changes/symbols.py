@@ -1,4 +1,4 @@
-"""The vendored symbols of two projects, matched and compared."""
+"""Match and compare the vendored symbols of two projects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release without a manifest needs: which parts of an earlier one's hold, and a draft of its own.
+"""Try an earlier manifest on a release that has none, and draft its own.
 
 `check` holds each key against the source, `amend` puts right what can be, `trial` slices and rewrites with the result,
 `draft` writes it down. Nothing of upstream is executed.

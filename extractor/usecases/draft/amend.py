@@ -1,4 +1,4 @@
-"""A manifest with what no longer holds put right, as far as that can be inferred, or else taken out."""
+"""Correct or remove the entries of a manifest that no longer hold."""
 
 from __future__ import annotations
 

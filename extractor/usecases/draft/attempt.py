@@ -1,4 +1,4 @@
-"""A release tried with the manifest of one before it."""
+"""Try a release with the manifest of the one before it."""
 
 from __future__ import annotations
 

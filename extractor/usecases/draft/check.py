@@ -1,4 +1,4 @@
-"""What a manifest says, held against a source that it was not written for."""
+"""Check a manifest against a source that it was not written for."""
 
 from __future__ import annotations
 

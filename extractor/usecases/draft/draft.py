@@ -1,4 +1,4 @@
-"""The manifest that a release needs, as text, with a remark on everything that a person must decide."""
+"""Write a draft manifest, with a remark on everything that a person must decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a manifest holds for another release, as values."""
+"""The types of a check of a manifest."""
 
 from __future__ import annotations
 

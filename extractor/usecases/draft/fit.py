@@ -1,4 +1,4 @@
-"""A release held against the manifest of an earlier one, and the manifest that can be inferred for it."""
+"""Infer a manifest for a release from that of an earlier one."""
 
 from __future__ import annotations
 

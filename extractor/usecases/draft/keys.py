@@ -1,4 +1,4 @@
-"""Config keys that another release calls otherwise, inferred from upstream's own config trees."""
+"""Infer renamed config keys from upstream's config trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release newly requires of other packages, and what of it concerns a project."""
+"""List the packages that a release newly requires."""
 
 from __future__ import annotations
 

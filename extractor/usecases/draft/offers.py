@@ -1,4 +1,4 @@
-"""What a release offers that the one before does not: losses and estimators, reward managers."""
+"""List the losses, estimators and reward managers that a release adds."""
 
 from __future__ import annotations
 

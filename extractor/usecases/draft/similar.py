@@ -1,4 +1,4 @@
-"""Where a definition has gone: by its name, and by how much of its body is found in another one.
+"""Find where a definition has gone, by name and by likeness of its body.
 
 Bodies are compared as the syntax tree spells them, without comments, docstrings, decorators, layout and the own name of
 the definition. The score of two is the share of runs of three tokens that they have in common (Dice's coefficient): 1

@@ -1,4 +1,4 @@
-"""A manifest tried on a source: what of the code that it reaches cannot be followed, or rewritten."""
+"""Run the pipeline with a manifest, and list what it cannot follow or rewrite."""
 
 from __future__ import annotations
 

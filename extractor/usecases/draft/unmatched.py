@@ -1,4 +1,4 @@
-"""What a manifest says of its own release although nothing there answers to it: inherited, and not taken away."""
+"""List the inherited entries of a manifest that match nothing in its release."""
 
 from __future__ import annotations
 

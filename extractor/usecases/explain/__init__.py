@@ -1,4 +1,4 @@
-"""Why a file or a symbol is in a project: whose it is, where it comes from, and what was done to it."""
+"""Explain a file or a symbol: whose it is, its origin, and its changes."""
 
 from __future__ import annotations
 

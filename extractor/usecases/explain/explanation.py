@@ -1,4 +1,4 @@
-"""What is known about a file or a symbol of a project, as a value."""
+"""The types of an explanation."""
 
 from __future__ import annotations
 

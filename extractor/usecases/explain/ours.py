@@ -1,4 +1,4 @@
-"""Whose a file of a project is that verl has no part in, and which template it comes from."""
+"""Explain a file that is not verl's, and name its template."""
 
 from __future__ import annotations
 

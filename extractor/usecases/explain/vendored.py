@@ -1,4 +1,4 @@
-"""Why a vendored file or symbol is in a project: the chain from a root, and what was done to it."""
+"""Explain a vendored file or symbol: the chain from a root, and its changes."""
 
 from __future__ import annotations
 

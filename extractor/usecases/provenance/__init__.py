@@ -1,4 +1,4 @@
-"""Where a project comes from: its bill of materials (SPDX), its statement of provenance (in-toto), and their check."""
+"""Describe what a project was made from: SPDX bill of materials, in-toto statement."""
 
 from extractor.usecases.provenance.check import check_provenance, read_statement
 from extractor.usecases.provenance.facts import gather

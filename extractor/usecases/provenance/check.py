@@ -1,4 +1,4 @@
-"""Whether a project is what this vextract makes of the wheel in its lock, and what a statement says of it."""
+"""Check a project and its statement against what this vextract makes."""
 
 from __future__ import annotations
 

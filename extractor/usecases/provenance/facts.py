@@ -1,4 +1,4 @@
-"""What a project says about where its files and packages come from, read from its lock and its disk."""
+"""Read where a project's files and packages come from."""
 
 from __future__ import annotations
 

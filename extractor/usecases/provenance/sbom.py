@@ -1,4 +1,4 @@
-"""A project's bill of materials as an SPDX 2.3 document: its files, verl, vextract, and the pinned packages."""
+"""Write a bill of materials as an SPDX 2.3 document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An in-toto statement: what a project's files were made from, by what, and with which choices (SLSA provenance)."""
+"""Write an in-toto statement (SLSA provenance)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A page about runs: one HTML file, made from what a run leaves in its directory."""
+"""Make one HTML page about runs from the files in their directories."""

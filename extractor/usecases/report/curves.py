@@ -1,4 +1,4 @@
-"""The curves of a page: which metrics make a chart, in which group it stands, and what is left of a long series."""
+"""Choose the charts of a page, and thin out long series."""
 
 from __future__ import annotations
 

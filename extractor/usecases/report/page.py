@@ -1,4 +1,4 @@
-"""From runs to one HTML file. The same files give the same bytes: nothing depends on the clock or the machine."""
+"""Write runs as one HTML page; same files, same bytes."""
 
 from __future__ import annotations
 

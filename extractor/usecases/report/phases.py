@@ -1,4 +1,4 @@
-"""Where the time of a step goes: upstream's timing_s/* as layers that add up."""
+"""Split the time of a step into phases that add up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run has left in its directory, read as it stands: also half-written, or still being written."""
+"""Read a run's directory, also while it is being written."""
 
 from __future__ import annotations
 

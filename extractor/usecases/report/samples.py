@@ -1,4 +1,4 @@
-"""What the model wrote: the same validation prompts through the run, some training prompts of each step."""
+"""Read the samples of a run: validation prompts over time, training prompts by step."""
 
 from __future__ import annotations
 

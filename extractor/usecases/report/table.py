@@ -1,4 +1,4 @@
-"""All metrics of runs as a table of comma-separated values, exactly as they were logged."""
+"""Write all metrics of runs as CSV."""
 
 from __future__ import annotations
 

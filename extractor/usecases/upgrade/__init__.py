@@ -1,4 +1,4 @@
-"""An upgrade: another release of verl, other options, or newer templates, with the owner's edits merged in."""
+"""Upgrade a project, and merge the owner's edits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that a project has after an upgrade."""
+"""Choose the options that a project has after an upgrade."""
 
 from __future__ import annotations
 

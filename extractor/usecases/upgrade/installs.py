@@ -1,4 +1,4 @@
-"""Whether an upgrade changes what has to be installed."""
+"""Tell whether an upgrade changes what is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code of a project's own that stands in another module now: its owner's edits go along, symbol by symbol.
+"""Carry the owner's edits of code that moved to another module.
 
 What was emitted and what its owner made of it are handed to the module where a function, a class or a constant stands
 today, as if they had always stood there. A merge then sees the edits alone.

@@ -1,4 +1,4 @@
-"""Where the part of a file that is emitted no longer has gone."""
+"""Find the new place of files that are no longer emitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that have no place in the new tree: they are parked under `orphaned/`, each with a note."""
+"""Park files that have no place in the new tree, each with a note."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Config files of the owner's own: settings in them are put under the names that the new release has for them.
+"""Rename settings in the owner's config files.
 
 Such are presets, and what `--from-verl-run` and `adopt` have written beside a project's own files.
 """

@@ -1,4 +1,4 @@
-"""What a project's owner has written, as far as it decides what of verl is vendored."""
+"""Read the owner's code for what it needs of verl."""
 
 from __future__ import annotations
 

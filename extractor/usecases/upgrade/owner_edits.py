@@ -1,4 +1,4 @@
-"""What an owner has edited in a YAML file: found by key, and taken out of its text. And what a key is called where."""
+"""Find an owner's edits in a YAML file by key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project of a former layout as if it had today's: an upgrade then compares like with like, and moves files along.
+"""Bring a project of a former layout into today's before files are compared.
 
 What was emitted and what lies in the project get today's paths, and their imports today's names. A merge so sees the
 owner's edits alone, and these go to where their file is now.

@@ -1,4 +1,4 @@
-"""The owner's settings in a project's config, carried to where the new release has them.
+"""Carry the owner's settings to their keys in the new release.
 
 A setting that was renamed, or that stands in another file now, would be a conflict for a merge of lines. So it is taken
 out of the owner's file, which is then as emitted in that place, and put into the new file; what is merged afterwards is

@@ -1,4 +1,4 @@
-"""Settings of the owner's own that only code read which an upgrade parks."""
+"""Find settings that only parked code reads."""
 
 from __future__ import annotations
 

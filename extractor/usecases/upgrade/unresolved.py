@@ -1,4 +1,4 @@
-"""What a conflict still asks of the owner."""
+"""Find unresolved conflicts."""
 
 from __future__ import annotations
 

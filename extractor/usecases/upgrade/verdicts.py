@@ -1,4 +1,4 @@
-"""The verdicts of an upgrade: what was emitted, what the owner made of it, and what is emitted now, file by file."""
+"""Decide the verdict of each file of an upgrade."""
 
 from __future__ import annotations
 

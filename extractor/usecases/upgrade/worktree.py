@@ -1,4 +1,4 @@
-"""What of a project is not committed: Git says what its index and its last commit hold, files are compared here."""
+"""List a project's uncommitted files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proof that a project is closed, free of Ray, as locked, and computes what upstream computes."""
+"""Verify that a project is closed, Ray-free, as locked, and equal to upstream."""
 
 from extractor.usecases.verify.report import Check, CheckStatus, Report
 from extractor.usecases.verify.run import run_verify

@@ -1,4 +1,4 @@
-"""Every import of the project's files resolves: inside the project, in Python, or in what the project requires."""
+"""Check that every import resolves: in the project, Python or its requirements."""
 
 from __future__ import annotations
 

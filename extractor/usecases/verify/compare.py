@@ -1,4 +1,4 @@
-"""Comparing what two sides computed, bit for bit; see `driver/encode.py` for the nodes."""
+"""Compare bit for bit what two sides computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of the vendored functions the compared cases have run."""
+"""List the vendored functions that the compared cases ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What upstream and a project both declare: functions, classes and what these hold, whose defaults are compared."""
+"""Find functions, classes and constants that upstream and a project both declare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No line of a project can reach a method that its classes were vendored without."""
+"""Check that nothing calls a method that was not vendored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project's files and its base against the lock."""
+"""Check the project's files and base against the lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importing every vendored module where only what the project requires can be imported."""
+"""Import every vendored module with the required packages only."""
 
 from __future__ import annotations
 

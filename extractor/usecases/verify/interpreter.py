@@ -1,4 +1,4 @@
-"""The Python that runs a project, and running the driver with it."""
+"""Find the Python of a project, and run the driver with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numeric parity: the same cases on upstream's code and on the project's, compared bit for bit."""
+"""Run the same cases on upstream's code and on the project's, and compare bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of upstream's test functions need only what a project has, and a test file's text with those alone."""
+"""Keep those of upstream's tests that need only what a project has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No name in a vendored file leads to Ray. Words in comments and messages may."""
+"""Check that no name in a vendored file leads to Ray."""
 
 from __future__ import annotations
 

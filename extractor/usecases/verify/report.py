@@ -1,4 +1,4 @@
-"""What `vextract verify` found."""
+"""The types of `vextract verify`'s report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project declares that it needs, as the names that Python imports."""
+"""Read the packages that a project requires, by import name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vextract verify`: all checks of one project."""
+"""Run all checks of one project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which import, if any, each name of a file refers to: scope analysis, independent of the rewrite's own."""
+"""Find the import that each name of a file refers to, independently of the rewrite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project under test, read once: its lock and its Python files as they are on disk."""
+"""Read the project under test once: lock and Python files."""
 
 from __future__ import annotations
 

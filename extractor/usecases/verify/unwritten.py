@@ -1,4 +1,4 @@
-"""The imports of a project that has not been written yet."""
+"""Check the imports of a project that is not written yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upstream's own unit tests, on upstream's code and, rewritten by the very same rewrite, on the project's."""
+"""Run upstream's own unit tests on upstream's code and on the project's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hydra's composition, read statically: config trees and overrides to values. Nothing of a config is executed."""
+"""Read Hydra configs statically: trees and overrides to values."""
 
 from extractor.values.configtree.compose import Composed, Problem, compose, nearest
 from extractor.values.configtree.overrides import BadOverride, Override, parse_override, write_override

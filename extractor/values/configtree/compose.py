@@ -1,4 +1,4 @@
-"""A config tree and overrides, composed to one nested config as Hydra composes it; interpolations stay as they are."""
+"""Compose a config tree and overrides as Hydra does; interpolations stay."""
 
 from __future__ import annotations
 

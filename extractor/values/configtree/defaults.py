@@ -1,4 +1,4 @@
-"""The files that the defaults lists of a config tree put together, in the order in which Hydra merges them."""
+"""List the files that defaults lists put together, in Hydra's order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hydra's command-line overrides: `key=value`, `+key=value`, `++key=value`, `~key`, read by Hydra's own parser."""
+"""Parse command-line overrides with Hydra's own parser."""
 
 from __future__ import annotations
 

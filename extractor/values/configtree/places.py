@@ -1,4 +1,4 @@
-"""Where an entry of a defaults list leads: to which file, and to which part of the config."""
+"""Resolve an entry of a defaults list to a file and a package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A config file under the key names of another release: comments, values and order stay, sections move whole."""
+"""Rename the keys of a config file; comments, values and order stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interpolations: `${a.b}`, `${.c}`, `${oc.select:a.b,default}`, `${oc.env:NAME,default}`."""
+"""Resolve interpolations: `${a.b}`, `${.c}`, `${oc.select:...}`, `${oc.env:...}`."""
 
 from __future__ import annotations
 

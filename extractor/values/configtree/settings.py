@@ -1,4 +1,4 @@
-"""The keys of a tree of Hydra YAML files, composed over their defaults lists without running anything."""
+"""List the keys of a tree of YAML files, composed over their defaults lists."""
 
 from __future__ import annotations
 

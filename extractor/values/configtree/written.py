@@ -1,4 +1,4 @@
-"""Settings as the text of a YAML file."""
+"""Write settings as YAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a YAML file, key by key: where each one stands, and how a value is put in without touching the rest."""
+"""Edit the text of a YAML file key by key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release of verl offers, by role: roots, layout, features, replacements, named fixes and requirements.
+"""What a manifest says of a release: roots, layout, features, replacements, fixes.
 
 One TOML file per supported release lies in `manifests/`. Symbols are written `dotted.module:name`;
 `dotted.module:*` stands for every name that the module defines, `dotted.module.*:*` for the modules below it as well.

@@ -1,4 +1,4 @@
-"""A manifest states what differs from its predecessor: how the two become one, and how one is taken from the other.
+"""Merge a manifest with its predecessor's, and take the difference of two.
 
 Tables are combined key by key. An array of strings is replaced, or changed by `{add = [...], drop = [...]}`. An array
 of tables is combined by what names its entries: a fix by its `id`, a replacement by its `symbol`. `[drop]` takes away

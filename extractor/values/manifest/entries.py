@@ -1,4 +1,4 @@
-"""What is known about a release, as values."""
+"""The types of a manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the text of a manifest to a `Manifest`."""
+"""Parse a manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New names of config keys, one step of the chain of releases at a time."""
+"""Read the renamed config keys of each release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A parsed TOML file with typed access: an error names the file, the key and what it must be."""
+"""Read a TOML table with typed access and errors that name file and key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a manifest, laid out as those in `manifests/`."""
+"""Write a manifest in the layout of those in `manifests/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading input from anywhere, within the limits: each reader raises one kind of error, whatever is wrong.
+"""Read untrusted input within limits; each reader raises one kind of error.
 
 `OSError` for files, `SyntaxError` for Python, `TOMLDecodeError` for TOML, `YAMLError` for YAML, `ValueError` for JSON.
 """

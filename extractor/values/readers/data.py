@@ -1,4 +1,4 @@
-"""TOML, JSON and YAML that may come from anywhere."""
+"""Read untrusted TOML, JSON and YAML."""
 
 from __future__ import annotations
 

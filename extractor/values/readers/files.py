@@ -1,4 +1,4 @@
-"""Files and directories that may come from anywhere, and what they may be called."""
+"""Read untrusted files, directories and names."""
 
 from __future__ import annotations
 

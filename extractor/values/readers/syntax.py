@@ -1,4 +1,4 @@
-"""Python source that may come from anywhere; nothing of it is run."""
+"""Parse untrusted Python source; nothing is run."""
 
 from __future__ import annotations
 

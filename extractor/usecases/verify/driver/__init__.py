@@ -1,1 +1,1 @@
-"""The scripts that run inside a project's own Python; they import nothing of vextract."""
+"""Scripts that run in a project's own Python and import nothing of vextract."""

@@ -1,4 +1,4 @@
-"""Making packages unimportable, and standing in for those that upstream needs and this machine lacks."""
+"""Block imports of packages, and stand in for those that upstream needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case is: a function that computes something through one side, and is run once on each."""
+"""Define cases: functions that run once on each side."""
 
 from __future__ import annotations
 

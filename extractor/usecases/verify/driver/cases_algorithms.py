@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""Advantage estimators, KL, value loss: the numbers that training is made of, but for the policy losses."""
+"""Cases of advantage estimators, KL and value loss."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""Partitions of sequences by length."""
+"""Cases of partitions of sequences by length."""
 
 from __future__ import annotations
 

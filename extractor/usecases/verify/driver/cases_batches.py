@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""DataProto: every operation on batches."""
+"""Cases of `DataProto`."""
 
 from __future__ import annotations
 

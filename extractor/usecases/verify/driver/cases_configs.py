@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc, no-untyped-call"
-"""Configuration classes, and the optimizers that they describe."""
+"""Cases of config classes and the optimizers that they describe."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc, import-untyped"
-"""RLHFDataset on a small Parquet file, with a tokenizer built on the spot."""
+"""Cases of RLHFDataset on a small Parquet file."""
 
 from __future__ import annotations
 

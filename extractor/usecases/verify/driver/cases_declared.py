@@ -1,4 +1,4 @@
-"""Defaults of parameters and fields, and constants, of everything that both sides declare."""
+"""Cases of defaults and constants of everything that both sides declare."""
 
 from __future__ import annotations
 

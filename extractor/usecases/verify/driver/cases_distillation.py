@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc, attr-defined, no-untyped-call"
-"""The losses of on-policy distillation, with their gradients at the student's logits."""
+"""Cases of the losses of on-policy distillation, with gradients."""
 
 from __future__ import annotations
 

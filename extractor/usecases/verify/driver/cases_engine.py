@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc, attr-defined, assignment, no-untyped-call"
-"""The training engine on a tiny model: log-probabilities, values, optimizer steps; padding taken away and put back."""
+"""Cases of the training engine on a tiny model."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""Policy losses, with their gradients, and the correction for the rollout's policy being another one."""
+"""Cases of policy losses with gradients, and of rollout correction."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""Metrics, with upstream's names, and validation over bootstrap samples."""
+"""Cases of metrics, and of validation over bootstrap samples."""
 
 from __future__ import annotations
 

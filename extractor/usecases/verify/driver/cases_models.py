@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc, attr-defined, assignment, no-untyped-call"
-"""Actor, critic and rollout on a tiny model: log-probabilities, optimizer steps, generated tokens."""
+"""Cases of actor, critic and rollout on a tiny model."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""Reward managers on a batch, and how one is loaded."""
+"""Cases of reward managers, and of loading one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""Upstream's own scorers."""
+"""Cases of upstream's scorers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""Masked operations, log-probabilities, padding and learning-rate schedules."""
+"""Cases of masked operations, log-probabilities, padding and learning-rate schedules."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc"
-"""The functions of upstream's trainer."""
+"""Cases of the functions of upstream's trainer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as JSON, losing no bit: what a case returned, in a form that needs neither torch nor numpy to compare.
+"""Encode results as JSON without losing a bit.
 
 A node is a list that starts with its kind:
     ["v", value]                     None, a bool, an int or a string

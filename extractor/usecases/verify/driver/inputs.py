@@ -1,4 +1,4 @@
-"""Inputs that cases share. Every tensor comes from a generator with a fixed seed; ragged, signed and partly empty."""
+"""Make the inputs that cases share, from generators with a fixed seed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="attr-defined"
-"""The two sides of a comparison: upstream's own modules, and a project's vendored ones, under upstream's names."""
+"""Load the two sides of a comparison: upstream's modules and a project's."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="misc, no-untyped-call"
-"""A tokenizer and models that are built on the spot: nothing is downloaded, and each build has the same weights."""
+"""Build a tokenizer and models; the same weights each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lines of a project's vendored files a run executes."""
+"""Record which vendored lines a run executes."""
 
 from __future__ import annotations
 
