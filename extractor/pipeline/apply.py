@@ -21,7 +21,7 @@ _WRITERS = 16
 
 
 def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> None:
-    """Write a new project: all of it in a directory beside the target, then one rename.
+    """Write a new project beside the target, then rename it once.
 
     Args:
         target: Does not exist, or is an empty directory; the directories above it are made where they are missing.
@@ -57,7 +57,7 @@ def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> N
 
 
 def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
-    """Write the missing files of a project; files that exist are never touched.
+    """Write the missing files of a project, and no others.
 
     Args:
         project: The project.
@@ -98,7 +98,9 @@ def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
 def upgrade(
     project: Path, plan: Plan, seen: Mapping[str, bytes | None], *, lock_data: bytes, base_data: bytes, title: str
 ) -> None:
-    """Do what a plan says, through a journal. Where a conflict is left, so is the journal, for the owner to end.
+    """Execute a plan through a journal.
+
+    The journal stays until the owner ends it where a conflict is left.
 
     Args:
         project: The project, locked by the caller.
@@ -137,7 +139,10 @@ def upgrade(
 def journal_of(
     project: Path, plan: Plan, seen: Mapping[str, bytes | None], *, lock_data: bytes, base_data: bytes, title: str
 ) -> journal.Journal:
-    """Return the journal of a plan; as for `upgrade`, but an unreadable file is an OSError."""
+    """Return the journal of a plan.
+
+    An unreadable file is an OSError.
+    """
     conflicts = [
         journal.Conflict(action.path, next((path for path, _ in action.beside if path.endswith(BESIDE_SUFFIX)), None))
         for action in plan.actions
@@ -148,7 +153,7 @@ def journal_of(
 
 
 def resume(project: Path, entry: journal.Journal) -> None:
-    """Finish an upgrade that was interrupted half way; the journal stays where a conflict is left.
+    """Finish an interrupted upgrade; the journal stays where a conflict is left.
 
     Raises:
         CheckFailed: a file cannot be written, or was changed since; it can be tried again.
@@ -162,7 +167,7 @@ def resume(project: Path, entry: journal.Journal) -> None:
 
 
 def undo(project: Path, entry: journal.Journal) -> tuple[str, ...]:
-    """Restore every file as it was before an upgrade; returns where work done since is kept.
+    """Restore every file as it was, and return where later work is kept.
 
     Raises:
         CheckFailed: a file cannot be written; it can be tried again.
@@ -192,7 +197,7 @@ def _failed(project: Path, error: OSError, outcome: str) -> CheckFailed:
 
 @contextlib.contextmanager
 def _parents(target: Path) -> Iterator[None]:
-    """Make the missing directories above a target, and remove them again where nothing comes of it."""
+    """Make the missing parent directories; remove them again on failure."""
     missing = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

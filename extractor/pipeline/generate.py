@@ -25,7 +25,7 @@ ALL = "all"  # in place of a feature: each that the release has for the engine
 
 @dataclass(frozen=True)
 class Generated:
-    """A project as it would be written, and what is known about how it came to be.
+    """A project in memory, and notes on how it was made.
 
     Attributes:
         tree: All files.
@@ -41,7 +41,7 @@ class Generated:
 
 
 def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) -> Options:
-    """Check options against what the release offers, and switch on what the algorithm needs.
+    """Check options against the release, and add what the algorithm needs.
 
     Args:
         options: As asked for.
@@ -85,13 +85,13 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) 
 
 
 def recipes_of(manifest: Manifest) -> tuple[str, ...]:
-    """Return the recipes that a release can have: it offers the features that they need."""
+    """Return the recipes whose features the release offers."""
     names = {feature.name for feature in manifest.features}
     return tuple(recipe for recipe in RECIPES if names.issuperset(features_of_recipe(recipe)))
 
 
 def check_dropped(dropped: Iterable[str], options: Options, manifest: Manifest) -> None:
-    """Check that features which a project is not to have are not needed by what it is to have.
+    """Refuse to drop features that the project needs.
 
     Args:
         dropped: Names, as in `--without NAME`.
@@ -153,7 +153,7 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
 
 
 def _each_in_its_place(files: list[File], manifest: Manifest) -> None:
-    """No two files may go to one path: two of upstream's, or one of upstream's and a template.
+    """Refuse two files at one path.
 
     Raises:
         UsageError: two do, which the manifest's layout decides.

@@ -78,13 +78,13 @@ class Plan:
             raise ValueError("the actions of a plan must be sorted by path and unique")
 
     def paths(self, verdict: Verdict, reason: Reason | None = None) -> tuple[str, ...]:
-        """Return the paths with a verdict, and a reason where one is given."""
+        """Return the paths with a verdict, and with a reason if given."""
         return tuple(
             action.path for action in self.actions if action.verdict is verdict and reason in (None, action.reason)
         )
 
     def writes(self) -> dict[str, bytes]:
-        """Return a mapping, path -> bytes of every file that is written, sorted."""
+        """Return path -> bytes of every file that is written."""
         found = {action.path: action.data for action in self.actions if action.data is not None}
         for action in self.actions:
             found.update(action.beside)
@@ -101,7 +101,7 @@ def plan_new(tree: Tree) -> Plan:
 
 
 def digests_on_disk(lock: Lock, project: Path) -> dict[str, str]:
-    """Return the digest of each locked file as it lies in the project; missing files are left out.
+    """Return the digests of the locked files that exist on disk.
 
     A directory, or a link that leads nowhere, in a file's place counts as an edit: it has a digest that no file has.
     """
@@ -121,7 +121,7 @@ def digests_on_disk(lock: Lock, project: Path) -> dict[str, str]:
 
 
 def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, str], *, removed: bool = False) -> Plan:
-    """Restore what is vendored and missing, with the packages that hold it; leave all else alone.
+    """Plan to restore missing vendored files and their packages.
 
     Args:
         lock: The project's lock.
@@ -149,6 +149,6 @@ def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, st
 
 
 def _vendored_folders(path: str) -> list[str]:
-    """Return the folders that a vendored file is in, up to the one that holds nothing else."""
+    """Return the folders that hold nothing but vendored files."""
     folders = [str(parent) for parent in PurePosixPath(path).parents]
     return [folder for folder in folders if "vendored" in folder.split("/")]

@@ -18,7 +18,7 @@ __all__ = ["Import", "Index", "Method", "Module", "SourceText", "Statement", "Us
 
 
 class SourceText(Protocol):
-    """Holds what the index needs of a source: its Python files by path, such as "verl/protocol.py"."""
+    """The Python files of a source by path, such as "verl/protocol.py"."""
 
     @property
     def files(self) -> Mapping[str, object]: ...

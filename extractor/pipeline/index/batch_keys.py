@@ -14,7 +14,9 @@ FIELDS = "extra_fields"
 
 
 def keys_read(nodes: Iterable[ast.AST], of: Collection[str] = MADE) -> Iterator[tuple[int, str]]:
-    """Yield the keys that code reads from a batch, and where: `data.meta_info["key"]`, `data.select(batch_keys=[...])`.
+    """Yield the batch keys that code reads, with their nodes.
+
+    `data.meta_info["key"]`, `data.select(batch_keys=[...])`.
 
     Of a list of columns those count that it is made with, and not what is appended on a condition.
     """
@@ -25,7 +27,9 @@ def keys_read(nodes: Iterable[ast.AST], of: Collection[str] = MADE) -> Iterator[
 
 
 def keys_written(nodes: Iterable[ast.AST], of: Collection[str] = OF_ROWS) -> Iterator[str]:
-    """Yield the keys under which code puts something into a batch: `data.non_tensor_batch["key"] = ...`.
+    """Yield the batch keys that code writes.
+
+    `data.non_tensor_batch["key"] = ...`.
 
     So do a reward manager by what it says of each response, `reward_extra_info["key"].append(...)`, and the loop of an
     agent: `AgentLoopOutput(extra_fields={"key": ...})`, `output.extra_fields["key"] = ...` or `.update({"key": ...})`.
@@ -64,7 +68,7 @@ def _fields(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _selected(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
-    """Yield the columns that code takes out of a batch by their names, in a list or a variable that is one."""
+    """Yield the batch columns that code selects by literal names."""
     given: list[ast.expr] = []
     lists: dict[str, list[ast.expr]] = {}
     for item in nodes:

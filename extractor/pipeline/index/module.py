@@ -63,7 +63,10 @@ class Module:
 
     @cached_property
     def imports(self) -> dict[str, Import]:
-        """Map local names to the module-level imports that bind them; of several to the first, before its fallbacks."""
+        """Map local names to the module-level imports that bind them.
+
+        Of several imports of a name the first counts, before its fallbacks.
+        """
         found: dict[str, Import] = {}
         for statement in self.statements:
             for item in statement.imports:
@@ -108,14 +111,14 @@ class Module:
         return self._uses[key]
 
     def methods(self, index: int) -> tuple[Method, ...]:
-        """Return the functions in the body of a class, those in `if` blocks excluded; of another statement none."""
+        """Return the methods of a class, those in `if` blocks excluded."""
         if index not in self._methods:
             self._methods[index] = tuple(self._find_methods(self.statements[index]))
         return self._methods[index]
 
     @cached_property
     def outside(self) -> frozenset[str]:
-        """Return the names that imports of other packages bind, and nothing else in this module does."""
+        """Return the names that only imports of other packages bind."""
         return frozenset(
             name
             for name, item in self.imports.items()
@@ -133,7 +136,7 @@ class Module:
 
     @cached_property
     def registering(self) -> dict[str, frozenset[str]]:
-        """Return functions and classes of this module whose use as a decorator fills a registry, with what they fill.
+        """Map decorators of this module that fill a registry to that registry.
 
         They store into a container of their module, or of their class: `REGISTRY[name] = function`. That of a class is
         named with it, "Registry.items".
@@ -160,7 +163,7 @@ class Module:
         return frozenset(found)
 
     def absolute(self, node: ast.ImportFrom) -> str:
-        """Return the absolute name of the module that a `from` statement of this module names."""
+        """Return the absolute module name of a `from` statement."""
         return absolute(node, self.name, is_package=self.is_package)
 
     def _imports_of(self, node: ast.Import | ast.ImportFrom) -> Iterator[Import]:
@@ -262,7 +265,7 @@ class Module:
         )
 
     def _read(self, statement: Statement, method: Method | None) -> tuple[Reading, frozenset[str]]:
-        """Read a part; return also the names that it reads in the body of its class."""
+        """Read a part, and the names it reads in the body of its class."""
         if method is not None:
             return Reading(method.node), frozenset(Reading(*method.node.decorator_list).chains)
         methods = {item.position for item in self.methods(statement.index)}
@@ -274,7 +277,7 @@ class Module:
         return Reading(*node.decorator_list, *node.bases, *node.keywords, *around), frozenset(body.chains)
 
     def _bound_in(self, statement: Statement) -> frozenset[str]:
-        """Return the names that the body of a class binds, which its methods and decorators may read there."""
+        """Return the names that the body of a class binds."""
         if not isinstance(statement.node, ast.ClassDef):
             return frozenset()
         binds: list[str] = []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 def attribute_chain(node: ast.AST) -> tuple[str, ...]:
-    """Return ("a", "b", "c") for the expression a.b.c; () for any other expression."""
+    """Return ("a", "b", "c") for `a.b.c`, () for other expressions."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -19,7 +19,7 @@ def attribute_chain(node: ast.AST) -> tuple[str, ...]:
 
 
 def first_argument(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
-    """Return the name that a method gives to its object or class; None for a static method."""
+    """Return the name of `self` or `cls`; None for a static method."""
     if any(attribute_chain(decorator) == ("staticmethod",) for decorator in node.decorator_list):
         return None
     arguments = [*node.args.posonlyargs, *node.args.args]
@@ -39,13 +39,16 @@ def child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) ->
 
 
 def first_line(node: ast.stmt) -> int:
-    """Return the line that a statement begins on, with its decorators, counted from 0."""
+    """Return the first line of a statement with its decorators, from 0."""
     parts: list[ast.stmt | ast.expr] = [node, *getattr(node, "decorator_list", [])]
     return min(part.lineno for part in parts) - 1
 
 
 def bound_names(node: ast.stmt, *, places: bool = False) -> Iterator[str]:
-    """Yield the names that a statement binds in its module; with `places` what else it assigns to ("a.b") as well."""
+    """Yield the names that a statement binds in its module.
+
+    With `places` also what else it assigns to, such as "a.b".
+    """
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -69,7 +72,7 @@ def is_main_guard(node: ast.stmt) -> bool:
 
 
 def global_names(text: str, path: str, bound: frozenset[str] = frozenset()) -> set[str]:
-    """Return the names that a top-level statement reads from its module's namespace (builtins included).
+    """Return the global names that a statement reads, builtins included.
 
     Args:
         text: The statement.

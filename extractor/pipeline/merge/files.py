@@ -19,7 +19,7 @@ _PYTHON = Grammar(is_no_edit, merge_again)
 
 
 def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged:
-    """Merge what two sides made of a file; all three must be text (`mergeable`).
+    """Merge one file three ways; all sides must be `mergeable`.
 
     Where the file can be taken apart, an edit stays in the symbol, or at the key, that it was made in: the pieces in
     which the merged file differs from theirs are those in which ours differs from the base, or it is a conflict.
@@ -54,7 +54,7 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
 
 
 def is_layout(path: str, base: bytes, ours: bytes) -> bool:
-    """Tell whether one version of a file is the other in another layout, and with other line ends perhaps."""
+    """Tell whether two versions differ in layout and line ends only."""
     ours = with_header_of(base, ours, base)
     if turned_to_crlf(ours, base, base):
         ours = ours.replace(b"\r\n", b"\n")
@@ -79,7 +79,7 @@ def pieces_of(path: str, text: str) -> tuple[Piece, ...]:
 
 
 def _faithful(path: str, sides: list[tuple[Piece, ...]], data: bytes) -> bool:
-    """Say whether merged lines differ from theirs in just the pieces in which ours differ from the base."""
+    """Tell whether a merge differs from theirs exactly where ours differs from base."""
     try:
         merged = pieces_of(path, data.decode("utf-8").replace("\r\n", "\n").removeprefix("\ufeff"))
     except (UnicodeDecodeError, Unsupported):
@@ -94,7 +94,7 @@ def _by_line(texts: list[str], labels: Labels) -> Merged:
 
 
 def _contradicting(texts: list[str], labels: Labels) -> Merged:
-    """Return the merge of lines, or where that finds nothing the whole texts, as the conflict that there must be."""
+    """Return a merge with a conflict: of lines, else of the whole texts."""
     by_line = _by_line(texts, labels)
     if by_line.conflicts or parses(by_line.data.decode()):
         return by_line
@@ -104,6 +104,6 @@ def _contradicting(texts: list[str], labels: Labels) -> Merged:
 
 
 def _ended_like(data: bytes, ours: bytes, base: bytes, theirs: bytes) -> bytes:
-    """End merged bytes with a line end if the side that changed the end of the file has one."""
+    """End merged bytes as the side that changed the file's end does."""
     ended = theirs if ours.endswith(b"\n") == base.endswith(b"\n") else ours
     return data if ended.endswith(b"\n") or not data else data.removesuffix(b"\n")

@@ -45,12 +45,12 @@ class Merged:
 
 
 def mergeable(*sides: bytes) -> bool:
-    """Return False where one of the sides is no text, as git tells it."""
+    """Return False if a side is binary, as git tells it."""
     return not any(b"\0" in side[:_LOOKED_AT] for side in sides)
 
 
 def three_way(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged:
-    """Merge what two sides made of a base. All three must be text (`mergeable`).
+    """Merge texts three ways; all must be `mergeable`.
 
     A file that an editor turned to CRLF as a whole is merged line by line all the same, and keeps its line ends.
 
@@ -75,7 +75,7 @@ def three_way(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged
 
 
 def marker_lines(data: bytes) -> list[tuple[int, bytes]]:
-    """Return the number and the text of every line that looks like one of a conflict's four markers."""
+    """Return number and text of every line that looks like a conflict marker."""
     if not any(mark in data for mark in (*_MARKS, _MIDDLE)):
         return []
     lines = enumerate(data.split(b"\n"), 1)
@@ -83,7 +83,7 @@ def marker_lines(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def left_markers(data: bytes, sides: Iterable[bytes]) -> list[int]:
-    """Return the lines on which a conflict's markers are left; lines that one of the sides had before are not meant."""
+    """Return the lines with markers that no side had before."""
     found = marker_lines(data)
     if not found:
         return []
@@ -92,7 +92,10 @@ def left_markers(data: bytes, sides: Iterable[bytes]) -> list[int]:
 
 
 def first_conflict(data: bytes, base: bytes = b"") -> int:
-    """Return the first line with a marker that the base lacks, or 0; a line of equals signs may be a heading."""
+    """Return the first line with a marker that the base lacks, or 0.
+
+    A line of equals signs may be a heading.
+    """
     known = {line for _, line in marker_lines(base)}
     return next((number for number, line in marker_lines(data) if line not in known and line != _MIDDLE), 0)
 
@@ -102,7 +105,7 @@ def _is_marker(line: bytes) -> bool:
 
 
 def turned_to_crlf(ours: bytes, base: bytes, theirs: bytes) -> bool:
-    """Return True where our side alone ends its lines by CRLF, and all of them."""
+    """Return True if our side alone ends all its lines by CRLF."""
     return ours.count(b"\r\n") == ours.count(b"\n") > 0 and b"\r" not in base + theirs
 
 

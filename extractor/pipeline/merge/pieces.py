@@ -36,7 +36,7 @@ class Grammar:
 
 @dataclass(frozen=True)
 class Piece:
-    """A definition, a statement, a section or a key, with the comments above it.
+    """A definition, statement, section or key with the comments above it.
 
     Attributes:
         key: What it is recognised by in other versions of the file; unique among its neighbours.
@@ -133,7 +133,7 @@ class _Merge:
     def _in_new_places(
         self, base: Mapping[str, Piece], ours: Mapping[str, Piece], theirs: Mapping[str, Piece]
     ) -> dict[str, str]:
-        """Return functions that give their bodies to new ones, which they call: an edit of the body goes there as well.
+        """Move the edit of a function to the helper that took its body.
 
         That is done where the edit contradicts what is left of the function, and nothing in the new one.
         """
@@ -188,14 +188,14 @@ class _Merge:
 
 
 def _lead(base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
-    """Choose the empty lines above a piece: those of the side that changed them, else theirs."""
+    """Choose the empty lines above a piece: the changed ones, else theirs."""
     if ours is None or theirs is None:
         return next(piece.lead for piece in (theirs, ours, base) if piece is not None)
     return ours.lead if base is not None and theirs.lead == base.lead else theirs.lead
 
 
 def _recognised(base: Sequence[Piece], side: Sequence[Piece], other: Sequence[Piece]) -> tuple[Piece, ...]:
-    """Give a piece that stands where the base has another, and is much like it, that one's key.
+    """Match renamed pieces: give a similar piece in the same place its key.
 
     One that the other side has as well, under the key that it has, is another piece.
     """
@@ -231,7 +231,7 @@ def _likeness(old: Piece, new: Piece) -> float:
 
 
 def _order(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
-    """Put the keys of all sides in the order of the merged file.
+    """Order the keys of all sides as in the merged file.
 
     Theirs, unless only ours have changed the order of what all have; what is not there follows what it followed.
     """
@@ -253,12 +253,12 @@ def _order(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
 
 
 def _remarks(imports: str) -> set[str]:
-    """Return the comments above and behind import statements; no `#` there is anything else."""
+    """Return the comments above and behind import statements."""
     return {line.partition("#")[2] for line in imports.split("\n") if "#" in line}
 
 
 def _united(base: Piece | None, ours: Piece, theirs: Piece) -> str:
-    """Unite an import that both sides have changed: theirs, with what ours added and without what ours removed."""
+    """Merge an import that both sides changed: theirs, plus our additions, minus our removals."""
     was = set(base.names) if base is not None else set()
     added = [name for name in ours.names if name not in was and name not in theirs.names]
     removed = was - set(ours.names)

@@ -14,7 +14,7 @@ _TOP, _END, _DOCSTRING = "comments at the top", "comments at the end", "docstrin
 
 
 def python_pieces(text: str) -> tuple[Piece, ...]:
-    """Take a module apart; joined again, the pieces give its text, with a line feed at its end.
+    """Split a module into pieces; joined they give its text.
 
     Raises:
         Unsupported: it is no Python, or has line ends of another kind than line feeds.
@@ -29,7 +29,7 @@ def python_pieces(text: str) -> tuple[Piece, ...]:
 
 
 def complete_imports(merged: str, theirs: str, mine: str) -> str:
-    """Add the imports that merged code lacks, as their side has them, or else mine.
+    """Add the imports that merged code lacks, from either side.
 
     One side drops an import that nothing of its own uses any more, while the other's code still does. What my own
     file uses without an import was taken out by its owner, and stays out.
@@ -64,7 +64,7 @@ def _parse(text: str) -> ast.Module:
 
 
 def _pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -> tuple[Piece, ...]:
-    """Make pieces of the statements of a body; what shares a line stays together."""
+    """Split a body into pieces; statements on one line stay together."""
     rows: list[tuple[int, list[ast.stmt]]] = []
     for node in body:
         begin = first_line(node)
@@ -126,7 +126,7 @@ def _key(node: ast.stmt) -> str:
 
 
 def _imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
-    """Each name that an import binds, and the statement that binds it alone."""
+    """Map each imported name to a statement that imports it alone."""
     if not isinstance(node, (ast.Import, ast.ImportFrom)):
         return
     start = f"from {'.' * node.level}{node.module or ''} import " if isinstance(node, ast.ImportFrom) else "import "
@@ -136,7 +136,7 @@ def _imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
 
 
 def _unbound(text: str) -> set[str]:
-    """Find the names that a module reads from its namespace and does not bind; builtins are among them."""
+    """Return the names that a module reads and does not bind, builtins included."""
     if "import *" in text:
         return set()
     module = symtable.symtable(text, "module", "exec")

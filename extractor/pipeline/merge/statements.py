@@ -51,7 +51,7 @@ class MergeStatement:
 
 
 def merge_statements(base: str, ours: str, theirs: str, labels: Labels, *, with_comments: bool = True) -> Merged | None:
-    """Merge statements; what both sides have is laid out as `theirs` is. None where a side is not Python.
+    """Merge statements in their layout; None if a side is not Python.
 
     Where both sides changed a comment or a docstring, ours is taken.
 
@@ -76,7 +76,7 @@ def merge_statements(base: str, ours: str, theirs: str, labels: Labels, *, with_
 
 
 def merge_again(merged: Merged, base: str, ours: str, theirs: str, labels: Labels) -> Merged:
-    """Merge by statements what has conflicts by lines; returns what has fewer, and of as many the shorter ones.
+    """Merge conflicts of lines by statements; return the better result.
 
     What holds whole statements comes before what is cut in the middle of a text or of brackets.
     """
@@ -85,19 +85,19 @@ def merge_again(merged: Merged, base: str, ours: str, theirs: str, labels: Label
 
 
 def _is_cut(merged: Merged) -> bool:
-    """Tell whether a side of a conflict begins or ends in the middle of a text or of brackets."""
+    """Tell whether a conflict cuts through a string or brackets."""
     hunks = _CONFLICT.finditer(merged.data.decode())
     sides = [match[side] for match in hunks for side in ("ours", "theirs")]
     return not all(statements_of(side) for side in sides if side.strip())
 
 
 def _indented(text: str) -> str:
-    """Return a text that may be of a method, which is indented, as one that can be parsed."""
+    """Wrap the indented text of a method so that it parses."""
     return f"if 1:\n{text}" if text.lstrip("\n")[:1].isspace() else text
 
 
 def is_no_edit(was: str | None, mine: str, new: str | None) -> bool:
-    """Tell whether a side's text is the base's, or the other's, in another layout; or what upstream had before that.
+    """Tell whether a side is the base, or an earlier upstream, in another layout.
 
     The latter only where the base has nothing: who puts another day's text in the place of one means it.
 
@@ -110,7 +110,7 @@ def is_no_edit(was: str | None, mine: str, new: str | None) -> bool:
 
 
 def settle(merged: Merged) -> Merged:
-    """Take the conflicts out of merged lines in which one side has the other's, or the base's, in another layout."""
+    """Resolve conflicts between texts that differ in layout only."""
     left = 0
 
     def settled(match: re.Match[str]) -> str:
@@ -128,7 +128,7 @@ def settle(merged: Merged) -> Merged:
 
 
 class _Text:
-    """The merged text, put together line by line of what git has merged."""
+    """The merged text, built line by line."""
 
     def __init__(self, sides: Sequence[Sequence[MergeStatement]], labels: Labels) -> None:
         self.parts: list[str] = []
@@ -166,7 +166,7 @@ class _Text:
 
 
 def says_the_same(one: str, other: str) -> bool:
-    """Tell whether two texts are the same Python, comments included, in whatever layout."""
+    """Tell whether two texts are the same Python, comments included."""
     if one == other:
         return True
     sides = [[item.key for item in statements_of(text)] for text in (one, other)]
@@ -174,7 +174,7 @@ def says_the_same(one: str, other: str) -> bool:
 
 
 def is_upstreams(text: str) -> bool:
-    """Tell whether upstream had a top-level statement so, in a release or on any day between two, comments included."""
+    """Tell whether upstream ever had this top-level statement, comments included."""
     try:
         body = readers.python(text).body
         return len(body) == 1 and fingerprint.of_whole_part(text) in fingerprint.texts_of_upstream()
@@ -184,7 +184,7 @@ def is_upstreams(text: str) -> bool:
 
 @lru_cache(maxsize=64)  # a text is compared with two others, and then merged
 def statements_of(text: str, *, with_comments: bool = True) -> tuple[MergeStatement, ...]:
-    """Take Python apart, also the indented lines of a method; returns nothing where it cannot be."""
+    """Split Python into statements; return nothing if it does not parse."""
     lines = io.StringIO(text).readlines()  # as the tokenizer counts them
     found: list[MergeStatement] = []
     inside: list[tokenize.TokenInfo] = []  # the tokens of the present one
@@ -222,7 +222,7 @@ def _source(lines: Sequence[str], tokens: Sequence[tokenize.TokenInfo]) -> str:
 
 
 def _said(source: str) -> str:
-    """Return a logical line as Python itself would write it, on one line."""
+    """Return a logical line in Python's own layout, on one line."""
     for before, after in _AROUND:
         try:
             tree = readers.python(f"{before}{source}{after}")

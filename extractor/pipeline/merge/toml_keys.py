@@ -13,7 +13,7 @@ _END = "comments at the end"
 
 
 def toml_pieces(text: str) -> tuple[Piece, ...]:
-    """Take a file apart; joined again, the pieces give its text, with a line feed at its end.
+    """Split a file into pieces; joined they give its text.
 
     Raises:
         Unsupported: it is no TOML.
@@ -69,7 +69,7 @@ def _statements(text: str) -> list[tuple[str, str, str]]:
 
 
 def _value(key: str, lead: str, core: str) -> Piece:
-    """Make a piece of a key; the items of its value are parts where each has a line of its own."""
+    """Make a piece of a key, with items of lists as parts."""
     lines = core.splitlines(keepends=True)
     first = next(index for index, line in enumerate(lines) if not line.lstrip().startswith("#")) if key != _END else 0
     if key == _END or not lines[first].rstrip().endswith("[") or lines[-1].strip() != "]":
@@ -79,6 +79,6 @@ def _value(key: str, lead: str, core: str) -> Piece:
 
 
 def _item(line: str) -> str:
-    """Return what tells an item: the name that it begins with, such as that of a requirement."""
+    """Return the key of an item, such as a requirement's name."""
     found = _ITEM.match(line)
     return found.group(1) if found and found.group(1) else line.strip()

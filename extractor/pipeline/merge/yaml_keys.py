@@ -10,7 +10,7 @@ _END = "comments at the end"
 
 
 def yaml_pieces(text: str) -> tuple[Piece, ...]:
-    """Take a file apart; joined again, the pieces give its text, with a line feed at its end.
+    """Split a file into pieces; joined they give its text.
 
     Raises:
         Unsupported: it is no YAML, no mapping, has anchors, or several keys in a line.
@@ -37,7 +37,7 @@ def _split(key: str, text: str) -> Piece:
 
 
 def _nested(entries: list[Entry], pieces: list[Piece]) -> list[Piece]:
-    """Put pieces into those of the sections that they stand in, the innermost first."""
+    """Nest pieces into the pieces of their sections."""
     inside: dict[Key, list[Piece]] = {}
     found: list[Piece] = []
     for entry, piece in zip(reversed(entries), reversed(pieces), strict=True):

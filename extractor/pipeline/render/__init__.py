@@ -98,7 +98,7 @@ def render(
 
 
 def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
-    """Render a project's `config/` alone, for which no source of verl is needed.
+    """Render a project's `config/` alone; no source of verl is needed.
 
     Args:
         manifest: The release.
@@ -118,18 +118,18 @@ def absent_settings_of(manifest: Manifest, options: Options) -> dict[str, str]:
 
 
 def _sections(manifest: Manifest, options: Options) -> dict[str, str]:
-    """Render the config files that have sections of their own: presets and the like set what these have."""
+    """Render the config files that hold sections."""
     return _rendered(layers_of(manifest, options), manifest, _choices(manifest, options), "config", sections_only=True)
 
 
 def templates_of(manifest: Manifest, options: Options) -> dict[str, tuple[str, ...]]:
-    """Return the templates behind each file of a project, below templates/; of several the last one is the file's."""
+    """Map each file of a project to its templates; the last one wins."""
     layers = (*layers_of(manifest, options), "settings", "shims")
     return {path: tuple(item.path for item in found) for path, found in behind(layers, options.package).items()}
 
 
 def applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
-    """Return the named fixes that this project's vendored files carry, in the manifest's order."""
+    """Return the named fixes in a project's vendored files, in order."""
     in_modules = {fix_id for module in found.modules for fix_id in module.fixes}
     reached = {f"{target.module}:{target.name}" for target in found.replaced.values()}
     return tuple(
@@ -175,7 +175,7 @@ def _context(
 
 
 def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) -> dict[str, object]:
-    """Note about the config what is needed for the checks at the start of a run."""
+    """Collect what the checks at the start of a run need."""
     shipped = shipped_values(files)
     unread = unread_settings(files, shipped, options.package)
     algorithms = files.get(f"{options.package}/vendored/algorithms/core_algos.py", "")
@@ -211,7 +211,7 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
 
 
 def _values_in_presets(key: str, algorithms: tuple[str, ...], layers: tuple[str, ...]) -> tuple[str, ...]:
-    """Read the values that the presets of some algorithms set a key to; sorted."""
+    """Return the values that presets set a key to, sorted."""
     texts = {name: text for layer in layers for name, text in _presets_of(layer).items() if name in algorithms}
     found = {value for text in texts.values() for value in re.findall(rf"^ *{key}: (\w+)", text, re.MULTILINE)}
     return tuple(sorted(found))
@@ -232,7 +232,7 @@ def _rendered(
     *,
     sections_only: bool = False,
 ) -> dict[str, str]:
-    """Render the files of some layers, or of a directory in them: path in the project to text."""
+    """Render the files of some layers: path in the project -> text."""
     names = lru_cache(lambda release: Renames(release, manifest.borrowed_from or manifest.release))
     texts: dict[str, str] = {}
     absent = absent_presets(manifest, cast("list[str]", context["features"]))
@@ -267,7 +267,7 @@ def _compiled(text: str) -> JinjaTemplate:
 
 @cache
 def _folded(text: str, constants: tuple[tuple[str, bool], ...]) -> str:
-    """Fold a module; most are the same in projects of other releases and features."""
+    """Fold a module; results are cached across projects."""
     return fold(text, dict(constants))
 
 
@@ -277,7 +277,7 @@ def _text(
     names: Callable[[str], Renames],
     context: Mapping[str, object],
 ) -> str:
-    """Render a template; its first line names it, and its config keys are called as the release calls them."""
+    """Render a template, with its name on top and the release's config keys."""
     text = (template.text or "").replace(_MARK, f"{_MARK} {template.name}", 1)
     if template.path.endswith(".jinja"):
         text = _compiled(text).render(context)

@@ -16,7 +16,7 @@ Configs = Callable[[Manifest, Options], Mapping[str, str]]
 
 
 def absent_modules(manifest: Manifest, options: Options, present: Mapping[str, object]) -> dict[str, str]:
-    """Map modules below the package that a project lacks to the feature that has them.
+    """Map the modules that a project lacks to their features.
 
     Args:
         manifest: The release.
@@ -34,13 +34,13 @@ def absent_modules(manifest: Manifest, options: Options, present: Mapping[str, o
 
 
 def absent_presets(manifest: Manifest, features: Collection[str]) -> dict[str, str]:
-    """Map presets that a project with these features lacks to the feature that its settings need."""
+    """Map the presets that a project lacks to the features they need."""
     lacking = (feature for feature in manifest.features if feature.name not in features)
     return dict(sorted((name, feature.name) for feature in lacking for name in feature.algorithms))
 
 
 def absent_settings(manifest: Manifest, options: Options, configs: Configs) -> dict[str, str]:
-    """Map settings that a project lacks to the feature that has them, and since which release where that matters.
+    """Map the settings that a project lacks to their features and first releases.
 
     Args:
         manifest: The release.
@@ -63,7 +63,7 @@ def absent_settings(manifest: Manifest, options: Options, configs: Configs) -> d
 
 
 def _new_settings(without: Mapping[str, str], having: Mapping[str, str]) -> list[str]:
-    """Return the settings that the second of two configs has and the first has not."""
+    """Return the settings that only the second config has."""
     changed = {path for path, text in having.items() if without.get(path) != text}
     if not changed:
         return []

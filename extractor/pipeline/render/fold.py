@@ -57,7 +57,7 @@ def fold(text: str, constants: Mapping[str, bool]) -> str:
 
 
 def _fold_branches(text: str, constants: Mapping[str, bool]) -> str:
-    """Fold each `if` whose test is known, but for those within another: what stays of that one is parsed anew."""
+    """Fold each outermost `if` whose test is known."""
     lines, shift = lines_of(text), 0
     for block, node, value in _known_branches(ast.parse(text), constants):  # a tree of its own, which is changed
         ast.increment_lineno(node, shift)
@@ -73,7 +73,7 @@ def _fold_branches(text: str, constants: Mapping[str, bool]) -> str:
 
 
 def _known_branches(holder: ast.AST, constants: Mapping[str, bool]) -> Iterator[tuple[list[ast.stmt], ast.If, bool]]:
-    """Yield each `if` whose test is known with its block and the value, from the top down; none within another."""
+    """Yield the outermost `if`s with a known test: node, lines, value."""
     for _, block in ast.iter_fields(holder):
         for node in [*block] if isinstance(block, list) else ():
             value = _value(node.test, constants) if isinstance(node, ast.If) else None
@@ -114,7 +114,7 @@ def _of_elif(lines: list[str], node: ast.If, value: bool) -> _Edit:
 
 
 def _block(lines: list[str], body: list[ast.stmt], after: int) -> list[str]:
-    """Return the lines of a block, with the comments above its first statement, which stand below line `after`."""
+    """Return the lines of a block with its comments below line `after`."""
     first = min(part.lineno for part in (body[0], *getattr(body[0], "decorator_list", ()))) - 1
     start = first
     while start > after and lines[start - 1].strip().startswith("#"):
@@ -127,7 +127,7 @@ def _last_line(body: list[ast.stmt]) -> int:
 
 
 def _dedented(block: list[str], indent: int) -> tuple[str, ...]:
-    """Move a block to the left, to an indentation; the inside of a text over several lines moves along."""
+    """Dedent a block; the lines of multi-line strings move along."""
     width = _indent(block[0]) - indent
     return tuple(line[width:] if line.strip() and not line[:width].strip() else line for line in block)
 
@@ -137,7 +137,7 @@ def _indent(line: str) -> int:
 
 
 def _value(node: ast.expr, constants: Mapping[str, bool]) -> bool | None:
-    """Return what a test comes to; None where that depends on more than constants."""
+    """Return a test's value; None if it depends on more than constants."""
     if isinstance(node, ast.Name):
         return constants.get(node.id)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -153,7 +153,7 @@ def _value(node: ast.expr, constants: Mapping[str, bool]) -> bool | None:
 
 
 def _fold_expressions(text: str, constants: Mapping[str, bool]) -> str:
-    """Fold `X if CRITIC else Y`, `CRITIC and X` and `CRITIC or X`, the outermost first."""
+    """Fold `X if CRITIC else Y`, `CRITIC and X` and `CRITIC or X`."""
     if constants.keys().isdisjoint(re.findall(r"\w+", text)):  # as in most modules: nothing to parse for
         return text
     while known := [*_known_expressions(python_again(text), constants)]:
@@ -163,7 +163,7 @@ def _fold_expressions(text: str, constants: Mapping[str, bool]) -> str:
 
 
 def _known_expressions(holder: ast.AST, constants: Mapping[str, bool]) -> Iterator[tuple[ast.expr, str | ast.expr]]:
-    """Yield each expression that constants change, with what stands for it; none within another."""
+    """Yield the outermost expressions that constants change, with their replacement."""
     for node in ast.iter_child_nodes(holder):
         kept = _kept(node, constants)
         if kept is not None and isinstance(node, ast.expr):
@@ -173,7 +173,7 @@ def _known_expressions(holder: ast.AST, constants: Mapping[str, bool]) -> Iterat
 
 
 def _kept(node: ast.AST, constants: Mapping[str, bool]) -> str | ast.expr | None:
-    """Return what stands for an expression once constants are known; None where it stays."""
+    """Return what replaces an expression; None if it stays."""
     if isinstance(node, ast.IfExp):
         value = _value(node.test, constants)
         return None if value is None else node.body if value else node.orelse
@@ -195,7 +195,7 @@ def _replace(text: str, node: ast.expr, kept: str | ast.expr) -> str:
 
 
 def _names_in(text: str) -> set[str]:
-    """Return the names that code uses, in annotations that are strings as well."""
+    """Return the names that code uses, also in string annotations."""
     nodes = list(ast.walk(python_again(text)))
     texts = " ".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return {node.id for node in nodes if isinstance(node, ast.Name)} | set(re.findall(r"\w+", texts))

@@ -42,18 +42,18 @@ class Template:
 
     @property
     def name(self) -> str:
-        """Return its path whichever releases it is for: what the first line of a file says."""
+        """Return the template's path without its release."""
         return self.path.split("/", 2)[2] if self.path.startswith(f"{UNTIL}/") else self.path
 
     @property
     def release(self) -> str:
-        """Return the release that it is written for: config keys have that one's names."""
+        """Return the release whose config keys the template uses."""
         first, _, rest = self.path.partition("/")
         return rest.partition("/")[0] if first == UNTIL else releases.of_templates()
 
 
 def layers_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
-    """Return the directories below templates/ that a project is made from, in order: a recipe's hooks stand last."""
+    """Return the template directories of a project, in order."""
     features = (layer for name in options.features for layer in feature_layers(name))
     parts = dict.fromkeys(("base", *engine_layers(options.engine), *features, f"recipe/{options.recipe}"))
     return _of_release(parts, manifest)
@@ -70,24 +70,24 @@ def engine_layers(engine: str) -> tuple[str, ...]:
 
 @cache
 def engine_modes(engine: str) -> tuple[str, ...]:
-    """Return how rollouts can come from an engine: in the trainer's process (sync), or from a server (async)."""
+    """Return how an engine can run: in process (sync), on a server (async)."""
     return _listed(f"engine/{engine}/{_ENGINE_FILE}", "modes") or ("sync",)
 
 
 @cache
 def feature_layers(feature: str) -> tuple[str, ...]:
-    """Return the directories below templates/ that a feature is made of: one that talks to a server shares how."""
+    """Return the template directories of a feature."""
     shared = _listed(f"feature/{feature}/{_FEATURE_FILE}", "shares")
     return (*dict.fromkeys(layer for name in shared for layer in engine_layers(name)), f"feature/{feature}")
 
 
 def words_of_feature(feature: str) -> tuple[str, ...]:
-    """Return words by which code or a command line uses a feature, besides its modules and settings."""
+    """Return the words that show that code or a command uses a feature."""
     return _listed(f"feature/{feature}/{_FEATURE_FILE}", "words")
 
 
 def layers_of_feature(manifest: Manifest, feature: str) -> tuple[str, ...]:
-    """Return the directories below templates/ that a release has a feature from, in order."""
+    """Return the template directories of a feature in a release, in order."""
     return _of_release(feature_layers(feature), manifest)
 
 
@@ -98,7 +98,7 @@ def features_of_recipe(recipe: str) -> tuple[str, ...]:
 
 
 def behind(layers: Iterable[str], package: str, below: str = "") -> dict[str, tuple[Template, ...]]:
-    """Return the templates behind each file of a project, of which the last one becomes the file.
+    """Map each file of a project to its templates; the last one wins.
 
     Args:
         layers: In order.
@@ -113,20 +113,20 @@ def behind(layers: Iterable[str], package: str, below: str = "") -> dict[str, tu
 
 
 def _of_release(parts: Iterable[str], manifest: Manifest) -> tuple[str, ...]:
-    """Return the directories of parts, each with those that a release needs over it."""
+    """Return directories of parts, with those for older releases over them."""
     # An inferred manifest has the roles of the one that it was inferred from, and these are what the templates call.
     until = _until(manifest.borrowed_from or manifest.release)
     return tuple(layer for part in parts for layer in (part, *(f"{UNTIL}/{release}/{part}" for release in until)))
 
 
 def _listed(path: str, key: str) -> tuple[str, ...]:
-    """Return what a file of a part, below templates/, lists under a key; nothing where there is no such file."""
+    """Return a list from a part's own TOML file, empty without one."""
     file = resources.templates() / path
     return tuple(readers.toml(file.read_text(encoding="utf-8")).get(key, ())) if file.is_file() else ()
 
 
 def _until(release: str) -> list[str]:
-    """Return the releases V of the folders `until/V` that hold templates for a release, the newest first."""
+    """Return the releases of the folders `until/V` that apply, newest first."""
     folder = resources.templates() / UNTIL
     known = sorted((item.name for item in folder.iterdir()), key=Version, reverse=True) if folder.is_dir() else []
     return [name for name in known if Version(name) >= Version(release)]

@@ -9,7 +9,7 @@ _IMPORT = re.compile(r"^( *)from ([\w.]+) import (\w[\w, ]*)$", re.MULTILINE)
 
 
 def wrap_imports(text: str) -> str:
-    """Write each import that is too long as ruff formats it: a name a line, in parentheses."""
+    """Wrap imports that are too long, one name a line, as ruff does."""
 
     def wrap(match: re.Match[str]) -> str:
         if len(match[0]) <= _LINE_LENGTH:

@@ -22,7 +22,7 @@ FIRST = ("pip>=26.3", "setuptools>=77")
 
 
 def pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
-    """List what a project with these options needs, and what that needs in turn, as lines of a constraints file.
+    """List the pinned requirements of a project, transitive ones included.
 
     Args:
         manifest: The release; one that is not supported may ask for what no lock has, which is left out then.
@@ -43,7 +43,7 @@ def pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
 
 
 def checked_pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
-    """List what `pins_for` does, each with the digests of every file that the package index has of that version.
+    """List the pinned requirements with the digests of their files.
 
     Returns:
         The same lines without a digest, all of them, where something that is needed has no lock: pip takes no list
@@ -59,7 +59,7 @@ def checked_pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
 
 
 def needs_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
-    """List what `make setup` asks for: the project's requirements, and those of its extra `dev`."""
+    """List the requirements that `make setup` installs."""
     return (*manifest.requirements_for(options), *manifest.requirements.dev)
 
 
@@ -77,14 +77,14 @@ _parsed = cache(Requirement)
 
 @cache
 def _digests() -> Mapping[str, list[str]]:
-    """Read what scripts/locks.py wrote down: "name==version" -> sha256 of each of its files."""
+    """Read "name==version" -> sha256 of each file, from scripts/locks.py."""
     found: dict[str, list[str]] = json.loads((resources.locks() / "digests.json").read_text(encoding="utf-8"))
     return found
 
 
 @cache
 def lock_of(engine: str) -> Mapping[str, Any]:
-    """Read what scripts/locks.py resolved for an engine: name -> its versions, and the names that it requires."""
+    """Read an engine's resolution: name -> versions and required names."""
     path = resources.locks() / f"{engine}.toml"
     return read_toml(readers.read_text(path), path.name) if path.is_file() else {}
 

@@ -37,7 +37,7 @@ def presets(manifest: Manifest) -> dict[str, dict[str, Any]]:
 
 
 def preset_of(flat: Mapping[str, Any], manifest: Manifest) -> str | None:
-    """Return the preset whose experiment a run's settings are; None where there is none.
+    """Return the preset that a run's settings match, or None.
 
     Args:
         flat: The run's settings, by dotted key.

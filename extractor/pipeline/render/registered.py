@@ -12,7 +12,7 @@ _WORD = re.compile(r"\w+")
 
 
 def words_of_registered(text: str, decorator: str, enumeration: str = "") -> dict[str, frozenset[str]]:
-    """Collect the words in each function of a module that a decorator registers, by the name that it has then."""
+    """Map registered names to the words in their functions."""
     tree = python(text)
     members, found = _members(tree, enumeration), {}
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):

@@ -27,7 +27,7 @@ _LISTS = ("null_or", "only_with")
 
 @cache
 def schema() -> Mapping[str, Mapping[str, Any]]:
-    """Return what is known of each setting of any release, by its dotted key."""
+    """Return what is known of every setting, by dotted key."""
     found: Mapping[str, Mapping[str, Any]] = read_mapping(
         (resources.templates() / "schema.yaml").read_text(encoding="utf-8")
     )
@@ -35,7 +35,7 @@ def schema() -> Mapping[str, Mapping[str, Any]]:
 
 
 def shipped_text(tables: Mapping[str, object]) -> str:
-    """Write the tables of shipped.json, with a line for each entry of a mapping."""
+    """Write shipped.json, one line for each entry."""
     lines = []
     for name, table in tables.items():
         if isinstance(table, Mapping) and table:
@@ -52,7 +52,7 @@ def schema_of(
     readers: Mapping[str, Sequence[str]],
     values: Mapping[str, Sequence[str]],
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of a project of which something is known, with what is known.
+    """Return what is known of a project's settings.
 
     Args:
         shipped: The keys of the project's settings.
@@ -92,7 +92,7 @@ def aliases_of(shipped: Iterable[str]) -> dict[str, str]:
 
 
 def names_by_section(shipped: Iterable[str]) -> dict[str, str]:
-    """Map each section to the names of the settings in it, with a blank between them."""
+    """Map each section to the names of its settings, blank-separated."""
     sections: dict[str, list[str]] = {}
     for key in sorted(shipped):
         section, _, name = key.rpartition(".")
@@ -101,7 +101,7 @@ def names_by_section(shipped: Iterable[str]) -> dict[str, str]:
 
 
 def reads_of(shipped: Iterable[str], algorithms: str) -> dict[str, dict[str, Sequence[str]]]:
-    """Return which settings each of verl's estimators and losses reads, of those that only some of them read.
+    """Map settings that only some estimators or losses read to those.
 
     Args:
         shipped: The keys of the project's settings.

@@ -144,7 +144,7 @@ def _name_in(match: re.Match[str]) -> str:
 
 
 def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str = "") -> Iterator[dict[str, Any]]:
-    """Yield what every file of a config group says, at its place; `above` is the place of the list itself."""
+    """Yield the content of every file of a config group, at its place."""
     for entry in defaults:
         match = _ENTRY.match(str(next(iter(entry)))) if isinstance(entry, dict) else None
         if match is None:
@@ -162,7 +162,7 @@ def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str =
 
 @cache
 def _texts_of_parts() -> Mapping[str, list[str]]:
-    """Collect the code that each engine and each feature brings, in any release, by layer: "engine/vllm"."""
+    """Collect the code of each engine and feature in any release, by layer."""
     root = resources.templates()
     found: dict[str, list[str]] = {}
     for top in (root, *sorted((root / "until").iterdir())):

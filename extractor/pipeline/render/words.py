@@ -36,12 +36,12 @@ _OUTSIDE = re.compile(r"^from \w[\w.]* import (\([^)]*\)|.*)|^import (\w+)", re.
 
 
 def sets_up(path: str) -> bool:
-    """Tell whether a file of a project sets it up: such code has no object of verl's in its hands."""
+    """Tell whether a file only sets a project up."""
     return path == "setup.py" or path.startswith("launch/")
 
 
 def words_of_templates(manifest: Manifest, options: Options) -> Words:
-    """Return the names by which a project's own code, hooks and tests as they are shipped, may reach methods.
+    """Return the names by which a project's shipped code may reach methods.
 
     What a class of ours uses of itself counts where the class has one of verl's above it, or a class of ours has both.
     In tests most strings are values: of these, only what is taken for an attribute's name counts.
@@ -62,7 +62,7 @@ def words_of_templates(manifest: Manifest, options: Options) -> Words:
 
 
 def words_of_text(code: str, *, strings: re.Pattern[str] = _STRING) -> Words:
-    """Return the names by which formatted Python code, or what is nearly Python, may reach methods.
+    """Return the names by which a text of Python may reach methods.
 
     Args:
         code: the text.
@@ -78,7 +78,7 @@ def words_of_text(code: str, *, strings: re.Pattern[str] = _STRING) -> Words:
 
 
 def _with_kin(texts: Mapping[str, str]) -> list[str]:
-    """Return the texts with a class that may share an object with a class of verl's."""
+    """Return the texts with a class related to one of verl's."""
     bases: dict[str, set[str]] = {}
     theirs: set[str] = set()
     classes = {path: found for path, text in texts.items() if (found := _CLASS.findall(text))}

@@ -10,7 +10,7 @@ from extractor.pipeline.rewrite.nodes import is_docstring, is_import
 
 
 def add_imports(module: cst.Module, lines: Sequence[str]) -> cst.Module:
-    """Insert each line that the module does not already hold after the last import above its first definition."""
+    """Insert missing import lines after the last import at the top."""
     present = {
         module.code_for_node(statement.body[0])
         for statement in module.body

@@ -81,12 +81,12 @@ def _edited(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
 
 
 def count_matches(source: str, fix: Fix) -> list[int]:
-    """Return how often each edit of a fix matches in a whole upstream file."""
+    """Count how often each edit of a fix matches in a file."""
     return _edited(cst.parse_module(source), fix)[1]
 
 
 def touches(fix: Fix, definition: str) -> bool:
-    """Tell whether a fix edits this definition, or one of the names that it replaces stands there."""
+    """Tell whether a fix edits a definition or replaces a name in it."""
     edits = replace(fix, edits=tuple(edit for edit in fix.edits if edit.op != "re_export"))
     replaced = {symbol.partition(":")[2] for symbol in fix.replaced}
     used = {node.id for node in ast.walk(ast.parse(definition)) if isinstance(node, ast.Name)}
@@ -94,7 +94,10 @@ def touches(fix: Fix, definition: str) -> bool:
 
 
 def fix_imports(fix: Fix, package: str) -> list[str]:
-    """Import lines that the edits ask for: "shims.device:empty_cache" is ours, "=os:path" is not."""
+    """Return the import lines that edits ask for.
+
+    "shims.device:empty_cache" is ours, "=os:path" is not.
+    """
     lines = []
     for edit in fix.edits:
         for wanted in edit.imports if edit.op != "re_export" else ():
@@ -106,7 +109,7 @@ def fix_imports(fix: Fix, package: str) -> list[str]:
 
 
 def re_exports(fix: Fix, package: str) -> list[str]:
-    """Import lines for names of ours that others take from the module, which does not use them itself."""
+    """Return import lines for names that other modules take from this one."""
     wanted = [name.partition(":") for edit in fix.edits if edit.op == "re_export" for name in edit.imports]
     return [f"from {package}.{dotted} import {name} as {name}" for dotted, _, name in wanted]
 
@@ -116,7 +119,7 @@ def _times(count: int) -> str:
 
 
 def shape(code: str, mode: str = "eval") -> str | None:
-    """Return the syntax tree of a piece of code as text: equal for codes that differ in layout alone."""
+    """Return code as a syntax tree's text, equal for any layout."""
     try:
         return ast.dump(ast.parse(code.strip(), mode=mode))
     except SyntaxError:
@@ -124,7 +127,7 @@ def shape(code: str, mode: str = "eval") -> str | None:
 
 
 class FixTransform(cst.CSTTransformer):
-    """Carries out one edit inside the function or class that it names, and counts the matches."""
+    """Carries out one edit in a function or class, and counts matches."""
 
     def __init__(self, module: cst.Module, edit: Edit) -> None:
         super().__init__()
@@ -142,7 +145,7 @@ class FixTransform(cst.CSTTransformer):
         self.passed: set[int] = set()
 
     def concerns(self, statement: cst.BaseStatement) -> bool:
-        """Return False where a top-level statement cannot hold a match, which saves walking it."""
+        """Return False if a statement cannot hold a match."""
         if self.edit.within and isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
             return statement.name.value == self.edit.within.partition(".")[0]
         return self._has_words(statement)
@@ -219,7 +222,7 @@ class FixTransform(cst.CSTTransformer):
         return updated_node.with_changes(args=only(updated_node.args, keep))
 
     def _with_argument(self, call: cst.Call) -> cst.Call:
-        """Give the keyword argument the replacement as its value; it is added where the call does not pass it."""
+        """Set a keyword argument of a call; add it if missing."""
         self.found += 1
         value = cst.parse_expression(self.edit.replacement or "")
         args = list(call.args)

@@ -11,7 +11,7 @@ _FIX = re.compile(r"fix ([\w.-]+): ")
 
 
 def methods_dropped(names: Sequence[str]) -> list[str]:
-    """Say which methods of a file's classes are left out, all of them: `dropped_methods` reads it again.
+    """Describe the methods that a file's classes lack; `dropped_methods` reads it.
 
     Args:
         names: "Class.method", in order.

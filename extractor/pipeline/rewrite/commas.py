@@ -11,7 +11,7 @@ Item = TypeVar("Item", cst.ImportAlias, cst.BaseElement, cst.Arg)
 
 
 def only(items: Sequence[Item], keep: Sequence[bool]) -> list[Item]:
-    """Return the items marked in `keep`; the last one takes over the comma, or lack of one, of the last item before."""
+    """Keep marked items; the last one takes over the former last comma."""
     left = [item for item, stays in zip(items, keep, strict=True) if stays]
     if left and not keep[-1]:
         left[-1] = left[-1].with_changes(comma=items[-1].comma)

@@ -37,7 +37,7 @@ class Dropped:
 
 @dataclass
 class _Chunk:
-    """One top-level statement (several, where they share a line) with its own comments.
+    """A top-level statement, or several on one line, with its comments.
 
     Attributes:
         text: The statement's lines, the comment lines attached above and below included.
@@ -54,7 +54,7 @@ class _Chunk:
 
 @dataclass
 class _Section:
-    """A comment block between blank lines, which speaks for what follows up to the next one."""
+    """A comment block that heads the statements up to the next one."""
 
     lines: list[str]
     blank: int
@@ -63,7 +63,7 @@ class _Section:
 def drop_statements(
     source: str, kept: frozenset[int], parsed: Sequence[ast.stmt] = (), members: Mapping[int, Sequence[int]] = _NONE
 ) -> Dropped:
-    """Keep the statements whose index into `ast.parse(source).body` is in `kept`, and the module's docstring.
+    """Keep the top-level statements with these indices, and the docstring.
 
     Args:
         source: The module's text.
@@ -140,7 +140,7 @@ def _without(
 def _without_methods(
     source: str, lines: list[str], node: ast.ClassDef, positions: Sequence[int]
 ) -> tuple[list[str], list[str]]:
-    """Return the lines of a class without some of its methods, and the lines of those."""
+    """Return a class's lines without some methods, and the removed lines."""
     kept = set(range(len(node.body))) - set(positions)
     # Lines above the first statement of the body belong to the class whatever becomes of that.
     start, end = first_line(node), node.end_lineno or node.lineno
@@ -150,7 +150,7 @@ def _without_methods(
 
 
 def _blank(count: int, out: list[str]) -> list[str]:
-    """`count` empty lines with the file's line end; none at the top of the file."""
+    """Return empty lines with the file's line end."""
     if not out:
         return []
     return [_end_of(out[-1])] * count
@@ -161,7 +161,7 @@ def _end_of(line: str) -> str:
 
 
 def _chunks(lines: list[str], body: list[ast.stmt]) -> tuple[list[str], list[_Chunk], list[str]]:
-    """Return the lines above the first statement, the statements with their comments, and the lines below the last."""
+    """Split a file into head, statements with comments, and tail."""
     spans: list[tuple[int, int, list[int]]] = []
     for index, node in enumerate(body):
         first, last = first_line(node), node.end_lineno or node.lineno
@@ -220,14 +220,14 @@ def _split_gap(gap: list[str], indent: int) -> tuple[list[str], list[_Section], 
 
 
 def _some_of_line(source: str, body: list[ast.stmt], chunk: _Chunk, stays: list[int]) -> str:
-    """Return the kept ones of several statements that share a line, joined by semicolons again."""
+    """Join the kept statements of one line by semicolons."""
     parts = [ast.get_source_segment(source, body[index]) or "" for index in stays]
     end = chunk.text[-1][len(chunk.text[-1].rstrip("\r\n")) :]
     return "; ".join(parts) + end
 
 
 def _bound(node: ast.stmt) -> list[str]:
-    """Return the names that a definition or assignment binds; imports do not count."""
+    """Return the names that a definition or assignment binds."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [node.name]
     if isinstance(node, ast.Assign):

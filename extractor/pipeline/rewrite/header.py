@@ -26,7 +26,7 @@ def with_header(text: str, newline: str, *, upstream_path: str, modified: bool) 
 
 
 def with_header_of(other: bytes, data: bytes, emitted: bytes) -> bytes:
-    """Return a version of a vendored file with the header of another: these lines are nobody's edit.
+    """Return a vendored file with the header of another version.
 
     Args:
         other: The file whose header it gets, or none if that has none.
@@ -59,7 +59,7 @@ def _header(lines: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def former_changes(text: str) -> tuple[str, ...]:
-    """Read the changes in a header from before schema 2 of the lock, wherever its lines stand by now."""
+    """Read the list of changes from a header of lock schema 1."""
     found: list[str] = []
     goes_on = False
     lines = text.encode().splitlines()

@@ -22,22 +22,22 @@ class Usage:
         self._reexports = reexports
 
     def used(self, scope: Scope, name: str) -> bool:
-        """Return True where code reads the name, others reach for it or `__all__` mentions it."""
+        """Return True if the name is read, reached for, or in `__all__`."""
         if scope.kind == "class" or self._names.uses(scope, name):
             return True
         return scope is self._names.module and (name in self._names.exported or name in self._reexports)
 
     def read(self, scope: Scope, name: str) -> bool:
-        """Return True where code reads the name or others reach for it; a mention in `__all__` alone does not count."""
+        """Return True if code reads the name or others reach for it."""
         return bool(self._names.uses(scope, name)) or (scope is self._names.module and name in self._reexports)
 
     def idle(self, scope: Scope, name: str) -> bool:
-        """Return True where the module itself does not need the name: it stays for others, or for its effect."""
+        """Return True if the module itself does not need the name."""
         mentioned = scope is self._names.module and name in self._names.exported
         return not (scope.kind == "class" or self._names.uses(scope, name) or mentioned)
 
     def is_dead(self, node: ast.stmt) -> bool:
-        """Return a guarded import of names that nobody uses, with nothing else in it than constants nobody uses."""
+        """Return True for a guarded import whose names nobody uses."""
         if not isinstance(node, ast.Try) or not catches_import_error(node) or node.finalbody:
             return False
         inner = [*node.body, *node.orelse, *(part for handler in node.handlers for part in handler.body)]
@@ -70,7 +70,7 @@ class Usage:
         return "noqa" in line
 
     def submodule_used(self, site: ImportSite, dotted: str) -> bool:
-        """Tell whether `import a.b` is needed: for `a.b` itself, or because nothing else imports `a`."""
+        """Tell whether `import a.b` is needed, for `a.b` or for `a`."""
         parts = tuple(dotted.split("."))
         top = parts[0]
         if not self.used(site.scope, top):

@@ -8,7 +8,7 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 def with_one_newline(text: str) -> tuple[str, str]:
-    """Return the text with a single kind of line end, the one it has most of, and that line end.
+    """Unify line ends to the most frequent one, and return it too.
 
     A text that is consistent already comes back unchanged.
     """
@@ -22,7 +22,7 @@ def with_one_newline(text: str) -> tuple[str, str]:
 
 
 def listing(names: list[str], width: int) -> str:
-    """Join names by commas, cut to about `width` characters but never below three: "a, b, c and 3 more"."""
+    """Join names by commas, cut to a width: "a, b, c and 3 more"."""
     shown = ""
     for index, name in enumerate(names):
         longer = f"{shown}, {name}" if shown else name

@@ -126,7 +126,7 @@ def _dropped(names: list[str]) -> list[str]:
 def _imports(
     tree: cst.Module, names: Names, kept: Placeholders, module: KeptModule, resolver: Resolver, package: str
 ) -> tuple[cst.Module, str, str]:
-    """Redirect and prune; again where a block went, since its test may have been the last use of an import.
+    """Redirect and prune imports until nothing changes.
 
     Returns:
         The module, its text, and what to say about it.
@@ -149,7 +149,7 @@ def _imports(
 
 
 def _re_exported(tree: cst.Module, text: str, kept: Placeholders, lines: list[str]) -> tuple[cst.Module, str]:
-    """Add imports that the module itself has no use for, once those without a use are gone."""
+    """Add the imports that only other modules use."""
     if not lines:
         return tree, text
     tree = add_imports(tree, lines)

@@ -41,14 +41,14 @@ class Names:
         return self._uses.get((scope, name), [])
 
     def adopt(self, name: str) -> None:
-        """Count `name`, which nothing binds, as bound by the module: a star import is about to be spelt out."""
+        """Count `name` as bound by the module, for a star import."""
         self.module.bound.add(name)
         mine = [use for use in self._unbound if use.chain[0] == name]
         self._uses.setdefault((self.module, name), []).extend(mine)
         self._unbound = [use for use in self._unbound if use.chain[0] != name]
 
     def unbound(self) -> list[Use]:
-        """Return the reads of names that nothing in the module binds: builtins, star imports, mistakes."""
+        """Return the reads of names that nothing in the module binds."""
         return self._unbound
 
 
@@ -68,7 +68,7 @@ def exported_names(body: Iterable[ast.stmt]) -> list[str]:
 
 
 def _owners(name: str, scope: Scope) -> Iterable[Scope]:
-    """Return the scopes whose binding a read of `name` may mean; a class body may mean its own or an outer one."""
+    """Return the scopes whose binding a read of `name` may mean."""
     current: Scope | None = scope
     while current is not None:
         declared = current.shared.get(name)

@@ -6,7 +6,7 @@ import libcst as cst
 
 
 def is_import(statement: cst.CSTNode) -> bool:
-    """Return True for a line that holds one import statement and nothing else."""
+    """Return True for a line that is one import statement."""
     return (
         isinstance(statement, cst.SimpleStatementLine)
         and len(statement.body) == 1

@@ -27,7 +27,7 @@ class Placeholders:
     """
 
     def __init__(self, text: str, body: Sequence[ast.stmt], edits: Iterable[Edit]) -> None:
-        """Set aside what neither the rules for imports and strings nor these edits can touch.
+        """Hide the statements that no rule and no edit can touch.
 
         Args:
             text: A module's text.
@@ -39,7 +39,7 @@ class Placeholders:
         self.compact = text if mentions_ray(text) else self._compacted(text, body, tuple(edits))
 
     def whole(self, code: str) -> str:
-        """Return a text that libcst has written, with the statements back in their places."""
+        """Return a written text with the hidden statements restored."""
         return _STAND_IN.sub(lambda found: self._saved[int(found.group(1))], code)
 
     def _compacted(self, text: str, body: Sequence[ast.stmt], edits: tuple[Edit, ...]) -> str:
@@ -62,7 +62,7 @@ class Placeholders:
 def _removable(
     lines: list[str], body: Sequence[ast.stmt], path: tuple[str, ...], edits: tuple[Edit, ...]
 ) -> Iterator[ast.stmt]:
-    """Yield the statements that can be set aside; of a class that must stay in sight, its methods."""
+    """Yield the statements, or methods of a class, that can be hidden."""
     for position, node in enumerate(body):
         first, last = _lines(node)
         before = position == 0 or _lines(body[position - 1])[1] <= first

@@ -53,7 +53,7 @@ class ImportPlan:
 
 
 def plan_imports(names: Names, module: KeptModule, resolver: Resolver, package: str) -> ImportPlan:
-    """Look at the half-rewritten text of `module`, as far as `names` has read it.
+    """Plan the imports of the half-rewritten `module`.
 
     Raises:
         CannotRewrite: kept code uses a name of verl that was not kept.
@@ -165,7 +165,7 @@ class _Planner:
         return [ImportLine(f"{self.package}.{target.module}", ((target.name, local),), unused=unused)]
 
     def _chained(self, site: ImportSite) -> list[ImportLine]:
-        """`import verl.a.b`, used as `verl.a.b.f`: find what each chain means, and import those modules."""
+        """Resolve `import verl.a.b` by the chains that are used."""
         lines: dict[str, ImportLine] = {}
         for use in self.names.uses(site.scope, self.root):
             found = self._resolve_chain(use.chain)
@@ -222,14 +222,14 @@ class _Planner:
         return tuple(ImportLine(home, tuple(names), unused=unused) for (home, unused), names in found.items())
 
     def _home(self, target: Target) -> tuple[str, str]:
-        """Return module to import from, and name to import, for a symbol or for a module itself."""
+        """Return the module and name to import for a symbol or module."""
         if target.name is not None:
             return f"{self.package}.{target.module}", target.name
         parent, _, leaf = f"{self.package}.{target.module}".rpartition(".")
         return parent, leaf
 
     def _first(self, site: ImportSite, local: str, meaning: str) -> bool:
-        """Return False where an earlier top-level import binds the same name to the same thing."""
+        """Return False if an earlier import binds the same name to the same."""
         if site.nested:
             return True
         earlier = self.seen.get(local)
@@ -252,7 +252,7 @@ class _Planner:
         return (ImportLine(imported, tuple(kept), unused=unused),) if kept else ()
 
     def _star(self, site: ImportSite, imported: str) -> list[str]:
-        """Return the names that a star import must bind: read here or reached through here, and at home there."""
+        """Return the names that a star import must bind."""
         wanted = [use.chain[0] for use in self.names.unbound()]
         wanted += sorted(self.module.reexports) + sorted(self.names.exported)
         found = []
@@ -273,7 +273,7 @@ class _Planner:
             return None
 
     def _ray(self, site: ImportSite, local: str) -> list[ImportLine]:
-        """Drop imports of Ray; a use that is left is an error of `strip_ray`, a check for its presence is one here."""
+        """Drop imports of Ray; refuse checks for its presence."""
         if site.checked:
             raise CannotRewrite(
                 self.module.upstream_path,

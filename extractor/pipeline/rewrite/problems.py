@@ -23,7 +23,7 @@ class CannotRewrite(CheckFailed):
 
 
 def upstream_line(source: str, current: str, line: int) -> int:
-    """Return the line of `source` that `line` of the half-rewritten text came from, or its predecessor."""
+    """Return the upstream line that a half-rewritten line came from."""
     matcher = SequenceMatcher(None, lines_of(source), lines_of(current), autojunk=False)
     best = 1
     for block in matcher.get_matching_blocks():

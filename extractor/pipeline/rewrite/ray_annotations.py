@@ -10,7 +10,7 @@ from extractor.pipeline.rewrite.ray_meaning import Meaning
 
 
 class AnnotationRules(cst.CSTTransformer):
-    """The rules for annotations; `original_node` is what metadata knows, `updated_node` what gets built.
+    """Replaces Ray's types in annotations.
 
     Attributes:
         meaning: What nodes mean.
@@ -73,7 +73,7 @@ class AnnotationRules(cst.CSTTransformer):
 
 
 class _AnyInString(cst.CSTTransformer):
-    """Replaces Ray's types inside a string annotation, whose names mean what they mean in the string's scope."""
+    """Replaces Ray's types inside a string annotation."""
 
     def __init__(self, scope: Scope) -> None:
         super().__init__()

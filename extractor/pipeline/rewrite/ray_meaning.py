@@ -35,7 +35,7 @@ class Meaning:
         wrapper.module.visit(_Collect(self))
 
     def names_of(self, node: cst.CSTNode) -> set[str]:
-        """Return the fully qualified names of a name or attribute that an import binds."""
+        """Return the qualified names of an imported name or attribute."""
         root = node
         while isinstance(root, cst.Attribute):
             root = root.value
@@ -45,7 +45,7 @@ class Meaning:
         return {item.name for item in scope.get_qualified_names_for(node) if item.source is QualifiedNameSource.IMPORT}
 
     def ray(self, node: cst.CSTNode) -> str | None:
-        """Return the name of Ray's that a node stands for ("ray.get"), if it does."""
+        """Return the name of Ray's that a node means ("ray.get"), or None."""
         found = sorted(name for name in self.names_of(node) if name == "ray" or name.startswith("ray."))
         return found[0] if found else None
 
@@ -57,7 +57,7 @@ class Meaning:
         )
 
     def is_remote(self, receiver: cst.BaseExpression) -> bool:
-        """Return True where `receiver.remote(...)` starts a remote function: defined here, or imported from verl."""
+        """Return True if `receiver.remote(...)` starts a remote function."""
         if not isinstance(receiver, (cst.Name, cst.Attribute)):
             return False
         if any(name.partition(".")[0] == "verl" for name in self.names_of(receiver)):
@@ -95,7 +95,7 @@ class Meaning:
 
 
 class _Collect(cst.CSTVisitor):
-    """Finds remote functions, however they are made, and whether the module imports Ray at all."""
+    """Finds remote functions, and whether the module imports Ray."""
 
     def __init__(self, owner: Meaning) -> None:
         super().__init__()

@@ -44,7 +44,7 @@ def redirect_imports(module: cst.Module, plan: ImportPlan) -> tuple[cst.Module, 
 
 
 class RedirectImports(cst.CSTTransformer):
-    """Replaces import statements by ordinal; removes the `if` and `try` statements that this empties."""
+    """Replaces imports by ordinal, and removes blocks that this empties."""
 
     def __init__(self, module: cst.Module, plan: ImportPlan) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class RedirectImports(cst.CSTTransformer):
     def _rewritten(
         self, originals: Sequence[cst.BaseSmallStatement], updated: Sequence[cst.BaseSmallStatement]
     ) -> list[tuple[cst.BaseSmallStatement, bool]] | None:
-        """Return a line's small statements after the plan, each with "needs a noqa"; None where nothing changes."""
+        """Return a line's planned statements, each with "needs a noqa"; None if unchanged."""
         made: list[tuple[cst.BaseSmallStatement, bool]] = []
         changed = False
         for original, small in zip(originals, updated, strict=True):
@@ -182,7 +182,7 @@ class RedirectImports(cst.CSTTransformer):
 
 
 def _nothing(statement: cst.BaseStatement) -> cst.SimpleStatementLine:
-    """Return what a removed statement leaves behind until its block is put together: the lines above it."""
+    """Return an empty line that keeps the blank lines above a removed statement."""
     return cst.SimpleStatementLine(body=[], leading_lines=getattr(statement, "leading_lines", ()))
 
 
@@ -197,7 +197,7 @@ def _emptied(original: cst.CSTNode | None, updated: cst.CSTNode | None) -> bool:
 
 
 def _without_nothing(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
-    """Remove the emptied lines; the blank lines above them go to what follows."""
+    """Remove emptied lines, and hand on their blank lines."""
     out: list[cst.BaseStatement] = []
     blank: list[cst.EmptyLine] = []
     for statement in body:
@@ -217,7 +217,7 @@ def _without_nothing(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatemen
 
 
 def _at_top(statement: cst.BaseStatement, header: Sequence[cst.EmptyLine]) -> cst.BaseStatement:
-    """Return a statement that became the first one: it needs no blank lines besides those that end the header."""
+    """Return the first statement without blank lines above it."""
     leading = list(getattr(statement, "leading_lines", ()))
     above = 0
     for line in reversed(header):

@@ -32,7 +32,7 @@ class Strings:
 
 
 def find_paths(names: Names, module: KeptModule, resolver: Resolver, package: str) -> Strings:
-    """Look up every string that is exactly a dotted path; docstrings and longer strings do not count."""
+    """Find every string that is exactly a dotted path into verl."""
     if _QUOTED.search(names.text) is None:
         return Strings({}, frozenset(), ())
     moved: dict[str, str] = {}
@@ -89,7 +89,7 @@ def _lookup(path: str, importer: str, resolver: Resolver, package: str) -> str |
 
 
 class RedirectStrings(cst.CSTTransformer):
-    """Replaces the found paths, whatever their quotes; strings that stand as statements are prose."""
+    """Replaces the found paths, whatever their quotes."""
 
     def __init__(self, moved: dict[str, str]) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Use:
-    """A place where a name is read, with the attributes read off it: `a.b.c` is ("a", "b", "c")."""
+    """A read of a name with its attributes: `a.b.c` is ("a", "b", "c")."""
 
     chain: tuple[str, ...]
     scope: Scope

@@ -27,7 +27,7 @@ SHIM = "shims.local_executor"
 
 @dataclass(frozen=True)
 class Stripped:
-    """The module without Ray, the import lines it now needs, and what was done, in short phrases."""
+    """A module without Ray, its new imports, and a list of changes."""
 
     module: cst.Module
     imports: tuple[str, ...]
@@ -35,7 +35,7 @@ class Stripped:
 
 
 def statements_with_ray(names: Names) -> frozenset[int]:
-    """Return top-level statements, by index, that may have to do with Ray or with verl's controller of Ray workers.
+    """Return the indices of top-level statements that may concern Ray.
 
     Cheap and generous: spelling decides here which statements are looked at, meaning decides what is changed in them.
     Empty where nothing kept reads a name that an import binds to either.

@@ -14,7 +14,7 @@ def import_line(package: str, target: Target, name: str) -> str:
 
 
 def substitute_imports(substitutes: tuple[Substitute, ...], package: str) -> list[str]:
-    """Return one import line for each substitute, in the order of the definitions they replace; modules are merged."""
+    """Return the import lines of substitutes, merged by module."""
     by_module: dict[str, list[str]] = {}
     lines: list[str] = []
     for substitute in sorted(substitutes, key=lambda item: (item.statement, item.name)):
@@ -28,7 +28,7 @@ def substitute_imports(substitutes: tuple[Substitute, ...], package: str) -> lis
 
 
 def laid_out(head: str, names: list[str], width: int = 120) -> str:
-    """Write `from a import b, c`, in parentheses where it would be too long."""
+    """Write `from a import b, c`, in parentheses if too long."""
     flat = f"{head} import {', '.join(names)}"
     if len(flat) <= width:
         return flat

@@ -12,7 +12,7 @@ _ALL = "__all__"
 
 
 def drop_computed_exports(module: cst.Module, text: str) -> tuple[cst.Module, bool]:
-    """Drop `__all__ = a.__all__ + b.__all__` and its like: it serves star imports, and those are spelt out.
+    """Drop a computed `__all__`; star imports are spelt out anyway.
 
     Returns:
         The module, and whether something went.
@@ -26,7 +26,7 @@ def drop_computed_exports(module: cst.Module, text: str) -> tuple[cst.Module, bo
 
 
 def trim_exports(module: cst.Module, names: Names) -> cst.Module:
-    """Take the names that the module no longer binds out of its literal `__all__`.
+    """Remove names that are gone from a literal `__all__`.
 
     Args:
         module: The module, imports already pruned.

@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Slice:
-    """Holds what the slicer found: the kept modules, the edges, the stubs, the warnings.
+    """The kept modules, the edges, the stubs, the warnings.
 
     Attributes:
         modules: Kept modules, sorted by name.

@@ -14,7 +14,7 @@ STUBS = "shims.not_vendored"
 
 @dataclass(frozen=True)
 class Definition:
-    """Says where a name leads: to a definition, a module, ours, outside verl, or nowhere."""
+    """Where a name leads: a definition, a module, ours, outside, nowhere."""
 
     kind: str
     module: str = ""
@@ -26,7 +26,7 @@ MISSING = Definition("missing")
 
 
 class Definitions:
-    """Looks names up in the source, as a project with these options would see them."""
+    """Looks up names in the source for given options."""
 
     def __init__(self, index: Index, manifest: Manifest, options: Options) -> None:
         self.index = index
@@ -44,7 +44,7 @@ class Definitions:
             self._swaps.update(feature.replaced)
 
     def feature_of(self, symbol: str) -> str | None:
-        """Return the feature that is off and whose symbol this is; None for a symbol that is not cut."""
+        """Return the missing feature that a symbol belongs to, or None."""
         return next((name for name, patterns in self._cut if matches(symbol, patterns)), None)
 
     def define(self, module: str, name: str) -> Definition:
@@ -56,7 +56,7 @@ class Definitions:
         return self._known[key]
 
     def _ours(self, module: str, name: str, feature: str | None) -> Definition | None:
-        """Return what a name gives way to: a stub where it belongs to a feature that is off, or a replacement."""
+        """Return the stub or replacement that a name gives way to."""
         if feature is not None:
             return Definition("ours", module, name, Target(STUBS, name))
         if f"{module}:{name}" in self._swaps:

@@ -76,7 +76,7 @@ class Follower:
                     self.follow(found, origin, "uses", line)
 
     def _keep_compound(self, module: Module, item: Import, origin: str) -> None:
-        """Keep the `if` or `try` block around an import that is used; plain imports stay by themselves."""
+        """Keep the `if` or `try` block around a used import."""
         for statement in module.statements:
             if item in statement.imports and not isinstance(statement.node, (ast.Import, ast.ImportFrom)):
                 self._found.keep(module.name, statement.index, origin)
@@ -110,7 +110,7 @@ class Follower:
         self._missing(module, item, how)
 
     def _follow_attribute(self, module: str, chain: tuple[str, ...], origin: str, how: str, line: int) -> None:
-        """Follow what is reached as an attribute of a module; what the module only imports must stay importable."""
+        """Follow an attribute of a module to its definition."""
         self._found.touch(module, origin)
         if not chain:
             return
@@ -149,7 +149,7 @@ class Follower:
 
     @staticmethod
     def _binding(module: Module, name: str) -> tuple[int, ...]:
-        """Return the statements that bind a name, by a definition or by an import of its own."""
+        """Return the statements that define or import a name."""
         if name in module.bindings:
             return tuple(module.bindings[name])
         item = module.imports[name]

@@ -47,7 +47,7 @@ _BY_CONVENTION = frozenset({"close", "flush", "load_state_dict", "read", "state_
 
 @dataclass(frozen=True)
 class Base:
-    """Stands above a class: another kept one (a symbol), or something outside (a dotted name)."""
+    """A base class: a kept one (symbol), or one outside (dotted name)."""
 
     symbol: str = ""
     outside: str = ""
@@ -73,7 +73,7 @@ class Holder:
 
 
 class Members:
-    """The kept classes and the names by which kept code may reach their methods.
+    """The kept classes, and the names that may reach their methods.
 
     Args:
         index: The source.
@@ -113,7 +113,7 @@ class Members:
             self._own.setdefault(holder, {}).setdefault(name, origin)
 
     def add(self, module: Module, statement: int) -> str:
-        """Take in a kept statement; return the symbol of the class that it defines, if its methods are to be chosen."""
+        """Add a kept statement; return its class symbol if methods are chosen."""
         methods = module.methods(statement)
         node = module.statements[statement].node
         if not isinstance(node, ast.ClassDef) or module.bindings[node.name] != (statement,):
@@ -124,7 +124,7 @@ class Members:
         return symbol
 
     def choose(self) -> Iterator[tuple[Holder, Method, str]]:
-        """Yield the methods that have been reached since the last call, each with its symbol."""
+        """Yield the methods reached since the last call, with their symbols."""
         related = self._related()
         changed = True
         while changed:
@@ -140,7 +140,7 @@ class Members:
                         yield holder, method, edge.symbol
 
     def is_read(self, symbol: str, attribute: str) -> bool:
-        """Return True where a kept part other than a method that stores into it reads an attribute of a class."""
+        """Return True if kept code reads an attribute of a class."""
         holder = self._holders.get(symbol)
         if attribute in self._any or holder is None:
             return True
@@ -232,7 +232,7 @@ class Members:
         )
 
     def _related(self) -> dict[str, tuple[str, ...]]:
-        """Class -> the classes that may share an object with it: all that stand above or below one with it above."""
+        """Map each class to those that may share an object with it."""
         found: dict[str, set[str]] = {symbol: set() for symbol in self._holders}
         for symbol in self._holders:
             family = {symbol, *self._above(symbol)}
@@ -243,7 +243,7 @@ class Members:
     # Decorators
 
     def _is_registered(self, module: Module, holder: Holder, method: Method) -> bool:
-        """Return True where a decorator may keep the method in a list, or call it."""
+        """Return True if a decorator may register or call the method."""
         names = {item.name for item in module.methods(holder.statement)}
         for node in method.node.decorator_list:
             chain = attribute_chain(node.func if isinstance(node, ast.Call) else node)

@@ -21,7 +21,7 @@ class Places:
         self._definitions = definitions
 
     def resolve(self, imported: str, name: str | None) -> Target:
-        """Return where a module of upstream, or a name that it offers, lives in the generated package.
+        """Return the place in the package of an upstream module or name.
 
         Raises:
             NotKept: it was not kept.

@@ -26,7 +26,7 @@ class Registrations:
         self._registrants: set[tuple[str, str, str]] = set()
 
     def keep_registrants(self) -> bool:
-        """Keep what is registered in the modules that stay, where kept code looks into the registry."""
+        """Keep registrants of kept modules whose registry is read."""
         before = len(self._found.edges)
         for name in sorted(self._found.kept):
             module = self._found.index[name]
@@ -46,7 +46,7 @@ class Registrations:
         return len(self._found.edges) != before or bool(self._found.pending)
 
     def _read_containers(self, module: str, decorator: str) -> list[str]:
-        """Return the containers that a decorator stores into and something else reads, sorted."""
+        """Return the registries that something else reads, sorted."""
         registering = self._found.index[module].registering
         storing = {f"{module}:{name}" for name in registering}
         found = []

@@ -18,7 +18,7 @@ from extractor.values.options import Options
 
 
 class Search:
-    """The worklist: parts of modules to look at, and all that was found on the way.
+    """The worklist of a slice and its findings.
 
     Args:
         index: The source.
@@ -39,7 +39,7 @@ class Search:
         self._fixes = [fix for fix in manifest.fixes if fix.engine in (None, options.engine)]
 
     def add_root(self, role: str, symbol: str) -> None:
-        """Begin at a symbol that a role names; "module:*" stands for all that the module defines.
+        """Add a role's symbol as a root; "module:*" adds all definitions.
 
         Raises:
             UsageError: it does not exist in the source.
@@ -57,7 +57,7 @@ class Search:
                 self._follower.follow(found, f"role {role}", "root", 0)
 
     def run(self) -> None:
-        """Follow everything pending, methods, registrants and the imports that trigger them, to a fixed point."""
+        """Follow everything pending to a fixed point."""
         while True:
             while self.found.pending:
                 self._look_at(self.found.pending.popleft())

@@ -22,7 +22,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Substitute:
-    """A kept module's own definition that gives way to an import of ours.
+    """A definition of a kept module that an import of ours replaces.
 
     Attributes:
         statement: Index into `ast.parse(source).body` of the definition that is replaced.
@@ -37,7 +37,7 @@ class Substitute:
 
 @dataclass(frozen=True)
 class Stub:
-    """An upstream symbol of a feature that the project does not have; calling it raises.
+    """A symbol of a missing feature; calling it raises.
 
     Attributes:
         name: The name that the stub binds.
@@ -69,10 +69,10 @@ class Edge:
 
 
 class Resolver(Protocol):
-    """Says where the names of import statements went; implemented by the slicer's result."""
+    """Says where the names of import statements went."""
 
     def resolve_import(self, importer: str, imported: str, name: str | None) -> Target | None:
-        """Resolve `import imported` (name is None) or `from imported import name`, imported being absolute.
+        """Resolve `import imported` (name is None) or `from imported import name`.
 
         Args:
             importer: Dotted upstream module that holds the statement ("verl.workers.actor.dp_actor").

@@ -12,7 +12,7 @@ from extractor.values.manifest import Manifest
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a module that is to be followed: a statement, or a method of a class.
+    """A statement, or a method of a class, that is to be followed.
 
     Attributes:
         module: Dotted name of the module.
@@ -75,12 +75,12 @@ class Found:
                     self.keep(module, statement.index, f"effect of {module}")
 
     def keep(self, module: str, statement: int, origin: str) -> None:
-        """Note that a statement stays, and that somebody has to look at what it uses."""
+        """Keep a statement, and queue what it uses."""
         kept = self.kept[module]
         if statement not in kept:
             kept.add(statement)
             self.pending.append(Part(module, statement, None, origin))
 
     def reexport(self, module: str, name: str) -> None:
-        """Note that a module has to offer a name that it only imports."""
+        """Note that a module must offer a name that it imports."""
         self.reexports.setdefault(module, set()).add(name)

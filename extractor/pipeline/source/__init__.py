@@ -68,7 +68,7 @@ class Unpinned:
 def open_unpinned(
     release: str, origin: Path | None = None, *, offline: bool = False, cache_dir: Path | None = None
 ) -> Unpinned:
-    """Open the source of a release that has no manifest, and so no digest to check it by.
+    """Open a release without a manifest, and so without a known digest.
 
     Args:
         release: The release.
@@ -91,7 +91,7 @@ def open_unpinned(
 
 
 def release_of(origin: Path) -> str:
-    """Return the release of verl that a wheel, an sdist or a directory says it is; no archive is unpacked for it.
+    """Return the release of a wheel, sdist or directory, without unpacking.
 
     Raises:
         SourceError: it does not say.

@@ -29,7 +29,7 @@ def digest(data: bytes) -> str:
 
 
 def release_in_name(filename: str) -> str | None:
-    """Return the version in the file name of a wheel or an sdist of verl, or None."""
+    """Return the version in the file name of an archive, or None."""
     try:
         if filename.endswith(".whl"):
             name, version, _, _ = parse_wheel_filename(filename)
@@ -103,7 +103,7 @@ def read_tar(data: bytes, name: str) -> dict[str, bytes]:
 
 
 def to_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name: str) -> Source:
-    """Build the source from files named relative to the directory that holds verl/.
+    """Build a source from files relative to the parent of verl/.
 
     Raises:
         SourceError: they are not verl.
@@ -129,7 +129,7 @@ def to_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name: st
 
 
 class _Limited:
-    """A stream that stops a decompression bomb, wherever in the archive it hides."""
+    """A stream that stops decompression bombs."""
 
     def __init__(self, stream: gzip.GzipFile, name: str) -> None:
         self._stream = stream
@@ -174,7 +174,7 @@ def _below(prefix: str, members: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _text_of(members: Mapping[str, bytes], names: tuple[str, ...]) -> str | None:
-    """Return the text of the first file so named, at the top or in the dist-info directory."""
+    """Return the first file of a name, at the top or in dist-info."""
     for path in sorted(members, key=lambda path: (path.count("/"), path)):
         top, _, rest = path.rpartition("/")
         if rest.lower() in names and (not top or re.fullmatch(r"verl-[^/]+\.dist-info(/licenses)?", top)):

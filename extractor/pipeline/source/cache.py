@@ -29,7 +29,7 @@ def location(given: Path | None = None) -> Path:
 def fetch(
     filename: str, wanted: str, directory: Path, download: Callable[[Path], Path] | None, *, release: str
 ) -> bytes:
-    """Return the bytes of a released file, from the cache or else through `download`.
+    """Return a released file from the cache, else by `download`.
 
     Args:
         filename: Its name on the index.
@@ -50,7 +50,7 @@ def fetch(
 
 
 def fetch_unpinned(release: str, directory: Path, download: Callable[[Path], Path] | None) -> tuple[str, bytes]:
-    """Return the name and the bytes of the wheel of a release whose digest nobody has written down.
+    """Return name and bytes of a wheel without a known digest.
 
     Args:
         release: The release.
@@ -77,7 +77,7 @@ def _downloaded(
     damaged: Path | None,
     wanted: str | None = None,
 ) -> tuple[str, bytes]:
-    """Fetch a file into a folder of the cache; return its name and bytes.
+    """Download a file into the cache; return its name and bytes.
 
     Args:
         release, directory, download: As for `fetch`.

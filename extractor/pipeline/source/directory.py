@@ -47,7 +47,7 @@ def read(path: Path) -> Source:
 
 
 def tree_digest(members: Mapping[str, bytes]) -> str:
-    """Hash the Python files below verl/, the licence and the notice, in an order that is not the file system's."""
+    """Hash the Python files, licence and notice, in a fixed order."""
     total = sha256()
     for name in sorted(members):
         python = name.startswith("verl/") and name.endswith(".py")

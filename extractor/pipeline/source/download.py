@@ -23,7 +23,7 @@ _HINT = (
 
 
 def wheel(pin: SourcePin, into: Path) -> Path:
-    """Download the wheel of a release that has a manifest into a directory."""
+    """Download the wheel of a release with a manifest."""
     found = any_wheel(pin.release, into)
     if found.name != pin.wheel_filename:
         raise SourceError(
@@ -33,7 +33,7 @@ def wheel(pin: SourcePin, into: Path) -> Path:
 
 
 def any_wheel(release: str, into: Path) -> Path:
-    """Download the wheel of a release into a directory; pip checks it against the digest that the index states.
+    """Download a release's wheel, checked against the index's digest.
 
     Only ever a wheel: to fetch an sdist pip would run its build script, and nothing of upstream is executed here.
     """
@@ -89,7 +89,7 @@ def _pip() -> list[str]:
 
 
 def reason(output: str) -> str:
-    """Return the line of pip's output that says most about why it failed, without credentials."""
+    """Return the most telling line of pip's output, without credentials."""
     lines = [re.sub(r"//[^/@\s]+@", "//***@", line.strip()) for line in output.splitlines() if line.strip()]
     broken = [line for line in lines if "connection broken by" in line]
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith("ERROR:")]

@@ -39,7 +39,7 @@ class Source:
     requires: tuple[str, ...] | None = field(repr=False, default=None)
 
     def read(self, path: str) -> str:
-        """Return the text of a file, its line ends as they are and without a byte order mark.
+        """Return the text of a file, line ends kept, without a byte order mark.
 
         Raises:
             SourceError: no such file, not UTF-8, or too large.
@@ -63,7 +63,7 @@ class Source:
         return sum(data.count(b"\n") for path, data in self.files.items() if path.endswith(".py"))
 
     def materialise(self, dest: Path, *, tests: bool = False) -> None:
-        """Write verl/ (and tests/) into a directory, so that Python can import it from there.
+        """Write verl/ and tests/ into a directory for Python to import.
 
         Args:
             dest: A directory that is empty or does not exist.
