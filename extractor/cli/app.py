@@ -86,7 +86,7 @@ def _top(
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command line and return its exit code; nothing but SystemExit gets out."""
+    """Run a command line and return its exit code; only SystemExit escapes."""
     arguments, debug = _take_debug(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -118,7 +118,10 @@ def run(arguments: list[str]) -> int:
 
 
 def _unforeseen(error: Exception, debug: bool) -> int:
-    """Say what no command has foreseen, and return the exit code: the machine's, the input's, or a bug of ours."""
+    """Describe an unforeseen error, and return its exit code.
+
+    The cause may be the machine, the input, or a bug of ours.
+    """
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error)
         output.error(what, "look at what lies there, its permissions and the free space")
@@ -137,7 +140,7 @@ def _unforeseen(error: Exception, debug: bool) -> int:
 
 
 def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:
-    """`--debug` is accepted anywhere, since it is typed after something has gone wrong."""
+    """Accept `--debug` anywhere on the command line."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     wanted = "--debug" in arguments[:end] or os.environ.get("VEXTRACT_DEBUG", "") not in ("", "0")
     return [item for item in arguments[:end] if item != "--debug"] + arguments[end:], wanted
@@ -150,7 +153,7 @@ def _traceback() -> None:
 
 
 def _usage(error: Any, arguments: list[str], commands: list[str]) -> tuple[str, str]:
-    """Return the message and the hint for a command line that does not parse."""
+    """Return message and hint for a command line that does not parse."""
     from extractor.values.nearest import nearest
 
     text = str(error.format_message())

@@ -76,7 +76,7 @@ def command(
 
 
 def select(found: "Changes", names: tuple[str, ...]) -> "tuple[SymbolChange, ...]":
-    """Return the symbols of these names, or of files of these names; all of them without names.
+    """Return the symbols of these names or files; all without names.
 
     Raises:
         UsageError: nothing is called that.
@@ -113,7 +113,7 @@ def _counted(counts: "Mapping[ChangeKind, int]") -> str:
 
 
 def sections(found: "Changes", chosen: "tuple[SymbolChange, ...]", diff: bool, verbose: bool) -> list[screen.Section]:
-    """Return the report, what may change a run's numbers first; what cannot is for `verbose`."""
+    """Return the report: what may change numbers first, the rest for `verbose`."""
     told = [item for item in chosen if item.change.value != "unchanged"]
     first = [
         screen.Section(_computing(told), "may change numbers"),
@@ -174,7 +174,7 @@ def _rank(path: str) -> int:
 
 
 def _changed_inside(item: "SymbolChange") -> list[str]:
-    """Return what of a symbol computes something else: its own name, or those of its methods and fields."""
+    """Return the names of a symbol, its methods or fields that compute something else."""
     name = item.place.symbol.partition(":")[2]
     if item.old is None or item.new is None or item.change.value not in ("body", "signature"):
         return []

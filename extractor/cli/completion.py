@@ -37,7 +37,7 @@ def algorithms(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def features(context: typer.Context, incomplete: str) -> list[str]:
-    """List the features of the release that the command line names; of several names the last one is completed."""
+    """Complete the last of several feature names for the command line's release."""
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
     names = _offered(context, last, lambda manifest: sorted(item.name for item in manifest.features))

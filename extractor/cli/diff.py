@@ -50,7 +50,7 @@ def command(
 
 
 def _split(paths: list[Path]) -> tuple[Path, list[str]]:
-    """Return the project that the paths belong to, and the paths relative to it."""
+    """Return the project of the paths, and the paths relative to it."""
     from extractor.project import location
     from extractor.values.errors import UsageError
 

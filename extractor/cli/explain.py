@@ -66,7 +66,7 @@ def _explain(root: Path, locked: "Lock", name: str, origin: Path | None, offline
 
 
 def _in_project(root: Path, name: str) -> str:
-    """Return the path in the project of a file that is named from where the command runs; any other name as it is."""
+    """Return a file's path in the project; any other name as it is."""
     for place in (Path(name), root / name):
         if place.is_file() and place.resolve().is_relative_to(root):
             return place.resolve().relative_to(root).as_posix()

@@ -22,7 +22,7 @@ def request(
     offline: bool,
     keep_unknown: bool,
 ) -> Request | None:
-    """Return what the command line says of a run; None: it names none.
+    """Return what the command line says of a run, or None.
 
     Raises:
         UsageError: it names none, and says something about it; or a directory that is not there.
@@ -90,12 +90,12 @@ def show(settled: Settled, *, verbose: bool, below: int) -> None:
 
 
 def _said(value: Any) -> str:
-    """Return what a setting is set to; nothing for what is no setting."""
+    """Return a setting's value in words; nothing for other remarks."""
     return f"={_brief(value)}" if value != "" else ""
 
 
 def _brief(value: Any) -> str:
-    """Return a value in one line that fits a screen; the file of the project has all of it."""
+    """Shorten a value to one line of a screen."""
     from extractor.importers.runs.unknowns import readable
 
     said = " ".join(readable(str(value)).split())

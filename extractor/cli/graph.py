@@ -44,7 +44,7 @@ def command(
 
 
 def _print(graph: "Graph", verbose: bool) -> None:
-    """Print each role with its size and the roles that it imports from, most imports first."""
+    """Print each role with its size and imports, most imports first."""
     between = graph.between()
     width = max(map(len, graph.groups), default=0)
     lines = []

@@ -36,7 +36,7 @@ def draft_command(
     offline: Offline = False,
     json: Json = False,
 ) -> None:
-    """Write the manifest that a release needs, as far as it can be inferred.
+    """Write the manifest of a release, as far as it can be inferred.
 
     It follows the newest manifest before it. What a person must decide is marked TODO.
     """

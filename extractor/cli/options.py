@@ -18,7 +18,7 @@ FEATURES = (
 
 
 def features(flag: str, purpose: str) -> Any:
-    """Return an option that takes names of features: several at once, divided by commas, or one each time."""
+    """Make an option that takes feature names, separated by commas or repeated."""
 
     def split(values: list[str] | None) -> list[str]:
         return [name.strip() for value in values or () for name in value.split(",") if name.strip()]
@@ -39,7 +39,7 @@ def is_given(context: typer.Context, name: str) -> bool:
 
 
 def release(text: str) -> Any:
-    """Make an option that takes a release of verl; `text` is its help."""
+    """Make an option that takes a release of verl."""
     return typer.Option(metavar="RELEASE", help=text, autocompletion=completion.releases)
 
 

@@ -19,7 +19,7 @@ _OBEYED = re.compile("[^\\n\\t -~\u00a0-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u
 
 
 def plain(text: str) -> str:
-    r"""Return text in which what a terminal would obey is visible: a file of a stranger's may be named `\x1b[2J`."""
+    r"""Make control characters visible, as in a file named `\x1b[2J`."""
     return _OBEYED.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
 
 
@@ -36,7 +36,7 @@ def data(text: str, *, styled: bool = False) -> None:
 
 
 def reader_left() -> NoReturn:
-    """Keep Python from complaining when it flushes at exit: the reader of stdout has gone."""
+    """Silence Python's flush at exit after the reader of stdout has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(141) from None
 
@@ -98,7 +98,7 @@ def progress(text: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def steps(text: str) -> Iterator[Callable[[str], None]]:
-    """Show what is going on, on a terminal: the function that is handed out takes the name of each step."""
+    """Show progress on a terminal; yields a function that names the step."""
     if not _fancy(sys.stderr):
         yield lambda step: None
         return
@@ -109,7 +109,7 @@ def steps(text: str) -> Iterator[Callable[[str], None]]:
 
 
 def width_of(stream: TextIO) -> int | None:
-    """Return the columns of the terminal that a stream leads to; None where it leads to none."""
+    """Return a terminal's columns, or None off a terminal."""
     return max(_NARROWEST, shutil.get_terminal_size().columns) if stream.isatty() else None
 
 

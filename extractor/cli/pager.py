@@ -11,7 +11,7 @@ _STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-
 
 
 def show_diff(diff: bytes, *, page: bool) -> None:
-    """Print a unified diff: on a terminal without what that would obey, elsewhere its very bytes."""
+    """Print a unified diff: escaped on a terminal, byte for byte elsewhere."""
     if not sys.stdout.isatty():
         try:
             sys.stdout.flush()

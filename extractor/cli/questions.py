@@ -18,7 +18,7 @@ _SHOWN_IN_THE_QUESTION = 6
 
 
 class Answers(NamedTuple):
-    """Holds what a project is made with, as the options of `vextract new` have it."""
+    """The answers, as options of `vextract new`."""
 
     path: Path
     package: Optional[str]  # noqa: UP045
@@ -29,7 +29,7 @@ class Answers(NamedTuple):
 
 
 def ask(context: typer.Context, *, json: bool) -> Answers:
-    """Ask for the path, and for the options that the command line leaves open.
+    """Ask for the path and for the options not given.
 
     Raises:
         UsageError: nobody is there to answer.
@@ -95,7 +95,7 @@ def _ask(context: typer.Context, console: "Console") -> Answers:
 
 
 def _place(console: "Console", package: str | None) -> tuple[Path, str | None]:
-    """Ask for a path that a project can go to, and for the package's name where that does not follow from it."""
+    """Ask for a usable path, and for a package name if needed."""
     from rich.prompt import Prompt
 
     from extractor.project import location

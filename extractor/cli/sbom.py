@@ -32,7 +32,7 @@ def command(path: Project = Path(), file: Output = None) -> None:
 
 
 def print_or_write(document: object, file: Path | None) -> None:
-    """Print JSON, or write it to the file that was asked for; in ASCII, so that any file name can be in it."""
+    """Print JSON in ASCII, or write it to a file."""
     text = json.dumps(document, indent=2)
     if file is None:
         output.data(text)
@@ -41,7 +41,7 @@ def print_or_write(document: object, file: Path | None) -> None:
 
 
 def wheel_of(locked: "Lock") -> str | None:
-    """Return the name of the file on the package index that a project was made from, where its manifest has that."""
+    """Return the name of a project's wheel on the package index, if known."""
     from extractor.values import releases
 
     if locked.options.verl not in releases.supported():

@@ -76,7 +76,7 @@ def cut(line: str, width: int | None) -> str:
 
 
 def wrapped(lines: Iterable[str], width: int | None) -> list[str]:
-    """Return lines that fit, what is too long going on below the last column of its own line."""
+    """Wrap long lines, indented below their own last column."""
     if width is None:
         return list(lines)
     return [piece for line in lines for piece in _wrap(line, width)]
@@ -109,7 +109,7 @@ def _whole(section: Section) -> list[str]:
 
 
 def _fitted(sections: Sequence[Section], room: int) -> list[str]:
-    """Return the sections in so many rows: each gets its share, and what one does not need goes to the others."""
+    """Fit sections into rows, each with its fair share."""
     if sum(section.needs for section in sections) <= room:
         return [line for section in sections for line in _whole(section)]
     # The least that says something: a title, a line, and how many more there are.

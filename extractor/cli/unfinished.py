@@ -14,7 +14,7 @@ RESOLVE = (
 
 
 def refuse(root: Path) -> None:
-    """Refuse to go on: files with conflict markers are no Python, no YAML, and not what the project will be.
+    """Refuse to go on while conflicts are open.
 
     Raises:
         CheckFailed: conflicts are open; the message names the files, the hint says how to go on.
@@ -34,7 +34,7 @@ def warn(root: Path) -> None:
 
 
 def _open(root: Path) -> str:
-    """Return what is open; empty where nothing is. Says how an upgrade ends whose conflicts are resolved."""
+    """Return the open conflicts, and how to finish the upgrade."""
     from extractor.project import journal
     from extractor.project.journal import Phase
 

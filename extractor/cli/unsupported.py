@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def shown(*, verbose: bool, json: bool) -> Iterator[None]:
-    """Print how far the manifest before holds, where the release is refused for having none of its own."""
+    """Print how far the earlier manifest holds for a refused release."""
     from extractor.usecases.new import NotSupported
 
     try:

@@ -79,7 +79,7 @@ def change(
     verbose: bool,
     json: bool,
 ) -> int:
-    """Give a project other options, or show what that would change; returns the exit code."""
+    """Change a project's options, or show the change; return the exit code."""
     from extractor.project import journal, location
 
     root = location.find(path, half_way=True)
@@ -154,7 +154,7 @@ def _prepare(root: Path, request: "UpgradeRequest", origin: Path | None, offline
 
 
 def _changes(root: Path, found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
-    """Return what changed in the vendored code; None where the present release cannot be had to compare with."""
+    """Return changes in the vendored code; None without the old release."""
     from extractor.pipeline.plan import Verdict
     from extractor.usecases import restore
     from extractor.usecases.changes import report

@@ -35,7 +35,7 @@ RESOLVE = (
 
 
 def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, verbose: bool) -> None:
-    """Print the verdict, then what asks for thought, then the rest; with `verbose` what changed in verl's code as well.
+    """Print the verdict, what needs thought, then the rest.
 
     Args:
         found: The upgrade.
@@ -111,14 +111,14 @@ def _where(item: Moved) -> str:
 
 
 def _worth_saying(action: Action) -> bool:
-    """Return what stays as it was and needs no thought is only counted."""
+    """Return False for files that are only counted."""
     if _has_moved(action):
         return False
     return action.verdict.value != "keep" or bool(action.note) or action.reason.value == "edited"
 
 
 def _has_moved(action: Action) -> bool:
-    """Return True for the former place of a file that is told of where it is now."""
+    """Return True for the former place of a moved file."""
     return action.verdict.value == "delete" and action.reason.value == "moved"
 
 

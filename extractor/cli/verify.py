@@ -92,7 +92,7 @@ def _finish(
 
 
 def _show(report: "Report", left_out: tuple[str, ...], verbose: bool) -> None:
-    """Print what failed first; what the cases did not run is for whoever asks."""
+    """Print failures first; uncovered code only with `verbose`."""
     from extractor.usecases.verify import CheckStatus
 
     width = max((len(check.name) for check in report.checks), default=0)
@@ -108,7 +108,7 @@ def _show(report: "Report", left_out: tuple[str, ...], verbose: bool) -> None:
 
 
 def _verdict(report: "Report", left_out: tuple[str, ...]) -> str:
-    """Say in one line how it ended, and what was not looked at."""
+    """Return the verdict in one line, with what was not checked."""
     from extractor.usecases.verify import CheckStatus
 
     failed = [check.name for check in report.checks if not check.ok]

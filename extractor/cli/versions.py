@@ -45,7 +45,7 @@ def command(
 
 
 def _about(name: str, manifests: "Sequence[Manifest]") -> list[str]:
-    """Return what a feature, a preset or an engine is, and which releases have it.
+    """Describe a feature, preset or engine, and the releases that have it.
 
     Raises:
         UsageError: nothing is called that.

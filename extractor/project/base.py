@@ -24,12 +24,12 @@ _HINT = "run `vextract sync` to rebuild it, or restore it from version control"
 
 
 def of_tree(tree: Tree) -> dict[str, bytes]:
-    """Return the files of a tree that a base holds: all but the owner's hooks."""
+    """Return the files that a base holds: all but hooks."""
     return {file.path: file.data for file in tree if file.kind is not FileKind.HOOK}
 
 
 def dump(files: Mapping[str, bytes]) -> bytes:
-    """Return the bytes of a base; equal files give equal bytes, on every machine."""
+    """Return the bytes of a base, equal for equal files."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(files):
@@ -41,7 +41,7 @@ def dump(files: Mapping[str, bytes]) -> bytes:
 
 
 def expected(lock: Lock) -> dict[str, str]:
-    """Return a mapping, path -> digest of what the base of a lock holds."""
+    """Return path -> digest of what a lock's base holds."""
     return {file.path: file.sha256 for file in lock.files if file.kind is not FileKind.HOOK}
 
 

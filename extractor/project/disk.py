@@ -43,7 +43,7 @@ def write_new(path: Path, data: bytes, mode: int | None = None) -> None:
 
 
 def replace(path: Path, data: bytes, mode: int | None = None, check: Callable[[], None] | None = None) -> None:
-    """Give a file new bytes by one rename. What an interrupted call leaves beside it, the next one removes.
+    """Replace a file by one rename, and remove leftovers of killed calls.
 
     Args:
         path: Where.
@@ -92,7 +92,7 @@ def sync_directory(folder: Path) -> None:
 
 @contextlib.contextmanager
 def exclusive(folder: Path) -> Iterator[bool]:
-    """Lock a directory against other processes that do so; False where one has it.
+    """Lock a directory; return False if another process has it.
 
     The system drops the lock when the process ends, however it ends.
     """
@@ -113,7 +113,7 @@ def exclusive(folder: Path) -> Iterator[bool]:
 
 
 def stays_inside(path: str) -> bool:
-    """Return True for a relative POSIX path that stays below where it starts, and is no part of Git's own files."""
+    """Return True for a relative path below its start and outside .git."""
     parts = path.split("/")
     return (
         not any(part in ("", ".", "..") for part in parts)
@@ -125,7 +125,7 @@ def stays_inside(path: str) -> bool:
 
 
 def gate(project: Path, path: str) -> Path:
-    """Return where a path of a project lies, if a command may write or remove what is there.
+    """Return a path's place on disk if a command may write there.
 
     Raises:
         CheckFailed: it leads out of the project or into Git's own files, or a link or a file is on the way.

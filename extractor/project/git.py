@@ -24,7 +24,7 @@ class Unanswered(Exception):
 
 
 def ask(project: Path, *arguments: str, given: bytes = b"", none_found: int = 0) -> bytes | None:
-    """Ask Git; None where there is no Git, or it says that there is no repository.
+    """Run Git; return None without Git or a repository.
 
     Args:
         project: Where to ask.
@@ -58,7 +58,7 @@ def is_inside(project: Path) -> bool:
 
 
 def without_ignored(project: Path, paths: Iterable[str], known: str) -> list[str]:
-    """Leave out the paths that Git ignores, by the project's own .gitignore where there is no repository.
+    """Leave out paths that Git or the project's .gitignore ignores.
 
     Args:
         project: The project.

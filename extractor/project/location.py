@@ -68,7 +68,7 @@ _IMPORTED = (
 
 
 def find(path: Path, *, half_way: bool = False) -> Path:
-    """Return the project that a path belongs to: the path itself or the nearest parent that has a lock.
+    """Return the nearest directory above a path that has a lock.
 
     Args:
         path: A directory.
@@ -104,14 +104,14 @@ def _check_whole(project: Path) -> None:
 
 
 def package_name(directory: str) -> str:
-    """Turn a directory's name into the package's, which Python must be able to import: my-proj -> my_proj."""
+    """Turn a directory's name into an importable one: my-proj -> my_proj."""
     if directory.isidentifier():
         return directory
     return re.sub(r"[-. ]+", "_", directory.strip()).strip("_").lower()
 
 
 def check_package(name: str, flag: str) -> None:
-    """Refuse a name that Python could not import, or that would hide another module.
+    """Refuse a name that cannot be imported or hides another module.
 
     Args:
         name: The package's name.
@@ -132,7 +132,7 @@ def check_package(name: str, flag: str) -> None:
 
 
 def check_target(path: Path) -> Path:
-    """Check where a new project is to go, and return that place with all links resolved.
+    """Check the place of a new project, and resolve its links.
 
     Raises:
         UsageError: occupied, not writable, or inside another project.

@@ -95,7 +95,7 @@ class Lock:
 
 
 def dump(lock: Lock) -> bytes:
-    """Return the bytes of a lock; equal locks give equal bytes, on every machine."""
+    """Return the bytes of a lock, equal for equal locks."""
     options = lock.options
     lines = [
         _HEADER,
@@ -195,7 +195,7 @@ def _value(value: str | int | tuple[str, ...]) -> str:
 
 
 class _Reader:
-    """Strict access to a parsed lock: every surprise is an error that names the key and its line."""
+    """Strict access to a parsed lock; errors name key and line."""
 
     def __init__(self, file: str, text: str) -> None:
         self._file = file
@@ -239,7 +239,7 @@ class _Reader:
         )
 
     def _release(self, verl: Mapping[str, object], key: str) -> str:
-        """Return a version. It becomes part of paths, and of what pip is asked for."""
+        """Return a version; it becomes part of paths and pip's arguments."""
         value = self._text("verl.", verl, key)
         try:
             Version(value)
@@ -315,7 +315,7 @@ class _Reader:
         raise UsageError(f"{place}: key `{_shortened(key)}` {_shortened(problem)}", hint=_RESTORE)
 
     def _line(self, key: str) -> int:
-        """Line of a key written as vextract writes it; 0 where it is not found."""
+        """Return the line of a key, or 0 if not found."""
         table, _, name = key.rpartition(".")
         entry = re.fullmatch(r"files\[(\d+)\]", table)
         headers = [number for number, line in enumerate(self._lines, 1) if line == "[[files]]"]

@@ -17,7 +17,7 @@ _MARK = ".vextract-tmp-"
 
 @contextlib.contextmanager
 def workplace(target: Path) -> Iterator[Path]:
-    """Make a fresh directory beside the target, and remove what killed processes left there for the same target.
+    """Make a fresh directory beside the target, and remove killed ones' leftovers.
 
     It is locked while this process lives, so that no other one takes it for a leftover. It may be renamed away.
     """
@@ -39,7 +39,7 @@ def workplace(target: Path) -> Iterator[Path]:
 
 
 def clean(target: Path) -> None:
-    """Remove what killed processes left for a target; what a living one has is locked, and stays."""
+    """Remove what killed processes left; locked directories stay."""
     for folder in sorted(target.parent.glob(f".{_escaped(target.name)}{_MARK}*")):
         handle = _lock(folder, wait=False)
         if handle is not None:
@@ -52,7 +52,7 @@ def _escaped(name: str) -> str:
 
 
 def _lock(folder: Path, *, wait: bool) -> int | None:
-    """Lock a directory and return the handle; the system drops the lock when the process dies. None: not obtained."""
+    """Lock a directory; None if another process holds it."""
     if os.name != "posix" or folder.is_symlink():
         return None
     try:

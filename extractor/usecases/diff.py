@@ -32,7 +32,7 @@ class FileDiff:
 
 
 def edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection[str] = ()) -> tuple[FileDiff, ...]:
-    """List the edited and the missing files of a project, sorted by path; hooks are the owner's and have no base.
+    """List edited and missing files, sorted by path, without hooks.
 
     Args:
         project: Its directory.
@@ -67,7 +67,7 @@ def unreadable(path: str, error: OSError) -> CheckFailed:
 
 
 def of_file(path: str, old: bytes, new: bytes | None) -> FileDiff:
-    """Return the edits of one file; a new side of None: it is missing."""
+    """Return the edits of one file; None as new side: it is missing."""
     text = unified(path, old, new)
     body = text.split(b"\n")[2:]
     added = sum(line.startswith(b"+") for line in body)

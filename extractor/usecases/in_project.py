@@ -18,7 +18,7 @@ OTHER_VERSION = 70
 
 
 def run_in_project(path: Path, command: str, arguments: Sequence[str], python: str | None = None) -> int:
-    """Run `templates/command/COMMAND` as a part of a project's package; it prints by itself.
+    """Run `templates/command/COMMAND` as part of a project's package.
 
     Args:
         path: The project, or a directory in it.

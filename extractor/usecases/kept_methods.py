@@ -39,7 +39,7 @@ class MethodDemand:
         return MethodDemand(words, self.edited | other.edited)
 
     def methods(self, found: Slice) -> frozenset[str]:
-        """Return what a slice has left out and should not have, as "module:Class.method"."""
+        """Return the dropped methods that are needed, as "module:Class.method"."""
         return frozenset(
             f"{holder}.{name}"
             for holder, names in found.dropped.items()
@@ -55,7 +55,7 @@ class MethodDemand:
 def generate_wanted(
     options: Options, source: Source, manifest: Manifest, wanted: MethodDemand
 ) -> tuple[Options, Generated]:
-    """Make a project's files in memory, with the methods that the owner's code asks for.
+    """Generate a project with the methods that the owner's code asks for.
 
     Args:
         options, source, manifest: As for `generate`; the methods that the options name do not count.
@@ -74,7 +74,7 @@ def generate_wanted(
 
 
 def of_code(text: str, package: str) -> MethodDemand:
-    """Read a file that is the owner's alone; one that is no Python asks for nothing.
+    """Return the demands of an owner's file; none if it is no Python.
 
     Args:
         text: The file.
@@ -111,7 +111,7 @@ def _parse(text: str) -> ast.Module | None:
 
 
 def _parts(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield what a change is told by: statements, and of classes the parts of which they consist."""
+    """Yield the statements, and of classes the members, that show a change."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             yield from (*node.bases, *node.keywords, *node.decorator_list, *node.body)
@@ -120,7 +120,7 @@ def _parts(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _methods(tree: ast.Module, text: str) -> dict[str, str]:
-    """Return the text of each method, with what stands between it and its neighbours: a changed comment is an edit."""
+    """Map methods to their text with the comments around it."""
     lines = text.split("\n")
     found: dict[str, str] = {}
     for node in tree.body:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SettledRun(Protocol):
-    """A project's tree with a run's settings, and what its owner should know."""
+    """A project's tree with a run's settings, and remarks."""
 
     @property
     def tree(self) -> Tree:
@@ -37,7 +37,7 @@ class FoundRun(Protocol):
     """A run that was read, and the release that it fits."""
 
     def options(self, asked: Options, chosen: frozenset[str], without: tuple[str, ...]) -> Options:
-        """Return the options that the run has, where `chosen` does not name them."""
+        """Return the run's options, except those in `chosen`."""
 
     def settle(self, tree: Tree, options: Options, source: Source) -> SettledRun:
         """Put the run's settings into a project's tree."""
@@ -103,7 +103,7 @@ class NewProject:
 
     @property
     def ours(self) -> tuple[int, int]:
-        """Return the files and the lines of all other Python code, tests apart."""
+        """Return files and lines of all other Python code, without tests."""
         return self._counted(lambda file: file.kind is not FileKind.VENDORED and not file.path.startswith("tests/"))
 
     @property
@@ -117,7 +117,7 @@ class NewProject:
 
 
 class NotSupported(UsageError):
-    """A release without a manifest, and how far the one before it holds."""
+    """Refuses a release without a manifest, and says how far the last one holds."""
 
     def __init__(self, found: ManifestFit) -> None:
         release = found.release
@@ -175,7 +175,7 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
 
 
 def write(target: Path, made: NewProject) -> None:
-    """Write a project; what `made.tree` has otherwise than what was emitted counts as its owner's edits.
+    """Write a project; differences from the emitted files count as edits.
 
     Raises:
         UsageError: the target cannot be made, or was taken in the meantime.

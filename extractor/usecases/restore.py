@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Regenerated:
-    """Holds what a project was emitted with, every byte verified against its lock.
+    """The emitted files of a project, verified against its lock.
 
     Attributes:
         files: Vendored and template files by path.
@@ -67,7 +67,7 @@ def emitted(project: Path, lock: Lock, *, origin: Path | None = None, offline: b
 
 
 def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Again:
-    """Make a project's files once more, in memory, with the options of its lock.
+    """Generate a project's files again from the options in its lock.
 
     Raises:
         SourceError: verl is not available.
@@ -79,7 +79,7 @@ def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False)
 
 
 def upstream(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> tuple[Manifest, Source]:
-    """Open the release of a project. For one without a manifest, what was inferred is inferred again.
+    """Open the release of a project; infer a missing manifest again.
 
     Raises:
         SourceError: verl is not available.
@@ -111,7 +111,7 @@ def _generate(lock: Lock, origin: Path | None, offline: bool) -> dict[str, bytes
 
 
 def differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:
-    """Return how freshly emitted files differ from what the lock says was emitted, a line each."""
+    """Return differences between generated files and the lock, a line each."""
     wanted = base.expected(lock)
     found = {path: sha256(data).hexdigest() for path, data in files.items()}
     lines = []

@@ -70,7 +70,7 @@ class Status:
 
     @property
     def drift(self) -> bool:
-        """Return True where a file is not as emitted, or an upgrade is not finished."""
+        """Return True if a file differs or an upgrade is unfinished."""
         at_rest = (State.CLEAN, State.YOURS)
         return bool(self.base or self.upgrade) or any(file.state not in at_rest for file in self.files)
 
@@ -145,7 +145,7 @@ def _orphans(project: Path) -> list[FileStatus]:
 
 
 def _owners(project: Path, lock: Lock) -> list[FileStatus]:
-    """Return the owner's own files at the top and beside managed ones, without those that Git ignores."""
+    """Return the owner's own files, without those that Git ignores."""
     known = {file.path for file in lock.files} | {NAME}
     known |= {f"{path}{BESIDE_SUFFIX}" for path in known}
     tops = sorted({path.split("/")[0] for path in known if "/" in path})

@@ -35,13 +35,13 @@ class CheckFailed(VextractError):
 
 
 class UsageError(VextractError):
-    """The command line, the project or a file that the user wrote is not as it must be."""
+    """Reports a mistake in the command line, the project or a user's file."""
 
     code = 2
 
 
 class SourceError(VextractError):
-    """The source of verl is not available, or not what the manifest pins."""
+    """Reports that verl's source is missing or not as pinned."""
 
     code = 3
 

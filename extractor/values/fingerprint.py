@@ -26,7 +26,7 @@ _SAYS = frozenset({"print", "logger", "logging", "warnings"})
 
 
 def fingerprint(tree: ast.AST) -> str:
-    """Return 12 hexadecimal digits that are the same for files which compute the same in the same words.
+    """Return 12 hexadecimal digits that tell what code computes.
 
     Comments, docstrings, type annotations, imports, and statements that only print or log make no difference; nor does
     the version of Python that reads the file.
@@ -38,12 +38,12 @@ def fingerprint(tree: ast.AST) -> str:
 
 
 def of_part(statement: ast.stmt) -> str:
-    """Return the 8 hexadecimal digits by which upstream's history knows a file's top-level statement."""
+    """Return 8 hexadecimal digits of a top-level statement."""
     return fingerprint(statement)[:_SHORT]
 
 
 def of_whole_part(text: str) -> str:
-    """Return the 8 hexadecimal digits by which upstream's history knows a top-level statement with its comments.
+    """Return 8 hexadecimal digits of a statement with its comments.
 
     Unlike by `of_part`, comments, docstrings, annotations, and what is printed or logged make a difference; imports,
     which vextract redirects, and layout do not.
@@ -61,27 +61,27 @@ def of_whole_part(text: str) -> str:
 
 
 def of_text(text: str) -> str:
-    """Return the 8 hexadecimal digits by which upstream's history knows a file that is not Python."""
+    """Return 8 hexadecimal digits of a file that is not Python."""
     return hashlib.sha256(text.strip().encode()).hexdigest()[:_SHORT]
 
 
 def parts_of_upstream() -> frozenset[str]:
-    """Return those of all that upstream's files ever had at their top, and of its files that are not Python."""
+    """Return the fingerprints of all statements and other files upstream ever had."""
     return frozenset(_history()["parts"])
 
 
 def texts_of_upstream() -> frozenset[str]:
-    """Return those of all statements, with their comments, that upstream's files ever had at their top."""
+    """Return the fingerprints of all statements with comments upstream ever had."""
     return frozenset(_history()["texts"])
 
 
 def of_upstream() -> dict[str, frozenset[str]]:
-    """Return the fingerprints of all versions that upstream ever had of the files which decide what is trained."""
+    """Return the fingerprints of all versions of files that decide training."""
     return {path: frozenset(found) for path, found in _history()["files"].items()}
 
 
 def of_upstreams_programs() -> frozenset[str]:
-    """Return the fingerprints of the reward managers that upstream's programs ever defined themselves."""
+    """Return the fingerprints of reward managers that upstream's programs defined."""
     return frozenset(_history()["programs"])
 
 
@@ -97,7 +97,7 @@ def _history() -> dict[str, Any]:
 
 
 def _words(node: ast.AST, *, everything: bool = False) -> Iterator[str]:
-    """Yield what a tree says; everything: also what makes no difference to what is computed, but for imports."""
+    """Yield a tree's words, without layout; everything: also prints and docstrings."""
     if everything and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         yield inspect.cleandoc(node.value.value) if isinstance(node.value.value, str) else repr(node.value.value)
         return
@@ -115,7 +115,7 @@ def _words(node: ast.AST, *, everything: bool = False) -> Iterator[str]:
 
 
 def _is_silent(node: ast.AST) -> bool:
-    """Tell whether a statement changes nothing: it imports, is a docstring, prints or logs."""
+    """Tell whether a statement only imports, documents, prints or logs."""
     if isinstance(node, _IMPORTS):
         return True
     if not isinstance(node, ast.Expr):

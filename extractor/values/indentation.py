@@ -18,7 +18,7 @@ _CLOSES = {getattr(tokenize, name) for name in ("FSTRING_END", "TSTRING_END") if
 
 
 def reindented(text: str, width: int = 4) -> str:
-    """Return a module with each block indented by so many columns, which says the same; as it is where it cannot be.
+    """Return a module with other indentation; unchanged if that fails.
 
     Lines of a statement below its first, and comments, move with it; texts over several lines stay as they are, but
     for docstrings.
@@ -58,7 +58,7 @@ class _Reading:
 
 
 def _moves(lines: list[str], text: str, width: int) -> dict[int, int]:
-    """Return by how many columns each line goes to the right; negative: to the left."""
+    """Return the columns by which each line moves right."""
     moves: dict[int, int] = {}
     now = _Reading()
     opened: list[int] = []
@@ -85,7 +85,7 @@ def _moves(lines: list[str], text: str, width: int) -> dict[int, int]:
 
 
 def _of_statement(lines: list[str], now: _Reading, end: int, width: int) -> Iterator[tuple[int, int]]:
-    """Yield the moves of a statement that has been read, and of the comments above it."""
+    """Yield the moves of a statement and the comments above it."""
     for row, column in now.remarks:
         stack = next((side for side in (now.columns, now.before) if column in side), now.columns)
         level = stack.index(column) if column in stack else len(stack) - 1

@@ -17,7 +17,7 @@ def is_package(path: str) -> bool:
 
 
 def absolute(node: ast.ImportFrom, module: str, *, is_package: bool) -> str:
-    """Return the absolute name of the module that a `from` statement in a module names."""
+    """Return the absolute module name of a `from` statement."""
     if not node.level:
         return node.module or ""
     parts = module.split(".")

@@ -12,13 +12,13 @@ MOVED = "moved.toml"
 
 @cache
 def former_modules() -> Mapping[str, str]:
-    """Return a mapping, former name of a module or a package -> its name now, both below a project's package."""
+    """Map former module names to today's, below the package."""
     tables = readers.toml((resources.templates() / MOVED).read_text(encoding="utf-8"))
     return {former: str(now) for table in tables.values() for former, now in table.items()}
 
 
 def moved_module(name: str) -> str:
-    """Return what a module below the package is called now: "utils.device" -> "vendored.utils.device"."""
+    """Return a module's name today: "utils.device" -> "vendored.utils.device"."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         now = former_modules().get(".".join(parts[:end]))
@@ -28,7 +28,7 @@ def moved_module(name: str) -> str:
 
 
 def moved_name(name: str, package: str) -> str:
-    """Return what a module of a project is called now: "toy.utils.device" -> "toy.vendored.utils.device"."""
+    """Return a name today: "toy.utils.device" -> "toy.vendored.utils.device"."""
     head = f"{package}."
     return head + moved_module(name.removeprefix(head)) if name.startswith(head) else name
 

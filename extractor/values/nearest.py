@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """Return known names that are like a mistyped one, the most likely first: of equals one with the same letters."""
+    """Return known names like a mistyped one, the likeliest first."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, sorted(known), count + 3)

@@ -24,12 +24,12 @@ def supported() -> tuple[str, ...]:
 
 
 def of_templates() -> str:
-    """Return the release that the templates are written for: the newest that this vextract came with."""
+    """Return the release that the templates are written for."""
     return _in(resources.own_manifests())[-1]
 
 
 def key_steps() -> dict[str, Mapping[str, str]]:
-    """Return for each release the config keys that it renames; of releases that have no such manifest here as well."""
+    """Return the config keys that each release renames."""
     found: dict[str, Mapping[str, str]] = {}
     for folder in dict.fromkeys((resources.own_manifests(), resources.manifests())):
         for release in _in(folder):
@@ -40,7 +40,7 @@ def key_steps() -> dict[str, Mapping[str, str]]:
 
 
 def older() -> tuple[SourcePin, ...]:
-    """Return the releases before the oldest supported one whose copies can be told, oldest first."""
+    """Return the unsupported older releases whose copies are known."""
     stated = read_toml(readers.read_text(resources.own_manifests() / _OLDER), _OLDER)["releases"]
     assert isinstance(stated, list)
     return tuple(SourcePin(item["release"], item["wheel"], item["wheel_sha256"]) for item in stated)
@@ -55,7 +55,7 @@ def default() -> str:
 
 
 def before(release: str) -> str | None:
-    """Return the newest supported release up to this one; None for one older than all, or no release."""
+    """Return the newest supported release up to this one, or None."""
     try:
         known = [item for item in supported() if Version(item) <= Version(release)]
     except InvalidVersion:
@@ -64,12 +64,12 @@ def before(release: str) -> str | None:
 
 
 def is_unknown(release: str) -> bool:
-    """Return True for a release that is not supported, and has a supported one before it."""
+    """Return True for a newer, unsupported release."""
     return release not in supported() and before(release) is not None
 
 
 def instead_of(release: str) -> str:
-    """Word a hint on which releases there are instead of one: the nearest first."""
+    """Write a hint that names the nearest supported releases."""
     known = supported()
     near = nearest(release, known)
     return f"{f'did you mean {near[0]}? ' if near else ''}supported: {', '.join(known) or 'none'}"
@@ -89,7 +89,7 @@ def load(release: str) -> Manifest:
 
 
 def _former_keys(older: tuple[str, ...], last: Mapping[str, str]) -> dict[str, str]:
-    """Return what older releases called config keys -> what they are called after the last step."""
+    """Map former config keys to today's."""
     found: dict[str, str] = {}
     for step in (*(_stated(release).get("renamed_keys", {}) for release in older), last):
         assert isinstance(step, Mapping)
@@ -98,7 +98,7 @@ def _former_keys(older: tuple[str, ...], last: Mapping[str, str]) -> dict[str, s
 
 
 def stated_in_full(release: str) -> dict[str, object]:
-    """Return what a release's manifest says together with those that it follows, as TOML gives it.
+    """Return a release's manifest merged with its predecessors.
 
     Raises:
         UsageError: a manifest is not TOML, or does not fit the one that it follows.
@@ -132,5 +132,5 @@ def _stated(release: str, folder: Path | None = None) -> Mapping[str, object]:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str, file: str) -> Mapping[str, object]:
-    """Parse a manifest, once: that of a release is wanted for each that follows it."""
+    """Parse a manifest once."""
     return MappingProxyType(read_toml(text, file))

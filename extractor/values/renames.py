@@ -11,7 +11,7 @@ from extractor.values.manifest import inverse, renamed
 
 
 class Renames:
-    """Says what keys of one release are called in another, by the manifests of the releases between them."""
+    """Translates config keys from one release to another."""
 
     def __init__(self, old: str, new: str) -> None:
         steps = releases.key_steps()
@@ -21,7 +21,7 @@ class Renames:
             self._steps = [inverse(step) for step in reversed(self._steps)]
 
     def __call__(self, key: str) -> str | None:
-        """Return the new name of a key; None where it keeps its name as far as is known."""
+        """Return the new name of a key, or None if unchanged."""
         name = key
         for step in self._steps:
             name = renamed(name, step)

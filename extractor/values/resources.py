@@ -22,7 +22,7 @@ def templates() -> Folder:
 
 
 def manifests() -> Folder:
-    """Return the directory of the release manifests, or the one that VEXTRACT_MANIFESTS names in its place.
+    """Return the directory of manifests, or VEXTRACT_MANIFESTS.
 
     Raises:
         UsageError: it names no directory.

@@ -9,7 +9,7 @@ PATH = "shipped.json"
 
 
 def types_and_words(text: str) -> tuple[dict[str, str], dict[str, tuple[Any, ...]]]:
-    """Return the types of settings that are null unless they are given, and the words of those that have some.
+    """Return types of optional settings, and words of enumerations.
 
     A type of several is left out.
 

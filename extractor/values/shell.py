@@ -8,11 +8,11 @@ from pathlib import Path
 
 
 def in_shell(path: Path | str) -> str:
-    """Quote a path, so that a shell takes it for one word and no command for an option."""
+    """Quote a path as one word that is no option."""
     text = str(path)
     return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 def installing(*requirements: str) -> str:
-    """Return the command that installs packages where vextract runs, which need not be where a bare `pip` does."""
+    """Return the pip command for vextract's own Python."""
     return " ".join(map(shlex.quote, (sys.executable, "-m", "pip", "install", *requirements)))

@@ -69,5 +69,5 @@ class Tree:
 
 
 def is_marked(path: str, data: bytes) -> bool:
-    """Return True where a file says that vextract wrote it, or holds nothing: no other is ever deleted unasked."""
+    """Return True for files that vextract wrote, and empty ones."""
     return not data.strip() or _MARK in data[:_MARKED_IN] or path == "LICENSE.verl"

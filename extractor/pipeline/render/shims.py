@@ -21,7 +21,7 @@ _EVERYTHING = "*"
 def needed_shims(
     shims: Mapping[str, str], package: str, code: Iterable[str], visitors: Iterable[str]
 ) -> dict[str, str]:
-    """Return the shims that a project's code imports, and those that these import in turn, each without the rest.
+    """Return the shims that a project's code needs, sliced.
 
     Args:
         shims: Path to text, all that there are.
@@ -49,7 +49,7 @@ def needed_shims(
 
 
 def sliced(text: str, wanted: AbstractSet[str]) -> str:
-    """Return a module with the statements that some of its names need, and no others."""
+    """Return a module with only the statements that some names need."""
     body = python_again(text).body
     if _EVERYTHING in wanted or len(body) < 2:
         return text

@@ -35,7 +35,7 @@ _ENTRY = re.compile(r"(?:optional\s+)?/?(?P<group>[\w/]+)(?:@(?P<package>[\w.]+)
 
 
 def shipped_values(files: Mapping[str, str]) -> dict[str, list[Any]]:
-    """Collect the values that the config files of a project give to each setting, as they stand there.
+    """Collect the values that config files give to each setting.
 
     Args:
         files: Every file of the project, by path.
@@ -55,7 +55,7 @@ def shipped_values(files: Mapping[str, str]) -> dict[str, list[Any]]:
 
 
 def unread_settings(files: Mapping[str, str], shipped: Mapping[str, list[Any]], package: str) -> dict[str, list[Any]]:
-    """Find the settings whose name stands nowhere in a project's code, with the values that they come with.
+    """Find settings whose name a project's code never uses.
 
     Args:
         files: Every file of the project, by path; tests do not count.
@@ -76,14 +76,14 @@ def unread_settings(files: Mapping[str, str], shipped: Mapping[str, list[Any]], 
 
 
 def named(keys: Iterable[str], code: Iterable[str]) -> set[str]:
-    """Return which settings, by their dotted names, code uses the last part of."""
+    """Return the settings whose last part code uses."""
     keys = list(keys)
     used = _used(code, {_last(key) for key in keys})
     return {key for key in keys if _last(key) in used}
 
 
 def readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Name the parts that a project may have which read a setting: "engine vllm", "feature lora".
+    """Name the engines and features that read a setting.
 
     Args:
         keys: The settings' dotted names.
@@ -107,7 +107,7 @@ def readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple[str,
 
 
 def compared_values(code: str, name: str) -> tuple[str, ...]:
-    """List the texts that a variable is compared with in some code, sorted: `name == "x"`, `name in ("y", "z")`."""
+    """List the texts that code compares a variable with, sorted."""
     compared = re.findall(rf"\b{name}\s*(?:==|in)\s*([(\[].*?[)\]]|\"[^\"]*\")", code, re.DOTALL)
     return tuple(sorted({text for part in compared for text in re.findall(r'"([^"]+)"', part)}))
 
@@ -117,7 +117,7 @@ def _last(key: str) -> str:
 
 
 def _used(texts: Iterable[str], names: set[str]) -> set[str]:
-    """Return which of these names code uses: what only a comment or a message says is no use."""
+    """Return the names that code uses outside comments and messages."""
     found: set[str] = set()
     for text in texts:
         missing = names - found
@@ -130,12 +130,12 @@ def _used(texts: Iterable[str], names: set[str]) -> set[str]:
 
 
 def _without_text(code: str) -> str:
-    """Return code without its comments, its docstrings, and its strings that are no names."""
+    """Return code without comments, docstrings and prose strings."""
     return _STRING_OR_COMMENT.sub(_name_in, code)
 
 
 def _name_in(match: re.Match[str]) -> str:
-    """Keep a string that may be a name (a.b.c, or an f-string), and drop everything else that was matched."""
+    """Keep a string that may be a name; drop other matches."""
     string, start = match["string"], match.start()
     if string is None:
         return " "

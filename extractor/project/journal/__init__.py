@@ -163,7 +163,7 @@ def back(project: Path, journal: Journal, done: set[str] | None = None) -> tuple
 
 
 def end(project: Path) -> bool:
-    """Remove the journal, and what is left of one that was never finished; False where there was nothing."""
+    """Remove the journal and unfinished ones; return False if there was none."""
     folder = project / FOLDER
     if not folder.is_dir():
         return False
@@ -200,7 +200,7 @@ def phase(project: Path, journal: Journal) -> Phase:
 
 
 def interrupted(journal: Journal) -> CheckFailed:
-    """Return the error of a command that cannot work on a project in between two states."""
+    """Return the error for a project between two states."""
     return CheckFailed(
         f"an upgrade was interrupted half way: {journal.title}",
         hint="finish it with `vextract upgrade --continue`, or go back with `vextract upgrade --abort`",
@@ -252,7 +252,7 @@ def _check_unchanged(project: Path, change: Change) -> None:
 
 
 def _put(project: Path, change: Change, data: bytes | None) -> None:
-    """Give a file one side's bytes; what somebody has typed into it meanwhile is not overwritten on the way forward."""
+    """Write one side's bytes, but keep what somebody has typed meanwhile."""
     target, found = disk.gate(project, change.path), _read(project, change.path)
     if data is None:
         if found is not None:
@@ -270,7 +270,7 @@ def _put(project: Path, change: Change, data: bytes | None) -> None:
 
 
 def _is_foreign(change: Change, found: bytes | None) -> bool:
-    """Return True where a file is neither as it was nor as the upgrade writes it."""
+    """Return True for a file in neither of its two states."""
     return found not in (change.old, change.new)
 
 
@@ -288,7 +288,7 @@ def _save(project: Path, journal: Journal, typed: set[str]) -> tuple[str, ...]:
 
 
 def _free(project: Path, path: str, data: bytes) -> str:
-    """Return a path for what is put aside, with a number where something else was put there before."""
+    """Return an unused path for what is put aside."""
 
     def is_free(name: str) -> bool:
         place = disk.gate(project, name)

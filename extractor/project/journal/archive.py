@@ -96,7 +96,7 @@ def _mode(value: int | None) -> int | None:
 
 
 def _check_known(changes: tuple[Change, ...]) -> None:
-    """Refuse changes of files that neither lock lists, but for what is put beside such files.
+    """Refuse changes of files that neither lock lists.
 
     The owner's own config files may be given another text, and are never made or removed.
     """

@@ -203,7 +203,7 @@ def write(project: Path, upgrade: Upgrade) -> None:
 
 
 def labels(old: Options, new: Options, vextract: str) -> Labels:
-    """Name the two sides so that they differ: by release, and where that is the same by what else differs."""
+    """Name the two sides of a merge so that they differ."""
     before, after = f"verl {old.verl}", f"verl {new.verl}"
     if before == after:
         differences = [
@@ -257,7 +257,7 @@ def _parked(project: Path) -> frozenset[str]:
 
 
 def check_committed(upgrade: Upgrade) -> None:
-    """Refuse where the owner could not tell the upgrade's changes from uncommitted ones.
+    """Refuse an upgrade over uncommitted changes.
 
     Raises:
         UsageError: there are uncommitted changes, or Git does not say whether there are.

@@ -13,7 +13,7 @@ from extractor.values.options import Options
 
 @dataclass(frozen=True)
 class UpgradeRequest:
-    """Holds what the owner asks for; what is left out stays as it is.
+    """The options that the owner asks for; others stay.
 
     Attributes:
         release: Release of verl. None: the newest supported one, or the present one where other options change.
@@ -28,7 +28,7 @@ class UpgradeRequest:
     dropped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise a UsageError for a path in the place of a feature's name."""
+        """Refuse a path in place of a feature's name."""
         for name in (*self.added, *self.dropped):
             if "/" in name or name.startswith("."):
                 raise UsageError(f"{name!r} is the name of no feature", hint=f"give the project by `--project {name}`")
@@ -40,7 +40,7 @@ class UpgradeRequest:
 
 
 def resolve(present: Options, request: UpgradeRequest) -> tuple[Options, Manifest]:
-    """Return the options after the upgrade, checked, and the manifest of their release.
+    """Return the checked options after the upgrade, and their manifest.
 
     Raises:
         UsageError: they contradict each other, or the release does not offer them.

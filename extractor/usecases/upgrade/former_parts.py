@@ -43,7 +43,7 @@ _IMPORT = re.compile(r"^ *(?:from|import) .*", re.MULTILINE)
 def find_former_parts(
     project: Path, old: Lock, base: Mapping[str, bytes], options: Options, manifest: Manifest
 ) -> FormerParts:
-    """Look for uses in hooks, files of the owner's own and edited files.
+    """Find uses in hooks, the owner's files and edited files.
 
     Args:
         project: Its directory.
@@ -83,7 +83,7 @@ def find_former_parts(
 
 
 def _pattern(modules: list[str], keys: list[str], words: tuple[str, ...], package: str) -> re.Pattern[str]:
-    """Match a mention of a module (`rewards.sandbox`, `rewards import sandbox`), a setting or a word."""
+    """Match mentions of a module, a setting or a word."""
     found = [rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words]
     for key in keys:
         section, _, leaf = key.rpartition(".")
@@ -97,7 +97,7 @@ def _pattern(modules: list[str], keys: list[str], words: tuple[str, ...], packag
 
 
 def _owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """Yield what the owner has written: own files and edited hooks, and the lines that other files have now.
+    """Yield the owner's files, edited hooks, and added lines of other files.
 
     Of a hook as it was emitted only the imports count: nobody has chosen its words.
     """
@@ -122,7 +122,7 @@ def _owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> Iterato
 
 
 def _lines_of(path: str, text: str) -> list[str]:
-    """Return the lines of a text, or of a YAML file its settings by dotted key."""
+    """Return the lines of a text, or the settings of a YAML file."""
     if path.endswith(".yaml"):
         with contextlib.suppress(yaml.YAMLError):
             if isinstance(config := read_yaml(text), Mapping):

@@ -11,7 +11,7 @@ LOCK, PROJECT = "requirements.lock", "pyproject.toml"
 
 
 def changes_what_is_installed(plan: Plan, seen: Mapping[str, bytes | None]) -> bool:
-    """Say whether the requirements of a project, or the versions that they are locked to, are others afterwards.
+    """Return True if requirements or their locked versions change.
 
     Args:
         plan: The verdicts.
@@ -30,7 +30,7 @@ def _pins(data: bytes) -> set[str]:
 
 
 def _requirements(data: bytes) -> object:
-    """Read what `pip install -e .[dev]` does; the text itself where it is no TOML, as with a conflict in it."""
+    """Return the requirements, or the text itself if it is no TOML."""
     try:
         project = readers.toml(data.decode(errors="replace").replace("\r\n", "\n")).get("project", {})
     except readers.TOMLDecodeError:

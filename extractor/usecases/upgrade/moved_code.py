@@ -21,7 +21,7 @@ _DEFINITIONS = ("FunctionDef", "AsyncFunctionDef", "ClassDef", "Assign", "AnnAss
 
 
 def follow_moved_code(layout: Relocated, new: Tree, package: str) -> Relocated:
-    """Hand edited code to the modules where it stands in the new tree.
+    """Apply edits of code that moved to its new module.
 
     What is edited and stands nowhere any more stays where it is.
 
@@ -77,7 +77,7 @@ def follow_moved_code(layout: Relocated, new: Tree, package: str) -> Relocated:
 
 
 def _homes(layout: Relocated, today: Mapping[str, Mapping[str, Piece]]) -> dict[str, list[str]]:
-    """Return a mapping, symbol -> the modules that have it and did not have it before."""
+    """Map symbols to the modules that newly define them."""
     found: dict[str, list[str]] = {}
     for path, symbols in today.items():
         here, was = layout.disk.get(path), layout.base.get(path)
@@ -89,7 +89,7 @@ def _homes(layout: Relocated, today: Mapping[str, Mapping[str, Piece]]) -> dict[
 
 
 def _definitions(path: str, data: bytes) -> dict[str, Piece]:
-    """Return what a module defines at its top level; nothing for one that is no Python."""
+    """Return a module's top-level definitions; none if it is no Python."""
     return {piece.key: piece for piece in _pieces(path, data) or () if piece.kind in _DEFINITIONS and piece.named}
 
 
@@ -101,7 +101,7 @@ def _pieces(path: str, data: bytes) -> Sequence[Piece] | None:
 
 
 def _moving(path: str, base: bytes, here: Iterable[str], homes: Mapping[str, list[str]]) -> dict[str, str]:
-    """Return a mapping, symbol of a module that is not there any more -> the module that has it now."""
+    """Map symbols that left a module to their new module."""
     found = {}
     taken_in = "/".join((path.partition("/")[0], moved_path(path.partition("/")[2])))
     for symbol in sorted(_definitions(path, base).keys() - set(here)):
@@ -114,7 +114,7 @@ def _moving(path: str, base: bytes, here: Iterable[str], homes: Mapping[str, lis
 def _split(
     path: str, base: bytes, ours: bytes, moving: Mapping[str, str], stays: bool, package: str
 ) -> tuple[tuple[str, str], dict[str, tuple[str, str, str]]] | None:
-    """Take the edited code that moves out of both versions of a module.
+    """Take the moved edits out of both versions of a module.
 
     Returns:
         What is left of both, and place -> what both bring there, and the imports that only the owner's has. None where

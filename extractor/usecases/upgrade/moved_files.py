@@ -32,7 +32,7 @@ class Successor:
 def successors(
     lock: Lock, base: Mapping[str, bytes], old: Manifest | None, new: Tree, options: Options, manifest: Manifest
 ) -> dict[str, Successor]:
-    """Return a mapping, path of a file that the new tree does not have -> what has taken its part, where that is known.
+    """Map files that are gone to those that took their part.
 
     Args:
         lock: The project's lock.

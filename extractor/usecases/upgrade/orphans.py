@@ -24,7 +24,7 @@ def park(
     users: Sequence[str],
     taken: AbstractSet[str],
 ) -> Parked:
-    """Return where an edited file goes, and what is written there: its bytes, and a note.
+    """Return where an edited file goes, with its bytes and a note.
 
     Args:
         entry: The file, as the lock has it.
@@ -47,7 +47,7 @@ def park(
 def park_settings(
     entry: LockedFile, base: bytes, ours: bytes, labels: Labels, lost: Sequence[Lost], taken: AbstractSet[str]
 ) -> Parked:
-    """Return the same for a config file that stays, and some of whose settings do not.
+    """Return where the lost settings of a config file go, with a note.
 
     Args:
         entry, base, ours, labels, taken: As for `park`.

@@ -44,7 +44,7 @@ class Renamed:
 def with_new_names(
     own: Mapping[str, bytes], base: Mapping[str, bytes], new: Tree, renamed: Callable[[str], str | None]
 ) -> Renamed:
-    """Put the settings of the owner's own config files under the names that they have now.
+    """Rename the settings in the owner's own config files.
 
     What has no new name, or stands where a file cannot set it, stays as it is.
 
@@ -88,7 +88,7 @@ class _Names:
     renamed: Callable[[str], str | None]
 
     def of(self, key: str) -> str | None:
-        """Return the new name of a key; None where it keeps its own, or has none."""
+        """Return a key's new name; None if it keeps its own or has none."""
         name = None if key in self.known else self.renamed(key)
         parts = name.split(".") if name is not None else []
         # What stands in a section that takes anything, `reward_kwargs`, is no key of the release.
@@ -130,7 +130,7 @@ def _renamed(path: str, text: str, package: str, names: _Names) -> tuple[str, li
 
 
 def _head(text: str) -> Document:
-    """Return the comments that a file begins with, which belong to no setting, as a file of their own."""
+    """Return a file's leading comments, which belong to no setting."""
     lines = takewhile(lambda line: not line.strip() or line.startswith("#"), text.split("\n"))
     return Document.of("".join(f"{line}\n" for line in lines) + "_: 0\n")
 

@@ -12,7 +12,7 @@ from extractor.values.tree import FileKind
 
 
 def wanted(project: Path, lock: Lock, base: Mapping[str, bytes]) -> MethodDemand:
-    """Return what hooks, files of the owner's own and edits of other files ask for.
+    """Return what hooks, the owner's files and edits need of verl.
 
     Args:
         project: Its directory.
@@ -35,7 +35,7 @@ def wanted(project: Path, lock: Lock, base: Mapping[str, bytes]) -> MethodDemand
 
 
 def _text(project: Path, path: str) -> str | None:
-    """Read a Python file; None where there is none that can be read."""
+    """Read a Python file; None if it cannot be read."""
     if not path.endswith(".py"):
         return None
     try:

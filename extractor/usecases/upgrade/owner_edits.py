@@ -31,7 +31,7 @@ class OwnerEdit:
 
 
 def edits_of(before: Document, mine: Document) -> Iterable[OwnerEdit]:
-    """Return the keys that the owner set otherwise, or added, apart from the defaults list."""
+    """Return the keys that the owner changed or added, without defaults lists."""
     for path, entry in mine.entries.items():
         if entry.section or path == ("defaults",):
             continue
@@ -48,7 +48,7 @@ def edits_of(before: Document, mine: Document) -> Iterable[OwnerEdit]:
 def without(
     mine: Document, before: Document, undone: Mapping[Entry, str | None], rewritten: Mapping[Entry, str]
 ) -> str:
-    """Put entries back into the owner's text, take out those with nothing to put back, or write others."""
+    """Replace, remove or restore entries in the owner's text."""
     pieces = {entry.path: raw for entry, raw in (*undone.items(), *rewritten.items())}
     for path, entry in reversed(list(mine.entries.items())):
         if not entry.section or path in before.entries:
@@ -75,17 +75,17 @@ def own_remarks(mine: Document, entry: Entry, before: Document) -> list[str]:
 
 
 def referring(raw: str, named: Callable[[str], str | None]) -> str:
-    """Return a value's text with its references to keys under their new names; `named` is None for one that stays."""
+    """Rename the keys in a value's references; None from `named` keeps one."""
     return _REFERENCE.sub(lambda found: found.group(1) + (named(found.group(2)) or found.group(2)), raw)
 
 
 def joined(package: str, path: Key) -> str:
-    """Return the whole dotted key of one in a file that goes to a package, "" for the root."""
+    """Return a key's whole dotted name below a package."""
     return ".".join([package, *path] if package else path)
 
 
 def below(package: str, key: str) -> Key | None:
-    """Return a key as it is called below a package; None where it is not below it."""
+    """Return a key relative to a package; None if outside it."""
     if not package:
         return tuple(key.split("."))
     return tuple(key.removeprefix(f"{package}.").split(".")) if key.startswith(f"{package}.") else None

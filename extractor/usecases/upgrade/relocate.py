@@ -43,7 +43,7 @@ class Relocated:
     carried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def placed(self, plan: Plan) -> Plan:
-        """Return a plan that was made from this, for the project as it lies on the disk."""
+        """Translate a plan back to the layout on disk."""
         actions = [item for action in plan.actions for item in self._placed(action)]
         for path, places in self.carried.items():
             if self.lock.file(path) is not None:
@@ -131,7 +131,7 @@ def _place(file: LockedFile, lock: Lock, disk: Mapping[str, FileOnDisk], new: Ab
 
 
 def renamed(data: bytes, path: str, place: str, package: str) -> bytes:
-    """Return a file's bytes with today's names of modules; those of a file that is no text as they are."""
+    """Return a file with today's module names; binary files unchanged."""
     if not path.endswith(_TEXT):
         return data
     try:
@@ -154,7 +154,7 @@ def _with_names(text: str, package: str) -> str:
 
 
 def _with_imports(text: str, path: str, place: str, package: str) -> str:
-    """Rewrite what a module imports from its project for where both are today; one that is no Python stays."""
+    """Rewrite a module's imports for today's layout."""
     try:
         tree = readers.python(text)
     except SyntaxError:
@@ -176,7 +176,7 @@ def _with_imports(text: str, path: str, place: str, package: str) -> str:
 
 
 def _statement(node: ast.ImportFrom, old: str, module: str, place: str, package: str, joint: str) -> str:
-    """Return what stands for an import today; as long as it is one statement, with the names as they are written."""
+    """Return an import for today's layout, as one statement if possible."""
     by_module: dict[str, list[str]] = {}
     home = moved_name(module, package)
     for alias in node.names:

@@ -25,7 +25,7 @@ from extractor.values.tree import Tree
 
 @dataclass(frozen=True)
 class Moved:
-    """A setting of the owner's that has another name now, or another file.
+    """An owner's setting with a new name or file.
 
     Attributes:
         key: Its name in the old release.
@@ -50,7 +50,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Lost:
-    """A setting of the owner's that the new release has no place for."""
+    """An owner's setting that the new release lacks."""
 
     key: str
     value: str
@@ -103,7 +103,7 @@ def stale(
     renamed: Callable[[str], str | None],
     written: Mapping[str, bytes],
 ) -> tuple[OwnerKey, ...]:
-    """Return where config files that are the owner's alone set keys that the old config had and the new one has not.
+    """Return the keys in the owner's own config files that are gone.
 
     Args:
         project: Its directory.
@@ -191,7 +191,7 @@ class _Carrier:
             self._ours[path] = (result.replace("\n", "\r\n") if crlf else result).encode()
 
     def _one(self, file: str, before: Document, mine: Document, edit: OwnerEdit, rewritten: dict[Entry, str]) -> bool:
-        """Carry one edit; False where it is left to the merge, with its references under their new names."""
+        """Carry one edit; return False if the merge handles it."""
         entry = edit.entry
         raw = self._referring(mine.raw(entry))
         keys, decided = self._keys(file, entry.path), self._decided(file, edit)
@@ -226,7 +226,7 @@ class _Carrier:
         return [self._decide(key, file, edit) for key in self._keys(file, edit.entry.path)]
 
     def _decide(self, key: str, file: str, edit: OwnerEdit) -> _Home | str:
-        """Return where a setting goes; "lost": it has no place, "left": the merge of lines does the right thing."""
+        """Return a setting's new place, "lost", or "left" for the merge."""
         path, known = edit.entry.path, key in self._new_keys
         here = self._new.get(file)
         if known:
@@ -248,7 +248,7 @@ class _Carrier:
         return self._home(key, file) or "lost"
 
     def _home(self, key: str, file: str) -> _Home | None:
-        """Return the file that sets a key, or could: first the one it came from, then those that always apply.
+        """Return the file for a key: its former one, else one that always applies.
 
         One that stands in several places of the config would set it in each of them.
         """
@@ -270,7 +270,7 @@ class _Carrier:
         return best[1] if best is not None else None
 
     def _is_option(self, path: str) -> bool:
-        """Return True for one of several files of a group, of which a run chooses one, and for one that sets any key.
+        """Return True for a file of a group, of which a run chooses one.
 
         The latter, a preset or a recipe, wins over others by its place in the list of defaults: that is kept.
         """
@@ -294,7 +294,7 @@ class _Carrier:
         return True
 
     def _referring(self, raw: str) -> str:
-        """Return a value's text with its references to keys under their new names."""
+        """Rename the keys in a value's references."""
 
         def named(key: str) -> str | None:
             name = None if key in self._new_keys else self._renamed(key)

@@ -19,7 +19,7 @@ from extractor.values.tree import Tree
 
 
 def no_longer_read(project: Path, old: Lock, base: Mapping[str, bytes], new: Tree, plan: Plan) -> tuple[OwnerKey, ...]:
-    """Return the settings of the owner's own that code reads now and none will: with what read them an edit was parked.
+    """Return the owner's settings that only parked code reads.
 
     Args:
         project: Its directory.

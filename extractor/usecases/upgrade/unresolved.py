@@ -34,7 +34,7 @@ class Left:
 
 
 def unresolved(project: Path, entry: Journal) -> tuple[Left, ...]:
-    """Return what is left of the conflicts of an upgrade: per file the first marker, or the new version beside it."""
+    """Return each file's first marker, or the new version beside it."""
     found = []
     for conflict in entry.conflicts:
         if conflict.beside is not None:
@@ -67,7 +67,7 @@ def check(project: Path, entry: Journal) -> None:
 
 
 def oddities(project: Path, entry: Journal) -> list[str]:
-    """Return what may not be meant of what the owner made of the conflicts: a file that is gone, or is no Python."""
+    """Return resolved files that are missing or no Python."""
     found = []
     for path in dict.fromkeys(conflict.path for conflict in entry.conflicts):
         try:
@@ -95,7 +95,7 @@ def _marked(project: Path, entry: Journal, path: str) -> list[int]:
 
 
 def _emitted(entry: Journal, path: str) -> list[bytes]:
-    """Return the new side of a conflict, as the new base has it."""
+    """Return the new side of a conflict, from the new base."""
     data = entry.changes[-2].new
     assert data is not None
     with zipfile.ZipFile(io.BytesIO(data)) as archive:

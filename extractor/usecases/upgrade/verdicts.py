@@ -88,7 +88,7 @@ def look(project: Path, paths: AbstractSet[str]) -> dict[str, FileOnDisk]:
 
 
 def with_settings(sides: UpgradeInputs, renamed: Callable[[str], str | None]) -> UpgradeInputs:
-    """Return the same, with the owner's settings carried to where the new release has them.
+    """Return the inputs with the owner's settings carried over.
 
     Args:
         sides: Without.
@@ -103,7 +103,7 @@ def with_settings(sides: UpgradeInputs, renamed: Callable[[str], str | None]) ->
 
 
 def plan_upgrade(sides: UpgradeInputs) -> Plan:
-    """Decide on every file of the old and of the new tree; writes nothing."""
+    """Decide on every file of both trees; write nothing."""
     new = {file.path: file for file in sides.new}
     old = {file.path: file for file in sides.lock.files}
     actions: dict[str, Action] = {}
@@ -158,7 +158,7 @@ def _taken(sides: UpgradeInputs, decided: Mapping[str, Action]) -> set[str]:
 
 
 def _untouched(file: File, sides: UpgradeInputs) -> bool:
-    """Return True where nothing of the owner's lies at the path of a new file."""
+    """Return True if nothing of the owner's is at a new file's path."""
     if file.kind is FileKind.HOOK:
         return False
     found = sides.disk.get(file.path)
@@ -214,7 +214,7 @@ def _stays(file: File, entry: LockedFile | None, sides: UpgradeInputs, decided: 
 def _lost(
     path: str, entry: LockedFile | None, sides: UpgradeInputs, decided: Mapping[str, Action]
 ) -> tuple[str, tuple[tuple[str, bytes], ...]]:
-    """Return what to say, and what to park, where settings of the owner's in a file have no place any more."""
+    """Return notes and parked settings that have no place any more."""
     lost = [item for item in sides.settings.lost if item.file == path]
     found = sides.disk[path]
     if not lost or entry is None or found.data is None:

@@ -17,7 +17,7 @@ from extractor.values.tree import FileKind
 def uncommitted(
     project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], own: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """Return the managed files with changes that are not committed, sorted; none outside Git.
+    """Return the managed files with uncommitted changes, sorted; none outside Git.
 
     A file that Git does not know counts where it is not as emitted: nowhere else is there a copy of the edits.
 
@@ -63,7 +63,7 @@ def _data(project: Path, path: str, disk: Mapping[str, FileOnDisk]) -> bytes | N
 
 
 def _is(data: bytes | None, name: str) -> bool:
-    """Return True where bytes are those of a blob, which Git may have checked out with other line ends."""
+    """Return True if bytes equal a blob, whatever its line ends."""
     if data is None:
         return not name
     digest = sha1 if len(name) == 40 else sha256

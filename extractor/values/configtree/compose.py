@@ -22,7 +22,7 @@ _SHOWN = 200
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML as OmegaConf reads it: 1e-6 is a number, a date is text, and a key may not stand twice."""
+    """Loads YAML as OmegaConf does: 1e-6 is a number, dates are text."""
 
     last_counts = False
 
@@ -120,7 +120,7 @@ def read_mapping(text: str, last_counts: bool = False) -> dict[str, Any]:
 
 
 def read_config(text: str) -> tuple[list[Any], Any]:
-    """Return a config file's defaults list, and its other keys; for one that is a list of values, none and that list.
+    """Return a config file's defaults list and its other keys.
 
     Raises:
         yaml.YAMLError: it is neither.
@@ -135,7 +135,7 @@ def read_config(text: str) -> tuple[list[Any], Any]:
 
 
 def _check_plain(value: Any) -> None:
-    """Refuse what OmegaConf would refuse as well: dates, sets, bytes, and keys that are lists; and huge numbers."""
+    """Refuse values that OmegaConf refuses: dates, sets, bytes, huge numbers."""
     pending = [value]
     while pending:
         item = pending.pop()
@@ -190,7 +190,7 @@ def merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
 
 
 def apply(config: dict[str, Any], item: Override) -> Problem | None:
-    """Apply one override of a value; returns what Hydra would have said against it."""
+    """Apply one override; return what Hydra would object."""
     parts = item.key.split(".")
     parent: Any = config
     for part in parts[:-1]:
@@ -233,7 +233,7 @@ def _unknown(item: Override) -> Problem:
 
 
 def nearest(config: Mapping[str, Any], key: str, without: Collection[str] = ()) -> str | None:
-    """Return the key of a config that was probably meant; None where there is none. Takes a while.
+    """Return the key that was probably meant, or None; slow.
 
     Args:
         config: Nested.
@@ -268,7 +268,7 @@ class _Tree:
         )
 
     def parts(self, main: str) -> Iterator[dict[str, Any]]:
-        """Yield what is merged, in order, each below its package: the tree, and the groups that overrides add."""
+        """Yield what is merged, in order, each below its package."""
         yield from self._below(main, "")
         for item in self._choices.values():
             if item.mark in ("+", "++") and item not in self.used:
@@ -293,7 +293,7 @@ class _Tree:
         return self._file(path)[0]
 
     def _file(self, path: str) -> tuple[list[Any], Any]:
-        """Return a file's defaults list, and its other keys; or its values, if it is a list of them."""
+        """Return a file's defaults list and keys, or its list of values."""
         if path not in self._read:
             try:
                 self._read[path] = read_config(self._files[path])

@@ -17,7 +17,7 @@ SELF = "_self_"
 
 
 class TooManyParts(ValueError):
-    """A file whose defaults name it again, or more files than any config has."""
+    """Refuses defaults that form a circle or name too many files."""
 
 
 class Defaults:
@@ -50,7 +50,7 @@ class Defaults:
         self._parts = 0
 
     def parts(self, path: str, package: str, above: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-        """Yield each file, and the package that its own keys go to, where these are merged.
+        """Yield each file and the package of its keys, in merge order.
 
         Raises:
             TooManyParts: the walk would not end.
@@ -81,7 +81,7 @@ class Defaults:
         return package_under(package, at.replace("_group_", by_itself))
 
     def _children(self, entry: Any, above: str, package: str) -> Iterator[tuple[str, str]]:
-        """Yield the files that an entry of the defaults list of the file above names, and the package of each."""
+        """Yield the files and packages that an entry of a defaults list names."""
         folder = posixpath.dirname(above)
         if isinstance(entry, str):
             name, at = _with_package(entry)
@@ -108,6 +108,6 @@ class Defaults:
 
 
 def _with_package(named: str) -> tuple[str, str | None]:
-    """Return what stands before an `@`, and what behind it; None where there is none."""
+    """Split a name at `@`; None for a missing package."""
     name, sign, at = named.partition("@")
     return name, at if sign else None

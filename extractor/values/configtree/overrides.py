@@ -23,7 +23,7 @@ _SHOWN = 500
 
 
 class BadOverride(ValueError):
-    """An override that Hydra refuses, or a value that its grammar cannot express."""
+    """Refuses an override that Hydra refuses or cannot express."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def parse_override(text: str) -> Override:
 
 
 def _check_size(text: str) -> None:
-    """Refuse what Hydra's parser would take long for, or descend into without end."""
+    """Refuse text that Hydra's parser would take too long for."""
     shown, key = f"{text[:80]!r}...", text.partition("=")[0]
     if len(text) > limits.MAX_OVERRIDE:
         raise BadOverride(f"{shown} has more than {limits.MAX_OVERRIDE:,} characters")
@@ -103,7 +103,7 @@ def _mark(found: HydraOverride) -> str:
 
 
 def write_override(key: str, value: object, mark: str = "") -> str:
-    """Return an override as Hydra reads it, not yet quoted for a shell.
+    """Return an override for Hydra, not yet quoted for a shell.
 
     Raises:
         BadOverride: Hydra's grammar has no words for the value.

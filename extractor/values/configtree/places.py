@@ -15,18 +15,18 @@ def file_of(folder: str, name: str) -> str:
 
 
 def folder_of(folder: str, name: str) -> str:
-    """Return the path of a group of configs in the same way; "" for the top folder."""
+    """Return a group's path from the top folder; "" for the top."""
     path = posixpath.normpath(posixpath.join(folder, name)).lstrip("/")
     return "" if path == "." else path
 
 
 def package_of_group(group: str) -> str:
-    """Return the package that a group has by itself, as a defaults list writes it: `../optim`, `/db/server`."""
+    """Return a group's own package: `../optim`, `/db/server`."""
     return group.replace("../", "").strip("/").replace("/", ".")
 
 
 def package_under(package: str, at: str) -> str:
-    """Return the package that `@at` means in a file whose own package is this one."""
+    """Return the package that `@at` means inside another package."""
     if at.partition(".")[0] == "_global_":
         return at.partition(".")[2]
     if at in ("", "_here_"):
@@ -35,14 +35,14 @@ def package_under(package: str, at: str) -> str:
 
 
 def below(package: str, body: Any) -> Any:
-    """Return the body of a config as it stands in the whole config: below its package."""
+    """Return a config's body below its package."""
     for part in reversed(package.split(".") if package else []):
         body = {part: body}
     return body
 
 
 def keys_of_choice(group: str, package: str, at: str | None, by_itself: str) -> list[str]:
-    """Return the keys by which a launch may choose of a group: `db@here.there`, `db@there`, `db`.
+    """Return the keys that choose of a group: `db@here.there`, `db@there`, `db`.
 
     Args:
         group: As a path from the top folder.

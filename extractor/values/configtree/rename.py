@@ -20,7 +20,7 @@ class _Moved:
 
 
 def with_names(text: str, rename: Callable[[str], str | None]) -> str:
-    """Return a config file with the names that another release has for its keys.
+    """Return a config file with another release's key names.
 
     Args:
         text: The file; its keys start at the top of the config.
@@ -77,7 +77,7 @@ def _moved(
 
 
 def _written(document: Document, moved: list[_Moved]) -> Iterator[str]:
-    """Yield the text of what moves, each section of the way there opened once."""
+    """Yield the text of moved settings, each section opened once."""
     opened: Key = ()
     for item in moved:
         shared = 0

@@ -28,7 +28,7 @@ _MISSING = _Missing()
 
 
 def resolve(config: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the config with every interpolation replaced; one that leads nowhere stays as it was written.
+    """Resolve all interpolations; broken ones stay as written.
 
     Args:
         config: Nested.
@@ -41,7 +41,7 @@ def resolve(config: Mapping[str, Any], environment: Mapping[str, str] | None = N
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a mapping, dotted key -> value; an empty mapping is a value."""
+    """Return dotted key -> value; an empty mapping is a value."""
     found: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, Mapping) and value:

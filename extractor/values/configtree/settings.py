@@ -37,11 +37,11 @@ class Setting:
 
 
 class Unreadable(ValueError):
-    """A file that is no YAML, or holds neither a mapping nor a list."""
+    """Refuses a file that is no YAML mapping or list."""
 
 
 def compose(files: Mapping[str, str], main: str) -> dict[str, Setting]:
-    """Return the config that `main` makes with its defaults, as Hydra would compose it.
+    """Compose `main` with its defaults as Hydra would.
 
     Args:
         files: Texts by path relative to the config directory ("ppo_trainer.yaml", "actor/dp_actor.yaml").
@@ -105,7 +105,7 @@ class _Tree:
         self.seen: dict[str, tuple[str, ...]] = {}
 
     def settings(self, path: str, package: str) -> Iterator[Setting]:
-        """Yield the settings of a file and of those that its defaults list names, in the order of merging."""
+        """Yield the settings of a file and its defaults, in merge order."""
         try:
             for part, where in self._walk.parts(path, package):
                 self.seen[part] = tuple(dict.fromkeys((*self.seen.get(part, ()), where)))
@@ -151,7 +151,7 @@ def _is_defaults(key: yaml.ScalarNode, value: yaml.Node) -> bool:
 
 
 def _plain(node: yaml.Node) -> Any:
-    """Return an entry of a defaults list: a name, or groups with the names chosen of each."""
+    """Return an entry of a defaults list as name or group -> names."""
     if isinstance(node, yaml.MappingNode):
         return {str(key.value): _plain(value) for key, value in _pairs_of(node)}
     if isinstance(node, yaml.SequenceNode):
@@ -192,7 +192,7 @@ def _flatten(pairs: list[tuple[yaml.ScalarNode, yaml.Node]], package: str, path:
 
 
 def one_line(node: yaml.Node) -> str:
-    """Return a value in one line; equal for values that mean the same to YAML."""
+    """Return a value in one line, equal for equal YAML values."""
     if isinstance(node, yaml.SequenceNode):
         return f"[{', '.join(map(one_line, node.value))}]"
     if isinstance(node, yaml.MappingNode):

@@ -9,7 +9,7 @@ import yaml
 
 
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return flat settings, dotted key -> value, as the tree that they stand for."""
+    """Turn dotted keys into a tree."""
     tree: dict[str, Any] = {}
     for key, value in sorted(settings.items()):
         parts = key.split(".")
@@ -21,7 +21,7 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dumped(body: Mapping[str, Any]) -> str:
-    """Return the text of a tree: block style, lists of scalars in one line; nothing for an empty one."""
+    """Write a tree as YAML: block style, scalar lists in one line."""
     return yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110) if body else ""
 
 

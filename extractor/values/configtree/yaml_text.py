@@ -20,7 +20,7 @@ _STEP = 2
 
 
 class UnsupportedYaml(ValueError):
-    """A file whose text cannot be taken apart: no YAML, or with anchors, or with keys that share a line."""
+    """Refuses YAML with anchors, or keys that share a line."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ class Document:
         return cls(text, entries)
 
     def raw(self, entry: Entry) -> str:
-        """Return the text behind an entry's colon, to the end of its last line."""
+        """Return an entry's text behind its colon, to the line's end."""
         text = self.text[entry.colon : entry.end]
         return text if text.endswith("\n") else f"{text}\n"
 
     def comment(self, entry: Entry) -> str:
-        """Return what stands on the line behind a value, with the space before it."""
+        """Return the comment behind a value, with the space before it."""
         return self.text[entry.stop : entry.end].rstrip("\n")
 
     def remarks(self, entry: Entry) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def _above(value: Value, indent: int) -> str:
 
 
 def _shifted(raw: str, by: int) -> str:
-    """Return the lines after the first, moved to the right or to the left."""
+    """Indent or dedent all lines but the first."""
     first, *rest = raw.splitlines(keepends=True)
     moved = []
     for line in rest:
@@ -208,7 +208,7 @@ def _entries(node: yaml.MappingNode, text: str, above: Key) -> Iterator[Entry]:
 
 
 def _stop(node: yaml.Node, text: str) -> int:
-    """Return where a node's own text ends; a block's mark stands behind what follows it."""
+    """Return where a node's own text ends."""
     if isinstance(node, yaml.ScalarNode):
         if node.style in ("|", ">"):
             return len(text[: node.end_mark.index].rstrip())
@@ -222,7 +222,7 @@ def _stop(node: yaml.Node, text: str) -> int:
 
 
 def _meaning(node: yaml.Node) -> str:
-    """Return a value with the types that YAML gives it, so that "1" is not 1."""
+    """Return a value with YAML's types: "1" is not 1."""
     if isinstance(node, yaml.ScalarNode):
         return f"{node.tag} {node.value if node.tag != _NULL else ''}"
     parts = node.value if isinstance(node, yaml.SequenceNode) else [item for pair in node.value for item in pair]

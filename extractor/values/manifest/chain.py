@@ -40,7 +40,7 @@ def combine(older: Data, newer: Data) -> dict[str, object]:
 
 
 def difference(older: Data, newer: Data) -> dict[str, object]:
-    """Return what a release's manifest has to state, so that `combine(older, it)` is `newer`, both in full."""
+    """Return a manifest that turns `older` into `newer` by `combine`."""
     dropped: dict[str, list[str]] = {}
     stated = _difference({k: v for k, v in older.items() if k not in OWN_KEYS}, newer, "", dropped)
     return {**stated, **({"drop": dropped} if dropped else {})}
@@ -75,7 +75,7 @@ def _changed(before: list[str], change: Data, where: str) -> list[str]:
 
 
 def _entries(before: Sequence[Data], stated: Sequence[Data], name: str) -> list[Data]:
-    """Return the predecessor's entries, those of a stated name given way to the stated ones in their place."""
+    """Replace the predecessor's entries of the same name."""
     names = {entry.get(name) for entry in stated}
     kept = [entry for entry in before if entry.get(name) not in names]
     return [*kept, *stated]
@@ -142,7 +142,7 @@ def _stated_entries(
 
 
 def _change(before: object, value: object) -> object:
-    """Return lists, whose order says nothing: what to add and to drop, or the list in full where that is shorter."""
+    """Return additions and removals, or the whole list if shorter."""
     assert isinstance(before, list)
     assert isinstance(value, list)
     change = {

@@ -25,7 +25,7 @@ class SourcePin:
 
 @dataclass(frozen=True)
 class Role:
-    """A part that a project is built from, and the symbols that are its roots.
+    """A part of a project, and the symbols that are its roots.
 
     Attributes:
         name: "algorithms", "actor", "critic", "rollout", ...
@@ -44,7 +44,7 @@ class Role:
 
 @dataclass(frozen=True)
 class Feature:
-    """An optional part of upstream that costs nothing where it is not asked for.
+    """An optional part of upstream.
 
     Attributes:
         name: As in `--with NAME`.
@@ -90,7 +90,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Edit:
-    """One step of a named fix; see `extractor.pipeline.rewrite` for what each `op` does."""
+    """One step of a named fix; `extractor.pipeline.rewrite` explains each `op`."""
 
     op: str
     within: str | None = None
@@ -103,7 +103,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Fix:
-    """A named repair of upstream code that is wrong or does not run.
+    """A named repair of broken upstream code.
 
     Attributes:
         id: Its name, as in the lock, `explain` and NOTICE.

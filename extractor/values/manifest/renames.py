@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 def renamed(key: str, step: Mapping[str, str]) -> str:
-    """Return what a key is called after a step, by the rule for it, or for the innermost section that it is in."""
+    """Return a key's name after a step; the innermost rule counts."""
     parts = key.split(".")
     for end in range(len(parts), 0, -1):
         head = ".".join(parts[:end])
@@ -16,7 +16,7 @@ def renamed(key: str, step: Mapping[str, str]) -> str:
 
 
 def inverse(step: Mapping[str, str]) -> dict[str, str]:
-    """Return the step the other way; where two keys have become one, it goes back to the first."""
+    """Invert a step; a merged key goes back to the first."""
     back: dict[str, str] = {}
     for old, new in step.items():
         back.setdefault(new, old)

@@ -38,7 +38,7 @@ class Reader:
 
 
 class Table:
-    """One table of a manifest: typed access, with errors that name the key."""
+    """Typed access to a table; errors name the key."""
 
     def __init__(self, reader: Reader, path: str, data: Mapping[str, object]) -> None:
         self.reader = reader

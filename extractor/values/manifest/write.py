@@ -16,7 +16,7 @@ Remarks = Mapping[str, Sequence[str]]
 
 
 def write_manifest(data: Mapping[str, object], comment: str, remarks: Remarks | None = None) -> str:
-    """Write the TOML of a manifest, or of what one states beyond its predecessor.
+    """Write a manifest, or what it states beyond its predecessor.
 
     Args:
         data: As `combine` and `difference` give it.
@@ -63,7 +63,7 @@ def _item(key: str, value: object, where: str, remarks: Remarks, said: set[str])
 
 
 def _comments(where: str, remarks: Remarks, said: set[str]) -> list[str]:
-    """Return the remarks on a table; on what is dropped they are said once, at the top."""
+    """Return the remarks on a table."""
     names = [name for name in remarks if name == where or (where == "drop" and name.startswith("drop."))]
     names = [name for name in names if name not in said]
     said.update(names)
@@ -71,7 +71,7 @@ def _comments(where: str, remarks: Remarks, said: set[str]) -> list[str]:
 
 
 def _lines(texts: Iterable[str]) -> list[str]:
-    """Comments in lines that are not too long; what goes on is indented."""
+    """Wrap comments; continued lines are indented."""
     return [
         line
         for text in texts

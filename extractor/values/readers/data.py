@@ -67,7 +67,7 @@ def parse_json(data: str | bytes) -> Any:
 
 
 def _problem(value: object) -> str:
-    """Say what is wrong with data that was read: nested too deep, a number that is too large; empty where nothing."""
+    """Say what is wrong with parsed data, or return ""."""
     level: list[object] = [value]
     for _ in range(limits.MAX_DATA_DEPTH):
         if any(isinstance(item, int) and item.bit_length() > limits.MAX_BITS for item in level):
@@ -85,7 +85,7 @@ def _children(value: object) -> Iterable[object]:
 
 
 def check_yaml(text: str) -> None:
-    """Refuse YAML that would take long or fill memory once it is composed.
+    """Refuse YAML that would exhaust time or memory.
 
     Raises:
         yaml.YAMLError: it is none, or is larger or nested deeper than we read, or its aliases stand for too much.
@@ -124,5 +124,5 @@ def check_yaml(text: str) -> None:
 
 
 def _deepest(text: str) -> int:
-    """Return a number of levels that YAML does not exceed, without parsing it."""
+    """Return an upper bound of YAML's nesting without parsing it."""
     return text.count("[") + text.count("{") + max(map(len, _LEVELS.findall(text)), default=0)

@@ -19,7 +19,7 @@ from extractor.values import limits
 
 
 class NotAFile(OSError):
-    """A directory, a pipe, a device or a socket where a file should be."""
+    """Refuses a directory, pipe, device or socket."""
 
 
 def read_bytes(path: Path, most: int = limits.MAX_FILE) -> bytes:
@@ -43,7 +43,7 @@ def read_bytes(path: Path, most: int = limits.MAX_FILE) -> bytes:
 
 
 def read_start(path: Path, most: int = limits.MAX_FILE) -> bytes:
-    """Return the first bytes of a plain file, as many as there are and at most so many.
+    """Return the first bytes of a plain file.
 
     Raises:
         NotAFile, OSError: as for `read_bytes`, however large it is.
@@ -66,7 +66,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def read_text(path: Path, most: int = limits.MAX_TEXT) -> str:
-    """Return the text of a plain file, with line feeds as line ends and without a byte order mark.
+    """Return a file's text with line feeds, without byte order mark.
 
     Raises:
         OSError: as for `read_bytes`, or it is not UTF-8.
@@ -75,7 +75,7 @@ def read_text(path: Path, most: int = limits.MAX_TEXT) -> str:
 
 
 def read_commented(path: Path, most: int = limits.MAX_TEXT) -> str:
-    """Return the text of a file as `read_text` does, also where its comments are in another encoding than UTF-8.
+    """Return a file's text, also with comments in another encoding.
 
     Raises:
         OSError: as for `read_text`; what is no comment is not UTF-8.
@@ -96,7 +96,7 @@ def _with_line_feeds(text: str) -> str:
 
 
 def text_of(data: bytes, path: Path | None = None, most: int = limits.MAX_TEXT) -> str:
-    """Return bytes as text without a byte order mark, its line ends as they are.
+    """Decode bytes without byte order mark; line ends stay.
 
     Raises:
         OSError: they are not UTF-8, or more than we read.
@@ -127,7 +127,7 @@ ZIP_ERRORS = (
 
 
 def is_stored(archive: zipfile.ZipFile, length: int) -> bool:
-    """Tell whether nothing in an archive is compressed, or takes the same bytes as another member of it."""
+    """Tell whether an archive's members are uncompressed and separate."""
     members = archive.infolist()
     stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
     return stored and sum(member.file_size for member in members) <= length
@@ -139,7 +139,7 @@ def size(count: int) -> str:
 
 
 def is_there(path: Path) -> bool:
-    """Tell whether there is something at a path: at a text that is too long for one there is nothing."""
+    """Tell whether a path exists; False for one too long."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -147,7 +147,7 @@ def is_there(path: Path) -> bool:
 
 
 def is_plain_path(path: str) -> bool:
-    """Return True for a relative POSIX path that stays below where it starts, and that every file system can hold."""
+    """Return True for a portable relative path below its start."""
     parts = path.split("/")
     return (
         not any(part in ("", ".", "..") for part in parts)
@@ -165,7 +165,7 @@ def shown(path: str) -> str:
 
 
 def clash(paths: Iterable[str]) -> str:
-    """Say which of these paths a file system may take for one, or needs as a directory; empty where none."""
+    """Say which paths collide on some file system, or return ""."""
     seen: dict[str, str] = {}
     for path in sorted(paths):
         other = seen.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
@@ -182,7 +182,7 @@ def clash(paths: Iterable[str]) -> str:
 
 
 def files_below(top: Path, enter: Callable[[Path], bool] = lambda folder: True) -> Iterator[Path]:
-    """Yield what lies below a directory and is no directory, sorted; links to directories are not followed.
+    """Yield the files below a directory, sorted; links are not followed.
 
     Args:
         top: The directory.
@@ -207,7 +207,7 @@ def files_below(top: Path, enter: Callable[[Path], bool] = lambda folder: True) 
 
 
 def python_below(project: Path, folder: str) -> list[str]:
-    """Return the Python files below a directory of a project, relative to the project; what is hidden is left out.
+    """Return a project's Python files below a directory, hidden ones excluded.
 
     Raises:
         OSError: as for `files_below`.

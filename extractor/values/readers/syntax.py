@@ -20,12 +20,12 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def lines_of(text: str) -> list[str]:
-    """Split into lines, with their ends, where Python does (`str.splitlines` also splits at form feeds and others)."""
+    """Split into lines as Python does; `str.splitlines` splits at form feeds."""
     return _LINE.findall(text)
 
 
 def python_text(data: bytes) -> str:
-    """Return the text of a Python file, its line ends as they are and without a byte order mark.
+    """Decode a Python file without byte order mark; line ends stay.
 
     Raises:
         SyntaxError: it is larger than we read, not UTF-8, declares another encoding, or holds null bytes.
@@ -47,7 +47,7 @@ def python_text(data: bytes) -> str:
 
 
 def python(source: str | bytes) -> ast.Module:
-    """Parse Python; nothing of it is run, and the compiler's warnings are not shown.
+    """Parse Python silently; nothing is run.
 
     Raises:
         SyntaxError: it is none, or is larger or nested deeper than we read.
@@ -59,7 +59,7 @@ def python(source: str | bytes) -> ast.Module:
 
 @lru_cache(maxsize=32)
 def python_again(text: str) -> ast.Module:
-    """Parse Python as `python` does, for code that asks for the same few texts many times; nobody changes the tree.
+    """Parse Python with a cache; do not change the tree.
 
     Raises:
         SyntaxError: as `python`.
@@ -68,7 +68,7 @@ def python_again(text: str) -> ast.Module:
 
 
 def expression(text: str) -> ast.expr | None:
-    """Parse an expression, such as an annotation in quotes; None where it is none, or nested deeper than we read."""
+    """Parse an expression; None if invalid or nested too deep."""
     try:
         tree = _parsed(text.strip(), "eval")
     except SyntaxError:
@@ -97,7 +97,7 @@ def _parsed(text: str, mode: Literal["exec", "eval"]) -> ast.AST:
 
 
 def _children(nodes: list[ast.AST]) -> list[ast.AST]:
-    """Return the children that can have children themselves; `ast.iter_child_nodes` would take twice as long."""
+    """Return the children that have children; faster than `ast.iter_child_nodes`."""
     found: list[ast.AST] = []
     for node in nodes:
         for value in vars(node).values():
