@@ -23,7 +23,7 @@ from extractor.values.options import Options
 from extractor.values.tree import FileKind
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE, README = ROOT / "docs/supported.md", ROOT / "README.md"
+PAGE, README = ROOT / "docs/recipes.md", ROOT / "README.md"
 BEGIN, END = "<!-- releases: written by scripts/releases.py -->", "<!-- end of releases -->"
 HEAD = (
     "| verl | files | lines | share of verl | cases equal bit for bit | share of lines that they run "
@@ -91,10 +91,10 @@ def _check() -> int:
     rows = _rows()
     wrong = [known for known in releases.supported() if not rows.get(known, "").endswith(f"| {_offers(known)} |")]
     for known in wrong:
-        print(f"docs/supported.md: verl {known} is out of date: python scripts/releases.py {known}", file=sys.stderr)
+        print(f"docs/recipes.md: verl {known} is out of date: python scripts/releases.py {known}", file=sys.stderr)
     text = README.read_text(encoding="utf-8")
     if not wrong and text != _claimed(text):
-        print("README.md: its claims are not what docs/supported.md says: python scripts/releases.py", file=sys.stderr)
+        print("README.md: its claims are not what docs/recipes.md says: python scripts/releases.py", file=sys.stderr)
         return 1
     return int(bool(wrong))
 

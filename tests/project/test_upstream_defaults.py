@@ -109,7 +109,7 @@ def test_a_key_of_upstreams_has_its_default(verl: None, release: str) -> None:
 
 
 def test_the_documentation_lists_them() -> None:
-    page = (ROOT / "docs/supported.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/recipes.md").read_text(encoding="utf-8")
     rows = page.partition("## Defaults that are not verl's")[2].partition("\n## ")[0].splitlines()
     found = {
         name: row.split(" | ")[1].rstrip(" |")

@@ -18,8 +18,8 @@ from tests.walk.support import HAVE, environment
 PAGES = sorted([*REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/**/*.md"), REPOSITORY / "CONTRIBUTING.md"])
 # Those that take longest are for `make test-all`.
 _LONG = (
-    "adopting algorithms changes environments models processes provenance python recipes releases report rewards "
-    "servers slicing tutorial upgrading verl vllm which-file-wins"
+    "adopting algorithms environments models processes provenance python recipes releases report rewards "
+    "servers slicing tutorial upgrading verl which-file-wins"
 )
 LONG = {f"docs/{name}.md" for name in _LONG.split()}
 # `make setup` of a project, where the packages are installed already.
