@@ -61,6 +61,11 @@ class Fit:
     problems: tuple[Problem, ...]
     overrides: tuple[Override, ...] = ()
 
+    @property
+    def unhandled(self) -> tuple[Problem, ...]:
+        """Return the overrides that name keys which no release has, and which are not of another back end."""
+        return tuple(item for item in self.problems if not is_of_another_back_end(item.override.key))
+
 
 def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
     """Compose a run's config with a release's config tree.
@@ -156,8 +161,3 @@ def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None
         return released
     release = next((other.release for other in others if key in Defaults.of(other)), None)
     return None if release is None else Renames(release, target.release)(key) or key
-
-
-def unhandled(problems: Sequence[Problem]) -> list[Problem]:
-    """Return the overrides that name keys that no release has, which nothing is known about."""
-    return [problem for problem in problems if not is_of_another_back_end(problem.override.key)]
