@@ -9,7 +9,6 @@ from typing import Any
 
 from extractor.importers.config.release import Target
 from extractor.importers.runs import prime, reward_model
-from extractor.importers.runs.bash.choices import choices
 from extractor.importers.runs.fitting import Fit
 from extractor.importers.runs.meaning import Remark, is_about_where
 from extractor.importers.runs.other_libraries.translation import ScoredBy
@@ -148,9 +147,6 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
         hint = f"--set @FILE, a file with lines VAR=VALUE, as bash writes them: {', '.join(names_to_set)}"
     if "VAR" in names_to_set:
         hint += "  (set the variable that the command's output is assigned to)"
-    for name in names_to_set[:_SHOWN]:
-        if compared := choices(run.script, name):
-            hint += f"  (the script compares ${name} with {', '.join(compared[:_SHOWN])})"
     raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}", hint=hint)
 
 

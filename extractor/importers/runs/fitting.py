@@ -128,11 +128,13 @@ def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
         key, value = renamed(unreleased, _UNRELEASED), _share_of(unreleased, given)
         if key != unreleased and key in own:
             continue
-        names = (key, *candidates(key, lambda item: None))
+        others = list(dict.fromkeys((key, *candidates(key, lambda item: None))))
         if value is None:  # an old name, left empty beside the one that is used
-            value = next((own[item] for item in names if own.get(item) is not None), None)
-        fits = known if not key.startswith(TAKES_ANYTHING) else {*known, key}
-        names = tuple(item for item in dict.fromkeys(names) if item in fits and (item == key or item not in own))
+            value = next((own[item] for item in others if own.get(item) is not None), None)
+        is_open = key.startswith(TAKES_ANYTHING)
+        names = [
+            item for item in others if (item in known or (is_open and item == key)) and (item == key or item not in own)
+        ]
         # A release that has an old name beside the new one reads what is set under either.
         for name in names if value is not None else names[:1]:
             apply(config, Override("++", name, value, ""))

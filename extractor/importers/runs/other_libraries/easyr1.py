@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +124,11 @@ _NOWHERE = {
     _TEMPLATE: "not here: put the template into the model's directory",
 }
 _OF_ITS_WORKERS = re.compile(r"worker\.(?:actor|rollout|ref|critic|reward)\.\w")
-_READ = ("algorithm.disable_kl", "algorithm.kl_coef", "algorithm.kl_penalty", "algorithm.use_kl_loss")
-_READ_TOO = ("trainer.find_last_checkpoint", "worker.actor.loss_avg_mode", "worker.actor.loss_type")
+_READ = (
+    *("algorithm.disable_kl", "algorithm.filter_key", "algorithm.kl_coef", "algorithm.kl_penalty"),
+    *("algorithm.use_kl_loss", "trainer.find_last_checkpoint", "worker.actor.loss_avg_mode", "worker.actor.loss_type"),
+)
+_OF_THE_MACHINE = ("worker.ref.", "worker.actor.fsdp.", "worker.actor.offload.")
 
 
 def is_launch(module: str, arguments: Sequence[str]) -> bool:
@@ -170,42 +173,38 @@ def translated(body: Mapping[str, Any], places: Places | None = None) -> Transla
         places: Where the run may have been started from; None: not known.
     """
     stated = {_EARLIER.get(key, key): value for key, value in flatten(body).items()}
-    scored_by = None if places is None else _scored_by(stated, places)
-    written = None if places is None else _written(stated, places)
     whole = {**_DEFAULTS, **stated}
-    template = None if places is None else places.find_like(str(stated.get(_TEMPLATE) or "."))
     found = {**dict(_named(whole)), **_kl(whole), **_derived(whole)}
+    if places is None:
+        return Translated(overrides_of(found), tuple(_remarks(stated, ())))
+    scored_by, written, done = _scored_by(stated, places), _written(stated, places), list[str]()
+    if scored_by is not None:
+        done += [key for key in stated if key.startswith("worker.reward.")]
+    if written is not None:
+        done += [_PROMPT, _SYSTEM, _ANSWER]
+    template = places.find_like(str(stated.get(_TEMPLATE) or "."))
     if template is not None:
-        found["actor_rollout_ref.model.custom_chat_template"] = readers.read_text(template)
-    read = {
-        *_NAMES,
-        *_READ,
-        *_READ_TOO,
-        *(f"worker.{part}.{name}" for part in ("actor", "critic") for name in _OF_BOTH),
-    }
-    to_do = {key: why for key, why in _TO_DO.items() if stated.get(key) and (scored_by is None or "reward" not in key)}
-    remarks = [Remark(key, stated[key], "to do", why) for key, why in to_do.items()]
+        found[f"{_MODEL}.custom_chat_template"] = readers.read_text(template)
+        done.append(_TEMPLATE)
+    return Translated(overrides_of(found), tuple(_remarks(stated, done)), scored_by, written)
+
+
+def _remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[Remark]:
+    """Yield what has no name in verl, or has to be supplied; `done` are settings that files here answer."""
+    to_do = {key: why for key, why in _TO_DO.items() if stated.get(key) and key not in done}
+    yield from (Remark(key, stated[key], "to do", why) for key, why in to_do.items())
+    of_both = {f"worker.{part}.{name}" for part in ("actor", "critic") for name in _OF_BOTH}
     for key, value in sorted(stated.items()):
-        if key in read or key in _TO_DO or is_nothing(value):
-            continue
-        if scored_by is not None and key.startswith("worker.reward."):
-            continue
-        if key == _TEMPLATE and "actor_rollout_ref.model.custom_chat_template" in found:
-            continue
-        if key == "algorithm.filter_key" or (key == _ANSWER and value in _ANSWERS):
-            continue
-        if written is not None and key in (_PROMPT, _SYSTEM, _ANSWER):
+        is_read = key in _NAMES or key in _READ or key in _TO_DO or key in of_both or key in done
+        if is_read or is_nothing(value) or (key == _ANSWER and value in _ANSWERS):
             continue
         if key in _BOUNDS:
             if stated.get("algorithm.online_filtering"):
-                remarks.append(Remark(key, value, "changed", "left out are prompts whose responses all score alike"))
+                yield Remark(key, value, "changed", "left out are prompts whose responses all score alike")
             continue
-        elsewhere = is_about_where(key) or key.startswith(
-            ("worker.ref.", "worker.actor.fsdp.", "worker.actor.offload.")
-        )
+        elsewhere = is_about_where(key) or key.startswith(_OF_THE_MACHINE)
         what = "dropped" if elsewhere else "not carried over"
-        remarks.append(Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone")))
-    return Translated(overrides_of(found), tuple(remarks), scored_by, written)
+        yield Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone"))
 
 
 def _scored_by(stated: Mapping[str, Any], places: Places) -> FileScored | None:
