@@ -145,6 +145,8 @@ def test_what_cannot_be_read_of_a_script_is_to_do_or_refused(tmp_path: Path) -> 
         ("GRPOTrainer(model=loaded(), reward_funcs=choose())", {"model_name_or_path", "reward_funcs"}),
         (f"get_peft_model(m, r=4)\nGRPOTrainer(model='a/b', {functions})", {"peft_config"}),
         ("GRPOTrainer('a/b', [size], args=GRPOConfig(reward_weights=[1.0, 2.0]))", {"reward_funcs"}),
+        ("some = [size]\nsome.append(more)\nGRPOTrainer('a/b', some)", {"reward_funcs"}),
+        ("c = GRPOConfig()\nsetattr(c, name, 1)\nGRPOTrainer('a/b', [size], args=c)", {"setattr(...)"}),
     ):
         script.write_text(f"{LEAST}{made}\n")
         assert to_do(read_run(script, {}, {})).keys() == asked, made

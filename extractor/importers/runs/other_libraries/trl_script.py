@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from extractor.importers.runs.other_libraries.translation import ScoredBy
 from extractor.importers.runs.other_libraries.trl_settings import GRPO, RLOO, Unread
@@ -21,12 +21,16 @@ _TRAINERS = {"GRPOTrainer": GRPO, "RLOOTrainer": RLOO}
 _CONFIGS = ("GRPOConfig", "RLOOConfig")
 # What a trainer takes without naming it, in TRL's order, and what of it is a setting.
 _IN_ORDER = ("model", "reward_funcs", "args", "train_dataset", "eval_dataset")
-_HANDED = ("callbacks", "environment_factory", "eval_dataset", "optimizers", "peft_config", "rollout_func", "tools")
+_WHOLE = "**"
+_HANDED = {
+    **{name: name for name in ("callbacks", "environment_factory", "eval_dataset", "optimizers", "rollout_func")},
+    **{name: name for name in ("reward_funcs", "tools", _WHOLE)},
+    "train_dataset": "dataset_name",
+}
 # peft's names of an adapter's settings; what it has by default; and what makes one of the command's options.
 _LORA = {"r": "lora_r", "lora_alpha": "lora_alpha", "target_modules": "lora_target_modules"}
 _LORA_DEFAULTS = {"lora_r": 8, "lora_alpha": 8}
-_BY_OPTIONS = "get_peft_config("
-_WHOLE = "**"
+_BY_OPTIONS = "get_peft_config"
 _PARSERS = ("HfArgumentParser", "TrlParser", "ArgumentParser")
 
 
@@ -106,12 +110,17 @@ class _Reading:
         self.nodes = list(ast.walk(tree))
         self.used: set[str] = set()
         bound = Counter(name for node in self.nodes for name in _bound(node))
-        assigned = [(node.targets[0], node.value) for node in self.nodes if isinstance(node, ast.Assign)]
-        self.names = {to.id: value for to, value in assigned if isinstance(to, ast.Name) and bound[to.id] == 1}
+        changed = {node.value.id for node in self.nodes if _may_change(node) and isinstance(node.value, ast.Name)}
+        self.names: dict[str, ast.expr] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name, is_kept = node.targets[0].id, not isinstance(node.value, (ast.List, ast.Dict))
+                if bound[name] == 1 and (is_kept or name not in changed):
+                    self.names[name] = node.value
+        imports = [node for node in self.nodes if isinstance(node, ast.ImportFrom)]
         self.imported = {
             alias.asname or alias.name: f"{'.' * node.level}{node.module or ''}"
-            for node in self.nodes
-            if isinstance(node, ast.ImportFrom)
+            for node in imports
             for alias in node.names
         }
 
@@ -132,33 +141,31 @@ class _Reading:
 
     def script(self, call: ast.Call, text: str) -> Script:
         """Return what a trainer is made with."""
-        kind = self._kind(call) or ""
+        kind, name = self._kind(call) or "", ast.unparse(call.func)
         handed = {**dict(zip(_IN_ORDER, call.args, strict=False)), **_keywords(call)}
-        config, holder = handed.get("args"), handed.get("args")
-        config = self.names.get(config.id, config) if isinstance(config, ast.Name) else config
-        parses = not _is_call(config, _CONFIGS) and config is not None
+        config = self._meant(handed.get("args"))
+        parses = config is not None and not _is_call(config, _CONFIGS)
         if parses and not any(_is_call(node, _PARSERS) for node in self.nodes):
             raise UsageError(
                 f"{self.path}:{call.lineno}: its config is no call of {kind.replace('Trainer', 'Config')} that is here",
                 hint="pass its settings as YAML, under TRL's names",
             )
-        settings = self._settings(config) if isinstance(config, ast.Call) and not parses else {}
-        name, is_trls = ast.unparse(call.func), self._module(call).partition(".")[0] in ("trl", "")
+        is_trls = name.rpartition(".")[2] == kind and self._module(call).partition(".")[0] in ("trl", "")
+        settings = {} if parses or not isinstance(config, ast.Call) else self._settings(config)
         return Script(
-            self.path,
-            text,
-            _TRAINERS[kind],
-            {**self._model(handed), **self._handed(handed), **settings},
-            dict(self._assigned(holder)),
-            frozenset(self.used),
-            parses,
-            ""
-            if name.endswith(f".{kind}") or (name == kind and is_trls)
-            else f"{self._module(call)}.{name}".strip("."),
-            self._rewards(handed.get("reward_funcs")),
+            path=self.path,
+            text=text,
+            algorithm=_TRAINERS[kind],
+            settings={**self._handed(handed), **self._adapter(handed), **settings},
+            assigned=dict(self._assigned(handed.get("args"))),
+            used=frozenset(self.used),
+            parses=parses,
+            trainer="" if is_trls else f"{self._module(call)}.{name}".strip("."),
+            rewards=self._rewards(handed.get("reward_funcs")),
         )
 
     def _settings(self, config: ast.Call) -> dict[str, Any]:
+        """Return the arguments of a config."""
         found = {name: self._literal(node) for name, node in _keywords(config).items() if name != _WHOLE}
         if config.args or _WHOLE in _keywords(config):
             found[f"{ast.unparse(config.func)}(**...)"] = self._unread(config)
@@ -166,68 +173,58 @@ class _Reading:
 
     def _handed(self, handed: Mapping[str, ast.expr]) -> dict[str, Any]:
         """Return what of a trainer's arguments is a setting or has to be supplied."""
-        found: dict[str, Any] = {
-            name: self._unread(node) for name, node in handed.items() if name in (*_HANDED, _WHOLE)
-        }
-        if "train_dataset" in handed:
-            found["dataset_name"] = self._unread(handed["train_dataset"])
-        if "reward_funcs" in handed:
-            found["reward_funcs"] = self._unread(handed["reward_funcs"])
-            value = self._literal(handed["reward_funcs"])
-            if isinstance(value, str) and not isinstance(value, Unread):
-                del found["reward_funcs"]
-                found["reward_model_name_or_path"] = value
-        adapter = self._adapter(found, handed)
-        return {**found, **adapter}
+        found: dict[str, Any] = {_HANDED[name]: self._unread(node) for name, node in handed.items() if name in _HANDED}
+        model = self._meant(handed.get("model"))
+        if isinstance(model, ast.Call) and _is_call(model, ("from_pretrained",)) and model.args:
+            model = model.args[0]
+        if model is not None:
+            found[MODEL] = self._literal(model)
+        judge = self._literal(handed["reward_funcs"]) if "reward_funcs" in handed else None
+        if isinstance(judge, str) and not isinstance(judge, Unread):
+            found["reward_model_name_or_path"] = judge
+            del found["reward_funcs"]
+        return found
 
-    def _adapter(self, found: dict[str, Any], handed: Mapping[str, ast.expr]) -> dict[str, Any]:
+    def _adapter(self, handed: Mapping[str, ast.expr]) -> dict[str, Any]:
         """Return the adapter's settings; the model may have had one before the trainer gets it."""
-        node = handed.get("peft_config")
-        node = self.names.get(node.id, node) if isinstance(node, ast.Name) else node
-        own = [item for item in self.nodes if _is_call(item, ("get_peft_model",))]
-        if node is not None and ast.unparse(node).startswith(_BY_OPTIONS):
-            del found["peft_config"]
-        elif isinstance(node, ast.Call) and _is_call(node, ("LoraConfig",)):
-            del found["peft_config"]
+        node = self._meant(handed.get("peft_config"))
+        if node is None:
+            own = [item for item in self.nodes if _is_call(item, ("get_peft_model",))]
+            return {"peft_config": self._unread(own[0])} if own else {}
+        if isinstance(node, ast.Call) and _is_call(node, ("LoraConfig",)):
             named = {_LORA.get(name, name): self._literal(value) for name, value in _keywords(node).items()}
-            return {
-                "use_peft": True,
-                **_LORA_DEFAULTS,
-                **{key: value for key, value in named.items() if key != "task_type"},
-            }
-        elif node is None and own:
-            return {"peft_config": self._unread(own[0])}
-        return {}
+            return {"use_peft": True, **_LORA_DEFAULTS, **named, "task_type": None}
+        return {} if _is_call(node, (_BY_OPTIONS,)) else {"peft_config": self._unread(node)}
 
-    def _model(self, handed: Mapping[str, ast.expr]) -> dict[str, Any]:
-        node = handed.get("model")
-        node = self.names.get(node.id, node) if isinstance(node, ast.Name) else node
-        if isinstance(node, ast.Call) and _is_call(node, ("from_pretrained",)) and node.args:
-            node = node.args[0]
-        return {} if node is None else {MODEL: self._literal(node)}
-
-    def _rewards(self, node: ast.expr | None) -> tuple[str, ...]:
+    def _rewards(self, given: ast.expr | None) -> tuple[str, ...]:
         """Return the names of functions that score, if all are defined at the script's top."""
-        node = self.names.get(node.id, node) if isinstance(node, ast.Name) else node
+        node = self._meant(given)
         parts = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [] if node is None else [node]
-        definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        parts_of = ([node] if isinstance(node, definitions) else ast.walk(node) for node in self.tree.body)
-        top = {name for statement in parts_of for part in statement for name in _bound(part)}
         names = [part.id for part in parts if isinstance(part, ast.Name)]
-        return tuple(names) if len(names) == len(parts) and top.issuperset(names) else ()
+        definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        at_top = ([item] if isinstance(item, definitions) else ast.walk(item) for item in self.tree.body)
+        top = {name for items in at_top for item in items for name in _bound(item)}
+        defined = {name for item in self.nodes if not isinstance(item, ast.Name) for name in _bound(item)}
+        is_known = all(name in top and (name in defined or name in self.names) for name in names)
+        return tuple(names) if len(names) == len(parts) and is_known else ()
 
-    def _assigned(self, holder: ast.expr | None) -> Iterator[tuple[str, Any]]:
-        """Yield `config.name = value` of the config that the trainer gets: its order is not followed."""
-        held = "" if holder is None else ast.unparse(holder)
+    def _assigned(self, config: ast.expr | None) -> Iterator[tuple[str, Any]]:
+        """Yield what the script gives to its config after that was made: its order is not followed."""
+        held = "" if config is None else ast.unparse(config)
         for node in self.nodes:
             target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
             if isinstance(target, ast.Attribute) and ast.unparse(target.value) == held:
                 yield target.attr, self._unread(node)
+            elif isinstance(node, ast.Call) and _is_call(node, ("setattr",)) and ast.unparse(node.args[0]) == held:
+                yield "setattr(...)", self._unread(node)
 
-    def _literal(self, node: ast.expr) -> Any:
+    def _meant(self, node: ast.expr | None) -> ast.expr | None:
+        """Return what a name stands for that is assigned once; other expressions as they are."""
+        return self.names.get(node.id, node) if isinstance(node, ast.Name) else node
+
+    def _literal(self, given: ast.expr) -> Any:
         """Return a literal, one that a name stands for, or an option of the command; `Unread` otherwise."""
-        if isinstance(node, ast.Name) and node.id in self.names:
-            node = self.names[node.id]
+        node = self._meant(given) or given
         if isinstance(node, ast.Attribute) and node.attr in self.given and isinstance(node.value, ast.Name):
             self.used.add(node.attr)
             return self.given[node.attr]
@@ -238,6 +235,11 @@ class _Reading:
 
     def _unread(self, node: ast.AST) -> Unread:
         return Unread(f"{ast.unparse(node)} ({self.path.name}:{getattr(node, 'lineno', 1)})")
+
+
+def _may_change(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Subscript]:
+    """Tell whether an expression may change the list or dict that it is of: `names.append`, `names[0] = ...`."""
+    return isinstance(node, ast.Attribute) or (isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load))
 
 
 def _keywords(call: ast.Call) -> dict[str, ast.expr]:

@@ -115,21 +115,11 @@ _TO_DO = {
     "reward_model_name_or_path": "a project has a reward model or functions: with both, verl takes the model's score",
 }
 # What is computed with, and the least that each may be; a run of TRL's ends there as well.
-_NUMBERS: Mapping[str, float] = {
-    "beta": 0,
-    "epsilon": 0,
-    "eval_steps": 0,
-    "generation_batch_size": 1,
-    "gradient_accumulation_steps": 1,
-    "max_steps": -1,
-    "num_generations": 1,
-    "num_iterations": 1,
-    "num_train_epochs": -1,  # as some say it where `max_steps` counts
-    "per_device_train_batch_size": 1,
-    "save_steps": 0,
-    "steps_per_generation": 1,
-    "warmup_steps": 0,
+_AT_LEAST = {0: "beta epsilon eval_steps save_steps warmup_steps", -1: "max_steps num_train_epochs"} | {
+    1: "generation_batch_size gradient_accumulation_steps num_generations num_iterations per_device_train_batch_size "
+    "steps_per_generation"
 }
+_NUMBERS: Mapping[str, float] = {name: least for least, names in _AT_LEAST.items() for name in names.split()}
 
 
 class Unread(str):
