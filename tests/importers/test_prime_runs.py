@@ -71,5 +71,5 @@ def test_names_of_forks_that_change_what_is_learned_are_refused(tmp_path: Path, 
     (tmp_path / "run.sh").write_text(f"python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo {words}\n")
     made = vextract("new", tmp_path / "own", "--from-verl-run", tmp_path / "run.sh", "--keep-unknown")
     assert made.code == 2
-    assert f"{said}: a name that no release of verl has is not read" in made.err
+    assert f"{said}: a name that no supported release of verl has is not read" in made.err
     assert "say in its place" in made.err

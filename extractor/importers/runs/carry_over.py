@@ -30,13 +30,13 @@ from extractor.values.renames import Renames
 _MOST, _SHOWN = 20, 200
 # Beyond these a script's variables come from itself or from --set: the same script gives the same project everywhere.
 _ENVIRONMENT = ("HOME", "USER")
-# Names that mean something in a run, that no release has, and what says the same; the one with a value only by that.
-_WEIGHTS = "algorithm.rollout_correction.rollout_is=token algorithm.rollout_correction.rollout_is_threshold"
-_OF_FORKS = {
-    ("actor_rollout_ref.actor.tis_imp_ratio_cap", None): f"{_WEIGHTS}=(its value)",
-    ("algorithm.rollout_is_threshold", None): f"{_WEIGHTS}=(its value), where rollout_is is on",
-    ("reward_model.rm_type", "prime"): "recipe.prime.main_prime with the names of verl's recipe/prime/config",
-}
+# Settings of forks and of 0.6.0 that change what is learned, with what says the same. A bound of 0 or less is none.
+_WEIGHTS = "algorithm.rollout_correction.rollout_is=token algorithm.rollout_correction.rollout_is_threshold=(its value)"
+_WEIGHS, _BOUNDS = (
+    "algorithm.rollout_is",
+    ("actor_rollout_ref.actor.tis_imp_ratio_cap", "algorithm.rollout_is_threshold"),
+)
+_KIND, _RECIPE = "reward_model.rm_type", "recipe.prime.main_prime with the names of verl's recipe/prime/config"
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,13 @@ def _refuse_names_of_forks(run: Run) -> None:
         UsageError: the run has one.
     """
     said = {} if run.hints else flat_settings(run)
-    for (key, value), instead in _OF_FORKS.items():
-        if said.get(key) is not None and value in (None, said[key]):
-            raise UsageError(
-                f"{run.file}: {key}={said[key]}: a name that no release of verl has is not read",
-                hint=f"say in its place: {instead}",
-            )
+    bounds = _BOUNDS if said.get(_WEIGHS) is True else _BOUNDS[:1]
+    instead = {key: _WEIGHTS for key in bounds if isinstance(said.get(key), (int, float)) and said[key] > 0}
+    if said.get(_KIND) == "prime":
+        instead[_KIND] = _RECIPE
+    for key, hint in instead.items():
+        message = f"{run.file}: {key}={said[key]}: a name that no supported release of verl has is not read"
+        raise UsageError(message, hint=f"say in its place: {hint}")
 
 
 def _under_its_names(run: Run, best: Fit) -> Run:
