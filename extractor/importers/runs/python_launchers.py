@@ -15,7 +15,7 @@ from typing import Any
 
 from extractor.importers.runs import pasted
 from extractor.importers.runs.files import Places
-from extractor.importers.runs.other_libraries import trl, trl_command
+from extractor.importers.runs.other_libraries import trl
 from extractor.importers.runs.python.follower import Follower
 from extractor.importers.runs.python.states import Event, State, plain_of
 from extractor.importers.runs.python.values import Computed, Listed
@@ -36,11 +36,11 @@ _MAY_LAUNCH = re.compile("verl|trl|ppo|dapo|grpo|accelerate", re.IGNORECASE)
 
 def started(words: Sequence[str], places: Places) -> str:
     """Return the command by which a program starts a run that a command starts itself; "" where it starts none."""
-    start = trl_command.started(words, places)
+    start = trl.started(words, places)
     if start.file is None:
         return ""
     try:
-        given = dict(trl_command.arguments(start.arguments))
+        given = dict(trl.arguments(start.arguments))
         return script_of(readers.read_text(start.file), start.file, given, start.arguments)
     except (OSError, SyntaxError):
         return ""

@@ -16,7 +16,7 @@ from typing import Any
 from extractor.importers.runs.bash import too_much
 from extractor.importers.runs.files import Places
 from extractor.importers.runs.meaning import Remark, is_of_another_back_end
-from extractor.importers.runs.other_libraries import trl_command
+from extractor.importers.runs.other_libraries import trl
 from extractor.importers.runs.own_config import program_file
 from extractor.importers.runs.python import reach, verls
 from extractor.importers.runs.python.follower import Follower
@@ -62,7 +62,7 @@ class Started:
 
 def launched(words: Sequence[str], places: Places) -> Started | None:
     """Return the run that a command starts by a program that is here; None: it starts none."""
-    start = trl_command.started(words, places)
+    start = trl.started(words, places)
     if start.file is None:
         return None
     try:
@@ -70,7 +70,7 @@ def launched(words: Sequence[str], places: Places) -> Started | None:
     except (OSError, UsageError):
         return None
     try:
-        return read(text, start.file, dict(trl_command.arguments(start.arguments)), start.arguments)
+        return read(text, start.file, dict(trl.arguments(start.arguments)), start.arguments)
     except SyntaxError:
         return None
 

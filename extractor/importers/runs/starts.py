@@ -11,7 +11,6 @@ from extractor.importers.runs import (
     of_export,
     overrides,
     own_config,
-    prime,
     programs,
     python_launchers,
     python_trainers,
@@ -157,7 +156,7 @@ def _of_several(lines: Sequence[int]) -> list[str]:
 
 def about_the_trainer(module: str, line: int | None) -> list[str]:
     """Say that a program is another trainer than verl's main_ppo, if it is; its line is that of the launch."""
-    if "main_ppo" in module or prime.is_launch(module):
+    if "main_ppo" in module or Run("", program=module).is_prime:
         return []
     return _is_another(module, line, "main_ppo")
 
