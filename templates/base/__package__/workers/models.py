@@ -122,8 +122,6 @@ def load_model(
             raise
         except Exception as error:
             raise _unloadable(error, path, attention) from error
-        finally:
-            ranks.wait_for_driver()  # which may have much to read
 
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
     if "bitsandbytes" in str(getattr(model_config, "quantization_config", "")).lower():
