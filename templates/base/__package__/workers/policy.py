@@ -251,14 +251,7 @@ def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str,
     return dict(settings)
 
 
-def load_causal_lm(
-    config: Any,
-    path: str,
-    fsdp_config: Any,
-    tokenizer: Any,
-    ranks: Ranks,
-    **settings: Any,
-) -> Any:
+def load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any, ranks: Ranks, **settings: Any) -> Any:
     """Load a causal language model with the settings of the policy; `settings`: see `load_model`."""
     from transformers import AutoModelForCausalLM
 

@@ -233,13 +233,7 @@ class TrainedModel:
 
 
 def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:
-    """Say so if most weights are too large for a step of the learning rate: their dtype rounds it away.
-
-    Args:
-        trained: the parameters.
-        optim: the section of the optimizer, whose steps are about its learning rate.
-        key: the setting that says their dtype.
-    """
+    """Say so if a step of `optim.lr` leaves most weights as they are: their dtype, the setting `key`, rounds it away."""
     if not optim.lr > 0 or (optim.get("override_optimizer_config") or {}).get("bf16_stochastic_round"):
         return
     weights = [local(parameter.detach()).flatten() for parameter in trained]
