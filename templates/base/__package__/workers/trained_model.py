@@ -233,7 +233,7 @@ class TrainedModel:
 
 
 def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:
-    """Say so if a step of `optim.lr` leaves most weights as they are: their dtype, the setting `key`, rounds it away."""
+    """Say so if most weights stay as they are in a step of `optim.lr`: their dtype (`key`) rounds it away."""
     if not optim.lr > 0 or (optim.get("override_optimizer_config") or {}).get("bf16_stochastic_round"):
         return
     weights = [local(parameter.detach()).flatten() for parameter in trained]
