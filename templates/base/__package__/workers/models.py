@@ -316,10 +316,8 @@ def _missing(what: str, path: str, error: Exception) -> ConfigError:
         if path.startswith(("/", ".", "~")) or path.count("/") > 1:
             reason = "there is no such directory"
         else:
-            what, hint = (
-                f"{what} on the hub",
-                f"{hint} and the network; a directory of this machine begins with / or ./",
-            )
+            path = f"{path}, which is taken for a name on the hub"
+            hint = f"{hint} and the network; a directory of this machine begins with / or ./"
     return ConfigError(f"no {what} at {path}: {reason}", hint)
 
 
