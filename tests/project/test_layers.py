@@ -11,7 +11,7 @@ import pytest
 
 from extractor.pipeline.generate import complete, recipes_of
 from extractor.pipeline.render import config_files, templates_of
-from extractor.pipeline.render.layers import UNTIL, engine_layers, engine_modes, layers_of
+from extractor.pipeline.render.layers import UNTIL, behind, engine_layers, engine_modes, layers_of
 from extractor.pipeline.render.presets import ESTIMATOR, LOSS, preset_of, presets
 from extractor.values import releases, resources
 from extractor.values.configtree.rename import with_names
@@ -86,6 +86,7 @@ def test_of_several_templates_the_nearest_release_wins() -> None:
         "base/__package__/workers/actor.py",
         "until/0.7.1/base/__package__/workers/actor.py",
     )
+    assert "tests/test_reward_managers.py" not in behind(["base", "until/0.7.0/base"], "toy")
 
 
 @pytest.mark.parametrize(
