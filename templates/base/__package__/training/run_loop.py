@@ -25,9 +25,8 @@ from ..vendored.protocol import DataProto
 from .assembly import load_parts
 from .callbacks import Callbacks
 from .checkpoint import Checkpoints, restoring
-from .divergence import DivergenceError
 from .early_stopping import EarlyStopping
-from .failures import noting_checkpoint
+from .failures import DivergenceError, noting_checkpoint
 from .overlap import PromptsAhead
 
 Metrics = dict[str, Any]

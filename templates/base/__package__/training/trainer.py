@@ -54,8 +54,8 @@ from .batches import (
     rollout_metrics,
 )
 from .callbacks import Callbacks, listed
-from .divergence import DivergenceCheck
 from .dynamic_sampling import choice_of, collect
+from .failures import DivergenceCheck
 from .generation import generate_texts
 from .given import Given
 from .given_datasets import batch_of, loader_of
@@ -187,8 +187,11 @@ class LocalPPOTrainer(RunLoop):
                 own_known = False
             if own_known:
                 with timed("old_log_prob", timing):
-                    batch, entropy = self._old_log_probs(batch)
-                    metrics["actor/entropy"] = entropy
+                    output = ranks.spread(self.policy.compute_log_prob, batch)
+                    mode = self.config.actor_rollout_ref.actor.loss_agg_mode
+                    entropys = output.batch["entropys"]
+                    metrics["actor/entropy"] = agg_loss(entropys, batch.batch["response_mask"], mode).item()
+                    batch = batch.union(output)
             if WATCH:
                 if of_engine is not None and (own_known or self.watch.due(step)):
                     with timed("watch", timing):
@@ -241,8 +244,11 @@ class LocalPPOTrainer(RunLoop):
                         actor_metrics = self.policy.update(batch)
                     metrics.update(reduced(actor_metrics, ranks))
                     self.divergence.after_update("actor", metrics, step)
-                    with under_way("weights"):
-                        self._sync_weights()
+                    try:
+                        with under_way("weights"):
+                            self.rollouts.sync_weights()
+                    except (RolloutError, StopRequested) as error:  # on every process
+                        self.failure = error  # the run ends when this step is saved
         metrics.update(compute_data_metrics(batch, use_critic=CRITIC and self.critic is not None))
         metrics.update(compute_throughout_metrics(batch, timing, n_gpus=ranks.world_size))
         if HOOK_CHECKS:
@@ -296,13 +302,6 @@ class LocalPPOTrainer(RunLoop):
             write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
         return metrics
 
-    def _sync_weights(self) -> None:
-        """Hand the weights to the rollout engine; if it fails, the run ends when this step is saved."""
-        try:
-            self.rollouts.sync_weights()
-        except (RolloutError, StopRequested) as error:  # on every process
-            self.failure = error
-
     def arrange(self, batch: DataProto, metrics: Metrics) -> None:
         """Order the rows for the processes, if so configured, and note how long they are."""
         if DYNAMIC_BSZ and self.config.trainer.balance_batch:
@@ -324,13 +323,6 @@ class LocalPPOTrainer(RunLoop):
             or self.config.algorithm.use_kl_in_reward
             or not self.policy.takes_own_log_probs(responses)
         )
-
-    def _old_log_probs(self, batch: DataProto) -> tuple[DataProto, float]:
-        """Return the policy's log-probabilities before the update, and its mean entropy."""
-        output = self.ranks.spread(self.policy.compute_log_prob, batch)
-        entropys = output.batch["entropys"]  # (bs, response_length)
-        entropy = agg_loss(entropys, batch.batch["response_mask"], self.config.actor_rollout_ref.actor.loss_agg_mode)
-        return batch.union(output), entropy.item()
 
     def _advantages(self, batch: DataProto, reward: "Future[Reward] | None") -> tuple[DataProto, Metrics]:
         """Add the reward, and from it `advantages` and `returns`, (bs, response_length), over the global batch."""
