@@ -81,6 +81,8 @@ def find_checkpoint(path: Path, *, best: bool = False) -> Path:
     is_one = path.name.startswith("global_step_") or (path / MANIFEST).is_file()
     left = [path] if is_one else all_checkpoints(path)
     hint = RERUN if (path / CONFIG).is_file() and not left else HINT
+    if runs := sorted({str(file.parent) for file in path.glob("*/*_checkpointed_iteration.txt")}):
+        hint = f"name a run: {', '.join(runs)}"
     while chosen := (best_of([one for one in left if not what_is_wrong(one)]) if best else next(iter(left), None)):
         problem = what_is_wrong(chosen, digests=True) if chosen.is_dir() else "there is no such directory"
         if problem is None:
