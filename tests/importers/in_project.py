@@ -12,6 +12,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from extractor.importers.config.project import load, read_files
 from tests.importers import inputs
@@ -31,9 +32,12 @@ def main(project: Path, package: str, model: str, estimator: str, loss: str, *se
         tokenizer = AutoTokenizer.from_pretrained(model)
         module("custom")
         ranks = module("run.distributed").Ranks()  # type: ignore[attr-defined]
-        rewards = module("training.rewarding").Rewards(config, tokenizer, ranks)  # type: ignore[attr-defined]
+        given = module("training.given").Given()  # type: ignore[attr-defined]
+        around = contextlib.ExitStack()
+        make: Any = module("training.rewarding").reward_functions  # type: ignore[attr-defined]
+        reward_fn, _ = make(config, given, tokenizer, ranks, around)
         data = inputs.batch(module("protocol").DataProto, tokenizer)  # type: ignore[attr-defined]
-        result = rewards.train(data, return_dict=True)
+        result = reward_fn(data, return_dict=True)
         rows, _ = module("data.datasets").build_datasets(config, tokenizer)  # type: ignore[attr-defined]
         core = module("vendored.algorithms.core_algos")
         found = {

@@ -19,7 +19,6 @@ LAYERS = (
     "(api)",
     "training",
     "custom",
-    "inputs",
     "workers",
     "data",
     "run",

@@ -294,7 +294,7 @@ def test_what_cannot_be_used(newest: Path) -> None:
         "ConfigError: the reward cannot be called: difficulty takes difficulty",
         "HookError: the reward raised ZeroDivisionError",
         "ConfigError: the list of reward functions is empty",
-        "ConfigError: the reward is of type int, which cannot be called",
+        "ConfigError: the reward cannot be called: it is of type int",
         "ConfigError: there are 1 reward functions and 2 weights",
         "ConfigError: each response needs an environment of its own, and this Locked cannot be copied",
         "ConfigError: the environment (int) is without reset and step",

@@ -17,14 +17,13 @@ from omegaconf import OmegaConf
 from toy.custom.env_dataset import environment_rows
 from toy.data import encoding
 from toy.data.dataloading import build_dataloaders
-from toy.data.datasets import DataError, FilePrompts, build_datasets, data_section, dataset_of_rows
+from toy.data.datasets import DataError, FilePrompts, build_datasets, data_section, dataset_of_files, dataset_of_rows
 from toy.data.files import Rows, is_as_stored, open_parquet, with_all_columns
 from toy.data.toy import ensure_toy_model
 from toy.hooks import HookError
-from toy.inputs.datasets import dataset_of
 from toy.rewards.manager import TextRewardManager
 from toy.settings import reward_keys
-from toy.training import rewarding
+from toy.training import given, rewarding
 from transformers import AutoTokenizer
 
 PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]
@@ -43,6 +42,13 @@ def write(path, rows):
 def build(config, tokenizer, train, val=None):
     config.data.train_files, config.data.val_files = train, val or train
     return build_datasets(config, tokenizer)
+
+
+def dataset_of(form, split, config, tokenizer):
+    """Of rows, or of the file that is named."""
+    if isinstance(form, str):
+        return dataset_of_files([form], split, data_section(config), tokenizer)
+    return given.dataset_of(form, split, config, tokenizer)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "jsonl"])

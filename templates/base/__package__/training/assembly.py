@@ -1,5 +1,5 @@
 # vextract:template - edit freely
-"""A run, put together: what the config says, or what the caller brings in its place."""
+"""A run, put together: what the config says, or what the caller brings in its place; and the checks of both."""
 
 import gc
 import os
@@ -10,22 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf, open_dict
+from omegaconf import OmegaConf
 
 from ..data.dataloading import build_dataloaders
 from ..data.toy import ensure_toy_model
-from ..episodes.checks import check_episodes, is_reward
+from ..episodes.checks import check_episodes
 from ..episodes.playing import play_episodes
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError
 from ..hooks import import_hooks
-from ..inputs import Given, check_callable, manager_of
-from ..inputs.datasets import build_given_datasets, check_kind, files_of
-from ..inputs.environments import EnvironmentReward, plays, with_environment
-from ..inputs.loaders import without_loaders
-from ..inputs.models import check_model, policy_of, write_model
-from ..inputs.reward_forms import check_forms, manager_of_forms
 from ..registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
-from ..rewards.manager import TextRewardManager
 from ..run.base_models import base_models
 from ..run.distributed import Ranks, seed_everything
 from ..run.process import lock_run_directory
@@ -37,7 +30,7 @@ from ..settings.devices import device_problems
 from ..settings.loading import settle_device
 from ..settings.placement import missing_devices, placement_problems
 from ..settings.setting import choose
-from ..settings.setting_checks import check_sizes, fitting
+from ..settings.setting_checks import fitting
 from ..switches import (
     CRITIC,
     DISTILLATION,
@@ -45,11 +38,11 @@ from ..switches import (
     GIVEN_OBJECTS,
     LORA,
     OVERLAP,
+    PARTS,
     PLACEMENT,
     PRIME,
     QLORA,
     REWARD_FORMS,
-    REWARD_MODEL,
     ROLLOUT_CORRECTION,
     SHARDED_CHECKPOINTS,
     SPECIAL_TOKENS,
@@ -67,13 +60,16 @@ from ..workers.trained_model import TrainedModel
 from ..workers.value_model import Critic
 from .checkpoint import Checkpoints, load_state, restoring, step_of
 from .distillation_choice import check_distillation, check_teachers, distillation_of
+from .given import Given, build_given_datasets, settled
+from .given_models import check_model, policy_of, write_model
 from .model_words import ModelWords
 from .overlap import OverlappedRollouts
 from .process_checks import check_process_rewards, wants_process_rewards
 from .process_rewards import ProcessRewards
+from .reward_forms import check_forms
 from .reward_managers import registered_managers
 from .reward_of_words import RewardOfWords
-from .rewarding import Rewards, compares_with_truth
+from .rewarding import compares_with_truth, reward_functions
 from .rollout_correction import check_correction
 from .rollout_watch import watched
 from .rollouts import Rollouts
@@ -113,9 +109,14 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     """
     config, ranks = trainer.config, trainer.ranks
     fill_in_device(config)
-    given = settled(config, given, ranks.world_size)
-    use_reference = settle(config, ranks, sizes=False)  # they are checked with the data
-    begin_directory(trainer, around)
+    given = settled(config, given)
+    if REWARD_FORMS:
+        check_forms(given)
+    if GIVEN_OBJECTS:
+        check_model(config, given, ranks.world_size)
+    prepare_process()
+    use_reference = check_config(config, ranks.world_size)
+    trainer.lock = around.enter_context(lock_run_directory(Path(config.trainer.default_local_dir), ranks))
     model = config.actor_rollout_ref.model
     if GIVEN_OBJECTS and given.model is not None:
         model.path = str(ranks.on_driver(partial(write_model, given, Path(config.trainer.default_local_dir))))
@@ -176,7 +177,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
             around.enter_context(closing(trainer.distillation))
     if SPECIAL_TOKENS:
         words = ModelWords.of(config, tokenizer)
-    rewards = Rewards(config, words.decoder if SPECIAL_TOKENS else tokenizer, ranks)
+    managers = reward_functions(config, given, words.decoder if SPECIAL_TOKENS else tokenizer, ranks, around)
     say_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(watched(config) if WATCH else config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
@@ -191,28 +192,17 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
         play_episodes(rollouts, config, tokenizer, given.environment)
     elif EPISODES:
         play_episodes(rollouts, config, tokenizer)
-    for part in (closing(rollouts), closing(rewards)):
-        around.enter_context(part)
+    around.enter_context(closing(rollouts))
     if SHARDED_CHECKPOINTS:
         around.enter_context(waiting_for_last(checkpoints))
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
             state = load_optimizers(resume, models, ranks)
-    managers = reward_functions(given, rewards, config, rewards.tokenizer)
-    for manager in managers:
-        if isinstance(manager, TextRewardManager):  # it may have processes
-            around.enter_context(closing(manager))
     if SPECIAL_TOKENS:
         managers = (RewardOfWords(managers[0], words), RewardOfWords(managers[1], words))
     trainer.reward_fn, trainer.val_reward_fn = managers
     return state
-
-
-def begin_directory(trainer: Any, around: ExitStack) -> None:
-    """Keep other runs out of the run's directory."""
-    trainer.lock = lock_run_directory(Path(trainer.config.trainer.default_local_dir), trainer.ranks)
-    around.enter_context(trainer.lock)
 
 
 def checkpoints_of(config: Any, ranks: Ranks) -> Checkpoints:
@@ -232,119 +222,6 @@ def fill_in_device(config: Any) -> None:
         settle_device(config)
 
 
-def settled(config: Any, given: Given, world_size: int) -> Given:
-    """Check what is given, and let the config say so where it decides something. Every process must call this.
-
-    Args:
-        config: the whole config; it is changed.
-        given: what the caller brings.
-        world_size: so many processes.
-
-    Returns:
-        The same, as the parts of a run take it.
-
-    Raises:
-        ConfigError: it cannot be used, or contradicts the config.
-        DataError: the same of the data.
-    """
-    if GIVEN_OBJECTS:
-        given = without_loaders(config, given)
-        given = with_environment(config, given)
-    else:
-        for name in ("environment", "model", "tokenizer"):
-            if getattr(given, name) is not None:
-                raise ConfigError(f"{name}= is given, an object", "vextract add given_objects")
-    _check_data(config, given)
-    if given.train_dataset is not None and given.val_dataset is None and not config.data.val_files:
-        with open_dict(config):  # there is nothing to validate on
-            config.trainer.test_freq, config.trainer.val_before_train = -1, False
-    _check_scores(config, given)
-    if REWARD_FORMS:
-        check_forms(given)
-    else:
-        if given.reward_weights is not None:
-            raise ConfigError("reward_weights are given, for several rewards", "vextract add reward_forms")
-        for reward_fn in (given.reward_fn, given.val_reward_fn):
-            if reward_fn is not None:
-                check_callable(reward_fn)
-    if GIVEN_OBJECTS:
-        check_model(config, given, world_size)
-    return given
-
-
-def _check_data(config: Any, given: Given) -> None:
-    has_prompts = given.train_dataset is not None or (GIVEN_OBJECTS and given.environment is not None)
-    if given.val_dataset is not None and not has_prompts:
-        raise DataError("a val_dataset is given, and no train_dataset", "give both, or name files in the config")
-    for split in ("train", "val"):
-        dataset = getattr(given, f"{split}_dataset")
-        if dataset is None:
-            continue
-        if files_of(dataset, split) is None:
-            check_kind(dataset, split)
-        for key in (f"data.{split}_files", "data.custom_cls.path"):
-            if OmegaConf.select(config, key):
-                raise ConfigError(
-                    f"{key} is {OmegaConf.select(config, key)}, and a {split}_dataset is given as well",
-                    f"leave one of them out: {key}=null, or no {split}_dataset",
-                )
-
-
-def _check_scores(config: Any, given: Given) -> None:
-    """Refuse two rewards of which one would not count."""
-    if given.reward_fn is None and not (GIVEN_OBJECTS and plays(config, given)):
-        return
-    what = "an environment is given" if GIVEN_OBJECTS and given.reward_fn is None else "a reward_fn is given"
-    others = {f"{reward_keys.FUNCTION}.path": "null"}
-    if REWARD_MODEL:
-        others[reward_keys.JUDGE] = "false"
-    for key, off in others.items():
-        if OmegaConf.select(config, key):
-            raise ConfigError(
-                f"{key} is {OmegaConf.select(config, key)}, and {what}: both would score the responses",
-                f"leave one of them out: {key}={off}, or no reward",
-            )
-    if EPISODES and is_reward(config):
-        raise ConfigError(
-            "a reward_fn is given, and with local.env.is_reward the environments give the reward of an episode",
-            "set local.env.is_reward=false, or give no reward_fn",
-        )
-
-
-def reward_functions(given: Given, rewards: Rewards, config: Any, tokenizer: Any) -> tuple[Any, Any]:
-    """Return what scores the batches of training and of validation: what is given, else the config's.
-
-    Raises:
-        ConfigError: what is given cannot be called as a reward is.
-    """
-    train, validation = rewards.train, rewards.validation
-    if GIVEN_OBJECTS:
-        if given.environment is not None and not (EPISODES and is_reward(config)):
-            play = EnvironmentReward(given.environment, config.data.get("env") or {})
-            train = validation = manager_of(play, config, tokenizer)
-    for name in ("reward_fn", "val_reward_fn"):
-        reward_fn = getattr(given, name)
-        if reward_fn is None:
-            continue
-        if REWARD_FORMS:
-            validation = manager_of_forms(given, name, config, tokenizer)
-        else:
-            validation = manager_of(reward_fn, config, tokenizer)
-        if name == "reward_fn":
-            train = validation
-    return train, validation
-
-
-def settle(config: Any, ranks: Ranks, *, sizes: bool = True) -> bool:
-    """Import the hooks, and check the config, whose device is filled in; `sizes`: those of batches too.
-
-    Returns:
-        Whether the reference model is needed.
-    """
-    prepare_process()
-    return check_config(config, ranks.world_size, sizes=sizes)
-
-
 def prepare_process() -> None:
     """Import the hooks, and look for garbage from now on: what was imported is none."""
     import_hooks()  # what they register can now be chosen by name
@@ -353,8 +230,8 @@ def prepare_process() -> None:
         gc.enable()
 
 
-def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
-    """Check the config for this many processes; `sizes`: those of batches too, which else are checked with the data.
+def check_config(config: Any, world_size: int) -> bool:
+    """Check the config for this many processes; sizes of batches are checked with the data.
 
     Returns:
         Whether the reference model is needed.
@@ -372,8 +249,6 @@ def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
         name = OmegaConf.select(config, key)
         if name not in registry and name != "vanilla":  # some releases have this loss in the actor itself
             raise ConfigError(f"{key} is {name!r}, which is not registered", choose(str(name), registry))
-    if sizes:
-        check_sizes(config)
     if rollout.n == 1 and algorithm.adv_estimator in COMPARING and os.environ.get("RANK", "0") == "0":
         text = f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one"
         print(f"note: {text}: its score is not compared (actor_rollout_ref.rollout.n is how many)", file=sys.stderr)
@@ -428,28 +303,24 @@ def settle_model(config: Any, ranks: Ranks) -> None:
         model.path = str(ranks.on_driver(lambda: ensure_toy_model(place, task=task)))
 
 
-def load_parts(
-    checkpoints: Checkpoints, start: Path, models: Mapping[str, TrainedModel], ranks: Ranks
-) -> tuple[Any, ...]:
-    """Put the models that are trained back to where a checkpoint has them. Every process must call this.
+if PARTS:
 
-    Args:
-        checkpoints: those of the run.
-        start: the checkpoint.
-        models: by the names of their directories in it.
-        ranks: this process among its peers.
+    def load_parts(
+        checkpoints: Checkpoints, start: Path, models: Mapping[str, TrainedModel], ranks: Ranks
+    ) -> tuple[Any, ...]:
+        """Put the models that are trained back to where a checkpoint has them; returns what `load_optimizers` does."""
+        places = {name: checkpoints.weights(start, name) for name in models}
+        for name, place in places.items():
+            models[name].load_weights(str(place), ranks)
+        return load_optimizers(start, models, ranks)
+
+
+def load_optimizers(start: Path, models: Mapping[str, TrainedModel], ranks: Ranks) -> tuple[Any, ...]:
+    """Put the optimizers back to where a checkpoint has them. Every process must call this.
 
     Returns:
         What else the checkpoint has: the arguments of the trainer's `restore`.
     """
-    places = {name: checkpoints.weights(start, name) for name in models}
-    for name, place in places.items():
-        models[name].load_weights(str(place), ranks)
-    return load_optimizers(start, models, ranks)
-
-
-def load_optimizers(start: Path, models: Mapping[str, TrainedModel], ranks: Ranks) -> tuple[Any, ...]:
-    """Put the optimizers back to where a checkpoint has them; returns what else it has, as `load_parts` does."""
     for name, model in models.items():
         model.load_optimizer_state(start / name, ranks)
     return step_of(start), *load_state(start, ranks)

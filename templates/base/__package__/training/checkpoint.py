@@ -44,7 +44,7 @@ from ..run.checkpoint_files import (
 )
 from ..run.distributed import Ranks, is_connection_error
 from ..settings.setting_checks import resume_hint
-from ..switches import VERL_CHECKPOINTS
+from ..switches import PARTS, VERL_CHECKPOINTS
 from ..workers.trained_model import TrainedModel, parts_of
 
 LATEST = "latest_checkpointed_iteration.txt"
@@ -257,16 +257,18 @@ class Checkpoints:
             "moves these checkpoints aside",
         )
 
-    def chosen(self, path: str | Path) -> Path:
-        """Return the checkpoint that `path` is, or the last complete one of the run that it is the directory of."""
-        found = self.to_resume("resume_path", str(path))
-        assert found is not None
-        if VERL_CHECKPOINTS and self.ranks.on_driver(lambda: _is_of_verl(found)):
-            raise ConfigError(
-                f"{found} is a checkpoint of verl",
-                f"a new run takes it over: trainer.resume_mode=resume_path trainer.resume_from_path={found}",
-            )
-        return found
+    if PARTS:
+
+        def chosen(self, path: str | Path) -> Path:
+            """Return the checkpoint that `path` is, or the last complete one of the run that it is the directory of."""
+            found = self.to_resume("resume_path", str(path))
+            assert found is not None
+            if VERL_CHECKPOINTS and self.ranks.on_driver(lambda: _is_of_verl(found)):
+                raise ConfigError(
+                    f"{found} is a checkpoint of verl",
+                    f"a new run takes it over: trainer.resume_mode=resume_path trainer.resume_from_path={found}",
+                )
+            return found
 
     def _mark(self, step: int) -> None:
         """Note which checkpoint is the latest and which the best, and remove those that are too many."""

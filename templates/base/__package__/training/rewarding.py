@@ -1,11 +1,12 @@
 # vextract:template - edit freely
-"""From the config to the functions that score a batch, in training and in validation.
+"""From the config, or from what a caller gives, to the functions that score a batch, in training and in validation.
 
 Rewards are computed by one process, rank 0, over the global batch.
 """
 
 import inspect
 import sys
+from contextlib import ExitStack, closing
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -13,14 +14,16 @@ from omegaconf import OmegaConf
 from ..episodes.checks import is_reward
 from ..errors import ConfigError
 from ..hooks import arguments_of
-from ..inputs import offered
 from ..rewards.manager import TextRewardManager
 from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..settings.setting import choose_defined, functions_in
-from ..switches import EPISODES, REWARD_LOGS, REWARD_MODEL, REWARD_PROCESSES, SANDBOX
+from ..switches import EPISODES, GIVEN_OBJECTS, REWARD_FORMS, REWARD_LOGS, REWARD_MODEL, REWARD_PROCESSES, SANDBOX
+from .given import Given, manager_of, offered
+from .given_environments import EnvironmentReward
 from .judge import judged
+from .reward_forms import manager_of_forms
 from .reward_managers import load_manager, manager_class, registered_managers
 
 # What a manager is offered from elsewhere, should it stand among its further arguments as well.
@@ -44,44 +47,65 @@ def compares_with_truth(config: Any) -> bool:
     return any(base.__module__.startswith(known) for base in bases) or not inspect.isclass(manager)
 
 
-class Rewards:
-    """The reward managers of a run: for training, and for validation.
+def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, around: ExitStack) -> tuple[Any, Any]:
+    """Return what scores the batches of training and of validation: what is given, else the config's managers.
 
-    A manager gets the arguments that its constructor names: verl's own (tokenizer, num_examine, compute_score,
-    reward_fn_key), what stands under `reward_kwargs`, and of these: the settings under `local.reward`,
+    A manager of the config's gets the arguments that its constructor names: verl's own (tokenizer, num_examine,
+    compute_score, reward_fn_key), what stands under `reward_kwargs`, and of these: the settings under `local.reward`,
     overlong_buffer_cfg, max_resp_len (`data.max_response_length`) and config, the whole of it. reward_keys.py has the
     settings' full names.
 
     Args:
         config: the whole config.
+        given: what the caller brings.
         tokenizer: of the policy.
-        ranks: this process among its peers.
+        ranks: this process among its peers. Every process must call this.
+        around: what has to be ended is entered here.
 
     Raises:
-        ConfigError: the manager takes no such arguments.
+        ConfigError: the manager takes no such arguments, or what is given cannot be called as a reward is.
     """
+    managers = [_manager_of_given(name, given, config, tokenizer) for name in ("reward_fn", "val_reward_fn")]
+    if GIVEN_OBJECTS and given.environment is not None and not (EPISODES and is_reward(config)):
+        play = EnvironmentReward(given.environment, config.data.get("env") or {})
+        managers[0] = managers[0] or manager_of(play, config, tokenizer)
+    for manager in managers:
+        if isinstance(manager, TextRewardManager):  # others are the caller's
+            around.enter_context(closing(manager))
+    if managers[0] is None:
+        train, validation = _configured(config, tokenizer, ranks, around)
+        return train, managers[1] or validation
+    return managers[0], managers[1] or managers[0]
 
-    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
-        self.tokenizer = tokenizer
-        manager = manager_class(config)
-        if SANDBOX and (code := sys.modules.get(f"{__package__.rpartition('.')[0]}.rewards.sandbox")) is not None:
-            try:  # the hook has imported it, and runs programs
-                code.announce(config.local.reward.allow_unisolated, config.local.reward.site_packages)
-            except code.SandboxError as error:
-                raise ConfigError(error.message, error.hint) from error
-        managers = _managers(config, manager, tokenizer)
-        _check_function(config, managers[0])
-        if (REWARD_LOGS or REWARD_PROCESSES or SANDBOX) and ranks.rank == 0:
-            _note_untaken(config, manager)
-        self.managers = managers
-        if REWARD_MODEL and OmegaConf.select(config, reward_keys.JUDGE):
-            managers = judged(managers, config, tokenizer, ranks)
-        self.train, self.validation = managers
 
-    def close(self) -> None:
-        """End the processes that score samples."""
-        for manager in self.managers:
-            getattr(manager, "close", lambda: None)()
+def _manager_of_given(name: str, given: Given, config: Any, tokenizer: Any) -> Any:
+    """Return a reward manager of what is given under a name; None: nothing is."""
+    reward_fn = getattr(given, name)
+    if reward_fn is None:
+        return None
+    if REWARD_FORMS:
+        return manager_of_forms(given, name, config, tokenizer)
+    else:
+        return manager_of(reward_fn, config, tokenizer)
+
+
+def _configured(config: Any, tokenizer: Any, ranks: Ranks, around: ExitStack) -> tuple[Any, Any]:
+    """Return the config's managers for training and validation."""
+    manager = manager_class(config)
+    if SANDBOX and (code := sys.modules.get(f"{__package__.rpartition('.')[0]}.rewards.sandbox")) is not None:
+        try:  # the hook has imported it, and runs programs
+            code.announce(config.local.reward.allow_unisolated, config.local.reward.site_packages)
+        except code.SandboxError as error:
+            raise ConfigError(error.message, error.hint) from error
+    train, validation = _managers(config, manager, tokenizer)
+    for one in (train, validation):
+        around.callback(getattr(one, "close", lambda: None))
+    _check_function(config, train)
+    if (REWARD_LOGS or REWARD_PROCESSES or SANDBOX) and ranks.rank == 0:
+        _note_untaken(config, manager)
+    if REWARD_MODEL and OmegaConf.select(config, reward_keys.JUDGE):
+        train, validation = judged((train, validation), config, tokenizer, ranks)
+    return train, validation
 
 
 if REWARD_LOGS or REWARD_PROCESSES or SANDBOX:
@@ -134,9 +158,7 @@ def _check_function(config: Any, manager: Any) -> None:
     is_ours = isinstance(manager, TextRewardManager) and type(manager)._arguments is TextRewardManager._arguments
     is_verls = type(manager).__module__.partition(".vendored.workers.")[2].startswith(VERLS)
     is_named = OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is not None
-    if not is_named or not (is_ours or is_verls):
-        return
     if REWARD_MODEL and OmegaConf.select(config, reward_keys.JUDGE):
         return
-    if (problem := refusal(manager.compute_score)) is not None:
+    if is_named and (is_ours or is_verls) and (problem := refusal(manager.compute_score)) is not None:
         raise ConfigError(f"the reward cannot be called: {problem}: {source_of(manager.compute_score)}", CALLED)

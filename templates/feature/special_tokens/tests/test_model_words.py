@@ -13,12 +13,12 @@ from transformers import AutoTokenizer
 from __package__.data.toy import CHAT_TEMPLATE, ensure_toy_model
 from __package__.episodes.words import text_of_turn
 from __package__.hooks import call_reward
-from __package__.inputs import Given
-from __package__.inputs.reward_forms import manager_of_forms
 from __package__.settings import reward_keys
 from __package__.settings.loading import load_config
 from __package__.switches import EPISODES, REWARD_FORMS
+from __package__.training.given import Given
 from __package__.training.model_words import ModelWords
+from __package__.training.reward_forms import manager_of_forms
 from __package__.training.reward_managers import load_manager
 from __package__.training.reward_of_words import RewardOfWords
 from __package__.vendored.protocol import DataProto

@@ -10,6 +10,7 @@ in the data. The run of verl has `actor.strategy=fsdp2` (and `critic.strategy`),
 each other's: run this where verl runs, or with the same version of torch.
 """
 
+import argparse
 import copy
 import shutil
 import sys
@@ -27,7 +28,7 @@ from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from .data.dataloading import of_torchdata
 from .data.verl_place import TAKEN
 from .errors import ConfigError, report_error
-from .export import find_checkpoint, parser_of
+from .export import find_checkpoint
 from .output import say
 from .run.checkpoint_files import read_state, sync_tree, write_text
 from .run.shards import read_whole
@@ -44,7 +45,9 @@ MESH = ("fsdp",)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run with these command-line arguments; returns the exit code: 0 done, 2 the arguments are at fault."""
     description = "Write a checkpoint as verl's FSDP workers do, for a run of verl with strategy fsdp2."
-    parser = parser_of("to_verl", description, "the run's directory of verl: OUT/global_step_N is written")
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}.to_verl", description=description)
+    parser.add_argument("checkpoint", type=Path, help="a global_step_N directory, or a run's directory")
+    parser.add_argument("out", type=Path, help="the run's directory of verl: OUT/global_step_N is written")
     parser.add_argument("--processes", type=int, required=True, metavar="N", help="the GPUs that verl will have")
     parser.add_argument("--device", default="cuda", help="of verl's processes: %(default)s, npu, cpu")
     chosen = parser.parse_args(arguments)

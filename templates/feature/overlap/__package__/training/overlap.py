@@ -2,7 +2,7 @@
 """A run whose rewards begin while responses are still written, and whose responses may be written one batch ahead."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from typing import Any
@@ -21,13 +21,12 @@ from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
 from .early_rewards import EarlyRewards, early_rewards
 from .rollouts import Answers, Metrics, Reward, Rollouts
-from .run_state import Prompts
 
 CLOSING_SECONDS = 10.0
 ROW = "row_before_arranging"
 
 
-class PromptsAhead(Prompts):
+class PromptsAhead:
     """Batches of a trainer's prompts, of which the next one may be drawn before its turn.
 
     Args:
@@ -38,25 +37,29 @@ class PromptsAhead(Prompts):
     """
 
     def __init__(self, trainer: Any) -> None:
-        super().__init__(trainer)
+        self.trainer = trainer
+        self._batches = trainer.draw()
         self.current: dict[str, Any] | None = None
         self._waiting: dict[str, Any] | None = None
         self._before: dict[str, Any] = {}
 
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self
+
     def __next__(self) -> dict[str, Any]:
         waiting, self._waiting = self._waiting, None
-        self.current = super().__next__() if waiting is None else waiting
+        self.current = next(self._batches) if waiting is None else waiting
         return self.current
 
     def ahead(self) -> dict[str, Any]:
         """Draw the next batch before its turn; there is one. `place` is then where its drawing began."""
-        self._before = super().place()
-        self._waiting = super().__next__()
+        self._before = self.trainer.place()
+        self._waiting = next(self._batches)
         return self._waiting
 
     def place(self) -> dict[str, Any]:
         """Return where the next batch is drawn: the states of data loader, sample ids and random generators."""
-        return super().place() if self._waiting is None else self._before
+        return self.trainer.place() if self._waiting is None else self._before
 
     def put_back(self) -> bool:
         """Have a batch that was drawn before its turn drawn again; tell whether there was one."""
@@ -66,7 +69,7 @@ class PromptsAhead(Prompts):
         trainer.train_loader.load_state_dict(self._before["data"])
         trainer.ids.setstate(self._before["ids"])
         set_random_state(self._before["random"])
-        self._batches = self._drawn()
+        self._batches = trainer.draw()
         return True
 
 

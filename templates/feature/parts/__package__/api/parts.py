@@ -18,8 +18,9 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from ..run.process import Closing, without_running_loop
 from ..settings.loading import check_choice
+from ..settings.setting_checks import check_sizes
 from ..switches import CRITIC, EPISODES
-from ..training.assembly import fill_in_device, settle, settle_model
+from ..training.assembly import check_config, fill_in_device, prepare_process, settle_model
 from ..training.generation import answer, texts_of
 from ..training.rollouts import Rollouts
 from ..vendored.protocol import DataProto
@@ -47,7 +48,9 @@ class Part(Closing):
             self.ranks = Ranks.of_process(self.config)
             around.callback(self.ranks.close)
             fill_in_device(self.config)
-            settle(self.config, self.ranks)
+            prepare_process()
+            check_config(self.config, self.ranks.world_size)
+            check_sizes(self.config)
             settle_model(self.config, self.ranks)
             before = random_state()
             try:

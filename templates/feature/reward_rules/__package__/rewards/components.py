@@ -2,10 +2,12 @@
 """Several scores of one response, and the weights that make them one reward."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from .scoring import plain, weighted_sum
+from ..episodes.places import has_failed
+from ..switches import EPISODES
+from .scoring import ScoringError, plain, source_of
 
 
 class ComponentError(Exception):
@@ -55,3 +57,56 @@ class WeightedComponents:
             except Exception as error:
                 raise ComponentError(name) from error
         return {"score": weighted_sum(values, self.weights), **values}
+
+
+def weighted_sum(components: Mapping[str, Any], weights: Mapping[str, float], source: Any = None) -> float:
+    """Return the reward of a sample: each weighted component times its weight, summed.
+
+    Args:
+        components: name -> value, None where the sample has none; those without a weight are only reported.
+        weights: name -> weight.
+        source: where the sample is from, which an error names.
+
+    Raises:
+        ValueError: a weight names no component, or its component is not a number.
+    """
+    total = 0.0
+    for name, weight in weights.items():
+        value = components.get(name)
+        if isinstance(value, str) or value is None:
+            known = ", ".join(key for key, other in components.items() if not isinstance(other, str | None))
+            at = "" if source is None else f"data source {source!r}: "
+            raise ValueError(f"{at}no component named {name!r}, which has the weight {weight}; components: {known}")
+        total += weight * float(plain(value))
+    return total
+
+
+def weighted_rewards(
+    weights: Mapping[str, float],
+    components: Mapping[str, list[Any]],
+    sources: Iterable[Any],
+    columns: Mapping[str, Any],
+    function: Any,
+) -> list[float]:
+    """Return the rewards of a batch: see `weighted_sum`.
+
+    Args:
+        weights: name -> weight.
+        components: name -> a value for each sample.
+        sources: where each sample is from.
+        columns: of the batch.
+        function: what has scored it.
+
+    Raises:
+        ScoringError: a sample lacks a component that has a weight.
+    """
+    rewards = []
+    for row, source in enumerate(sources):
+        values, given = {name: column[row] for name, column in components.items()}, weights
+        if EPISODES and has_failed(columns, row):  # its environment reports nothing
+            given = {name: weight for name, weight in weights.items() if values.get(name) is not None}
+        try:
+            rewards.append(weighted_sum(values, given, source))
+        except ValueError as error:
+            raise ScoringError(str(error), source_of(function), row) from error
+    return rewards

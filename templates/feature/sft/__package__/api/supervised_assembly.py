@@ -2,6 +2,7 @@
 """The parts of a run of supervised training, put together."""
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from omegaconf import open_dict
@@ -9,15 +10,14 @@ from omegaconf import open_dict
 from ..data.dataloading import SharedLoader, build_dataloaders, build_loaders
 from ..data.demonstrations import build_demonstrations, collate, demonstrations_of
 from ..errors import ConfigError
-from ..inputs import Given
 from ..run.base_models import base_models
 from ..run.distributed import Ranks, seed_everything
+from ..run.process import lock_run_directory
 from ..run.shared_checkpoints import waiting_for_last
 from ..settings.devices import device_problems
 from ..settings.setting_checks import fitting
 from ..switches import CRITIC, DISTILLATION, DYNAMIC_SAMPLING, LORA, PRIME, QLORA, SHARDED_CHECKPOINTS
 from ..training.assembly import (
-    begin_directory,
     checkpoints_of,
     fill_in_device,
     load_optimizers,
@@ -25,6 +25,7 @@ from ..training.assembly import (
     settle_model,
 )
 from ..training.checkpoint import restoring
+from ..training.given import Given
 from ..training.rollouts import Rollouts
 from ..workers.lora import check_adapter
 from ..workers.models import load_tokenizer, usable_tokenizer
@@ -58,7 +59,7 @@ def assemble_supervised(trainer: Any, given: Given, around: ExitStack) -> tuple[
     fill_in_device(config)
     prepare_process()
     _check(config)
-    begin_directory(trainer, around)
+    trainer.lock = around.enter_context(lock_run_directory(Path(config.trainer.default_local_dir), ranks))
     model = config.actor_rollout_ref.model
     settle_model(config, ranks)
     seed_everything(config.local.seed + ranks.rank)

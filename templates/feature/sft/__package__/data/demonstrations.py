@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from ..errors import ConfigError, DataError
-from ..inputs.datasets import files_of, rows_of
+from ..training.given_datasets import files_of, rows_of
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
 from .datasets import data_section, file_list, load_class
 from .files import read_rows, with_all_columns
@@ -64,7 +64,7 @@ def demonstrations_of(value: Any, split: str, config: Any, tokenizer: Any) -> Da
     """Return demonstrations from rows, or from files.
 
     Args:
-        value: names of files, or what `inputs/datasets.py` takes for rows.
+        value: names of files, or what `training/given.py` takes for rows.
         split: train or val.
         config, tokenizer: as for `build_demonstrations`.
 

@@ -14,7 +14,6 @@ import torch
 
 from ..api.supervised_assembly import assemble_supervised, loader_of_demonstrations
 from ..errors import ConfigError
-from ..inputs import Given
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..run.process import without_running_loop
 from ..switches import WATCH
@@ -23,6 +22,7 @@ from ..tracking.timing import advance, expect, timed, under_way
 from ..vendored.algorithms.metric_utils import compute_throughout_metrics
 from ..vendored.protocol import DataProto
 from ..workers.trained_model import reduced
+from .given import Given
 from .trainer import LocalPPOTrainer, Metrics
 
 

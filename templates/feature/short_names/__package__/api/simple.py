@@ -81,7 +81,7 @@ class SimpleTrainer:
         """Train, until the last step or until asked to stop.
 
         Args:
-            loader: the prompts, if they were not given before: what a dataset may be, see `inputs/datasets.py`. The
+            loader: the prompts, if they were not given before: what a dataset may be, see `training/given.py`. The
                 batch size of a data loader is `batch_size`.
 
         Raises:
@@ -134,7 +134,7 @@ class SimpleTrainer:
     def _take(self, loader: Any) -> None:
         if self._trainer is not None or self._given["train_dataset"] is not None:
             raise ConfigError("the prompts were given already", "call train() without any, or make another trainer")
-        size = getattr(loader, "batch_size", None)  # of a DataLoader; `inputs/loaders.py` takes what else it says
+        size = getattr(loader, "batch_size", None)  # of a DataLoader; `given_loaders.py` takes what else it says
         if size is not None:
             if getattr(self._args, "batch_size", 0) is None:
                 self._args = dataclasses.replace(self._args, batch_size=size)
@@ -154,9 +154,9 @@ class PPOTrainer(SimpleTrainer):
     Args:
         model, args: see `SimpleTrainer`.
         tokenizer: of the model; None: what is saved with it.
-        reward_fn: scores responses, see `inputs/__init__.py`; None: the project's reward manager.
-        train_dataset, val_dataset: prompts, see `inputs/datasets.py`; None: what config/ says.
-        environment: gives prompts, rewards or turns, see `inputs/environments.py`.
+        reward_fn: scores responses, see `training/given.py`; None: the project's reward manager.
+        train_dataset, val_dataset: prompts, see `training/given.py`; None: what config/ says.
+        environment: gives prompts, rewards or turns, see `training/given_environments.py`.
         callbacks: see `LocalPPOTrainer`.
 
     Raises:
@@ -191,9 +191,9 @@ class GRPOTrainer(SimpleTrainer):
 
     Args:
         model, args: see `SimpleTrainer`.
-        reward_funcs: scores responses, see `inputs/__init__.py`; None: the project's reward manager.
-        train_dataset, eval_dataset: prompts, see `inputs/datasets.py`; None: what config/ says.
-        environment: gives prompts, rewards or turns, see `inputs/environments.py`.
+        reward_funcs: scores responses, see `training/given.py`; None: the project's reward manager.
+        train_dataset, eval_dataset: prompts, see `training/given.py`; None: what config/ says.
+        environment: gives prompts, rewards or turns, see `training/given_environments.py`.
         processing_class, tokenizer: the tokenizer of the model, under either name; None: what is saved with it.
         callbacks: see `LocalPPOTrainer`.
         peft_config: peft's LoraConfig; its r, lora_alpha and target_modules are taken.

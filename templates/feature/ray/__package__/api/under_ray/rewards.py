@@ -17,8 +17,8 @@ from typing import Any
 
 from ...data.makers import factory_of
 from ...errors import ConfigError
-from ...inputs import Given
 from ...switches import EPISODES
+from ...training.given import Given
 from .functions import place_of
 
 ADAPTER = "adapters/given_reward.py"
@@ -155,7 +155,7 @@ def with_columns(row: Mapping[str, Any], split: str, config: Any) -> dict[str, A
 
 
 def _parts_of(functions: Any, given: Given, split: str) -> list[Any]:
-    from ...inputs.reward_forms import parts_of, weights_for
+    from ...training.reward_forms import parts_of, weights_for
 
     parts = parts_of(functions, weights_for(given, "reward_fn" if split == "train" else "val_reward_fn"), None)
     if parts is None:

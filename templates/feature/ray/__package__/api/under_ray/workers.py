@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ...data.makers import factory_of
-from ...inputs.environments import EnvironmentReward
 from ...rewards.forms import form_of
 from ...rewards.functions import Batch, Joint, Part, sample_of
 from ...rewards.scoring import Scorer
+from ...training.given_environments import EnvironmentReward
 
 # In `extra_info` of a row: what else the row has, as JSON.
 GIVEN = "given_by_script"

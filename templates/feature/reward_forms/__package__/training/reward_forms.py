@@ -1,5 +1,5 @@
 # vextract:template - edit freely
-"""Rewards of several forms: what a `reward_fn` may be besides what `rewards.py` says.
+"""Rewards of several forms: what a `reward_fn` may be besides what `given.py` says.
 
 A function, or an object with `__call__`, plain or `async`, told apart by the names of its arguments:
 
@@ -44,7 +44,7 @@ from ..hooks import arguments_of
 from ..rewards.forms import FORMS, VERLS, Form, FormError, form_of
 from ..rewards.functions import FunctionsRewardManager, Part, unique_names
 from ..rewards.pipelines import PipelineReward, is_pipeline
-from . import Given, check_callable, manager_of, offered
+from .given import Given, check_callable, manager_of, offered
 
 # Columns that every row has, whatever the data.
 ALWAYS = {"data_source", "ability", "ground_truth", "extra_info"}

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import DataError
-from ..inputs.datasets import batch_of
 from ..run.distributed import random_state, set_random_state
 from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
 from .batches import generation_batch, objects
+from .given_datasets import batch_of
 from .rollouts import Rollouts
 
 

@@ -1,18 +1,8 @@
 # vextract:template - edit freely
-"""Prompts that a caller brings: what a `train_dataset` or a `val_dataset` may be.
+"""Prompts of any kind that a caller brings: what a `train_dataset` or a `val_dataset` may be besides rows.
 
-Names of files, as `data.train_files` has them; or rows: a list of dictionaries, a `datasets.Dataset`, a dataset of
-torch whose items are rows. Their columns:
-
-    prompt          text, or messages: [{"role": "user", "content": "..."}]; `data.prompt_key` names another column
-    ground_truth    what the reward compares with; or `solution`, `answer`, or verl's `reward_model`. Where a reward_fn
-                    scores, or an environment that is given, it may be left out
-    data_source     names the validation metrics of these rows; by default all are of one source
-    extra_info      a dictionary, which verl's reward functions and the environments' `reset` get
-    others          are kept: a reward_fn that names them gets them
-
-With the feature given_objects also frames of pandas and polars, tables of pyarrow, tokens in verl's schema, states of
-an environment, and data loaders of torch: `loaders.py`, `environments.py`.
+Names of files, as `data.train_files` has them; a dataset of torch whose items are rows; and frames, tokens and data
+loaders: see `given_loaders.py`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,60 +13,25 @@ import torch
 from torch.utils.data import Dataset, IterableDataset
 
 from ..data.dataloading import SharedLoader, build_loaders
-from ..data.datasets import GIVEN, build_datasets, data_section, dataset_of_files, dataset_of_rows
+from ..data.datasets import GIVEN, data_section, dataset_of_files, dataset_of_rows
 from ..data.messages import plain
 from ..data.rows import RowsDataset
 from ..errors import DataError, ProjectError
 from ..hooks import HookError, hook_file_of
 from ..run.distributed import Ranks
-from ..switches import DYNAMIC_SAMPLING, GIVEN_OBJECTS
+from ..switches import DYNAMIC_SAMPLING
 from ..vendored.data.rl_dataset import collate_fn
-from . import Given
-from .environments import prompts_of_environment
-from .loaders import dataset_of_tokens, rows_of_table, without_loader
+from .given_loaders import dataset_of_tokens, rows_of_table, without_loader
 
 KINDS = "names of files, a list of dictionaries, a datasets.Dataset, or torch's Dataset of rows"
-MORE = KINDS if GIVEN_OBJECTS else f"{KINDS}; or, for other kinds: vextract add given_objects"
 FILES = (".parquet", ".jsonl", ".json")
 
 
-def build_given_datasets(config: Any, tokenizer: Any, given: Given, compares: bool) -> tuple[Dataset, Dataset]:
-    """Return the training and the validation dataset: those that are given, else the config's.
-
-    Where prompts for training are given and none for validation, these stand for them, and validation is off.
-
-    Args:
-        config: the whole config.
-        tokenizer: its chat template turns messages into tokens.
-        given: what the caller brings.
-        compares: whether the configured reward compares responses with ground truths.
-
-    Raises:
-        DataError: the data cannot be used.
-        HookError: a dataset or an environment raised.
-    """
-    needs_truth = given.reward_fn is None
-    sources = {"train": given.train_dataset, "val": given.val_dataset}
-    if GIVEN_OBJECTS:
-        needs_truth = needs_truth and given.environment is None
-        sources.update(prompts_of_environment(config, given))
-    if sources["train"] is None:
-        return build_datasets(config, tokenizer, needs_truth=compares)
-    if sources["val"] is None:
-        sources["val"] = config.data.val_files
-    datasets = {
-        split: dataset_of(source, split, config, tokenizer, needs_truth=needs_truth)
-        for split, source in sources.items()
-        if source is not None
-    }
-    return datasets["train"], datasets.get("val", datasets["train"])
-
-
-def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_truth: bool = True) -> Dataset:
+def given_dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_truth: bool = True) -> Dataset:
     """Return a dataset of prompts as tokens from what a caller brings.
 
     Args:
-        value: see the top of this module.
+        value: see the top of this module, and of `given.py`.
         split: train or val, for messages; or GIVEN.
         config: the whole config.
         tokenizer: its chat template turns messages into tokens.
@@ -89,17 +44,14 @@ def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_tru
     data = data_section(config)
     if split == GIVEN:
         data.filter_overlong_prompts = False
-    if GIVEN_OBJECTS:
-        value = without_loader(value)
+    value = without_loader(value)
     files = files_of(value, split)
     if files is not None:
         return dataset_of_files(files, split, data, tokenizer)
     rows = rows_of(value, split, data.get("env") or {}, data.get("prompt_key", "prompt"))
     if rows is not None:
         return dataset_of_rows(rows, split, data, tokenizer, needs_truth=needs_truth)
-    if GIVEN_OBJECTS:
-        return dataset_of_tokens(value, split, data, tokenizer)
-    raise DataError(f"the {split} dataset gives tokens", "give rows with a prompt; or: vextract add given_objects")
+    return dataset_of_tokens(value, split, data, tokenizer)
 
 
 def loader_of(value: Any, config: Any, tokenizer: Any, ranks: Ranks) -> SharedLoader:
@@ -107,7 +59,7 @@ def loader_of(value: Any, config: Any, tokenizer: Any, ranks: Ranks) -> SharedLo
     loaders: list[Any] = []
 
     def build() -> int:
-        dataset = dataset_of(value, "val", config, tokenizer, needs_truth=False)
+        dataset = given_dataset_of(value, "val", config, tokenizer, needs_truth=False)
         data = config.data.copy()
         data.train_batch_size = 1
         if DYNAMIC_SAMPLING:
@@ -127,7 +79,7 @@ def batch_of(rows: Sequence[Mapping[str, Any]], config: Any, tokenizer: Any) -> 
     Raises:
         DataError: a row cannot be used, or is too long.
     """
-    dataset: Any = dataset_of(rows, GIVEN, config, tokenizer, needs_truth=False)
+    dataset: Any = given_dataset_of(rows, GIVEN, config, tokenizer, needs_truth=False)
     batch: dict[str, Any] = collate_fn([dataset[index] for index in range(len(dataset))])
     return batch
 
@@ -168,7 +120,7 @@ def rows_of(value: Any, split: str, settings: Any, prompt_key: str) -> list[dict
     if isinstance(value, RowsDataset):
         return value.rows(settings=settings)
     try:
-        if GIVEN_OBJECTS and (rows := rows_of_table(value)) is not None:
+        if (rows := rows_of_table(value)) is not None:
             return rows
         if hasattr(value, "column_names") and hasattr(value, "with_format"):
             return list(value.with_format(None).to_list())
@@ -205,12 +157,13 @@ def check_kind(value: Any, split: str) -> None:
     Raises:
         DataError: it is not; says what to do with what is close to one.
     """
-    hint = f"give {MORE}"
+    if files_of(value, split) is not None:
+        return
+    hint = f"give {KINDS}"
     if isinstance(value, Mapping):
         hint = "give one dataset of it; of columns, datasets.Dataset.from_dict(...)"
     elif isinstance(value, IterableDataset) or (isinstance(value, Iterable) and not hasattr(value, "__len__")):
-        hint = f"prompts are shuffled and counted: give a part of it, list(itertools.islice(it, 1000)), or {MORE}"
+        hint = f"prompts are shuffled and counted: give a part of it, list(itertools.islice(it, 1000)), or {KINDS}"
     elif hasattr(value, "__getitem__") and not isinstance(value, str | bytes):
-        if GIVEN_OBJECTS or not hasattr(value, "columns"):  # a frame
-            return
+        return
     raise DataError(f"the {split} dataset is of type {type(value).__name__}", hint)

@@ -24,7 +24,6 @@ from ..data.encoding import encoded
 from ..data.messages import plain
 from ..errors import DataError
 from ..vendored.data.rl_dataset import collate_fn
-from . import Given
 
 
 def without_loader(value: Any) -> Any:
@@ -61,7 +60,7 @@ def dataset_of_tokens(value: Any, split: str, data: Any, tokenizer: Any) -> Data
     return dataset
 
 
-def without_loaders(config: Any, given: Given) -> Given:
+def without_loaders(config: Any, given: Any) -> Any:
     """Take the datasets out of data loaders, and what else these say into the config."""
     if isinstance(given.train_dataset, DataLoader):
         loader = given.train_dataset

@@ -23,10 +23,9 @@ from ..data.steps import checked_step
 from ..errors import ConfigError
 from ..rewards.scoring import resolved
 from ..switches import EPISODES
-from . import Given
 
 
-def with_environment(config: Any, given: Given) -> Given:
+def with_environment(config: Any, given: Any) -> Any:
     """Check the environment that is given, or that a dataset is of, and return a function that makes it in its place.
 
     Raises:
@@ -51,7 +50,7 @@ def with_environment(config: Any, given: Given) -> Given:
     return replace(given, environment=factory_of(given.environment))
 
 
-def prompts_of_environment(config: Any, given: Given) -> dict[str, Any]:
+def prompts_of_environment(config: Any, given: Any) -> dict[str, Any]:
     """Return the rows that the environment gives, by split: those of splits that have no others."""
     if given.environment is None or given.train_dataset is not None or config.data.train_files:
         return {}
@@ -60,7 +59,7 @@ def prompts_of_environment(config: Any, given: Given) -> dict[str, Any]:
     return {split: rows_of_environment(given.environment, split, settings) for split in splits}
 
 
-def plays(config: Any, given: Given) -> bool:
+def plays(config: Any, given: Any) -> bool:
     """Tell whether the environment that is given scores responses, each as its only action."""
     if EPISODES and config.actor_rollout_ref.rollout.multi_turn.enable:
         return False

@@ -12,7 +12,6 @@ from ..settings.configuration import CONFIG_DIRECTORY
 from ..switches import PLACEMENT
 from ..workers.given_policy import GivenPolicy
 from ..workers.policy import Policy
-from . import Given
 
 # A model with fewer parameters may well be meant for the toy's sizes.
 SMALL = 1_000_000
@@ -21,7 +20,7 @@ TOY_SIZES = CONFIG_DIRECTORY / "scale" / "toy.yaml"
 TELLING = ("actor_rollout_ref.actor.optim.lr", "data.max_prompt_length")
 
 
-def check_model(config: Any, given: Given, world_size: int) -> None:
+def check_model(config: Any, given: Any, world_size: int) -> None:
     """Check the model that is given, if there is one.
 
     Raises:
@@ -108,7 +107,7 @@ def _equal(config: Any, toy: Any, key: str) -> bool:
     return value is not None and OmegaConf.select(config, key) == value
 
 
-def write_model(given: Given, run_directory: Path) -> Path:
+def write_model(given: Any, run_directory: Path) -> Path:
     """Write the model into a run's directory: the reference starts from it, and engines read it."""
     directory = run_directory / WRITTEN
     given.model.save_pretrained(directory)
@@ -116,7 +115,7 @@ def write_model(given: Given, run_directory: Path) -> Path:
     return directory
 
 
-def policy_of(given: Given, config: Any, tokenizer: Any, *arguments: Any) -> Policy:
+def policy_of(given: Any, config: Any, tokenizer: Any, *arguments: Any) -> Policy:
     """Return the policy: of the model that is given, or one that is loaded."""
     if given.model is None:
         return Policy(config, tokenizer, *arguments)
