@@ -77,21 +77,19 @@ def _packages(project: Path, path: str) -> Iterable[str]:
 
 
 def _run(tree: ast.AST) -> Iterable[ast.AST]:
-    """Return all parts of a module but those for type checkers alone."""
+    """Yield all parts of a module but those for type checkers alone."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            for other in node.orelse:
-                yield other
-                yield from _run(other)
-            continue
-        yield node
-        yield from _run(node)
+            yield from _run(ast.Module(node.orelse, []))
+        else:
+            yield node
+            yield from _run(node)
 
 
 def _imports(project: Path, path: str) -> list[str]:
-    tree = python_of(project / path)
+    """Return the files of the package that a module imports as it runs."""
     found: list[str] = []
-    for node in _run(tree):
+    for node in _run(python_of(project / path)):
         if isinstance(node, ast.ImportFrom):
             module = absolute(node, module_name(path), is_package=is_package(path))
             found += [f"{module}.{alias.name}" for alias in node.names] + [module]
