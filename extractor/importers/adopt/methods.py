@@ -34,14 +34,14 @@ def without_methods(code: str, names: Collection[str]) -> str:
 
 def edited(copy: Copy, source: Source) -> MethodDemand:
     """Return the methods that a fork has edited."""
-    found: frozenset[str] = frozenset()
+    found: set[str] = set()
     for path, data in copy.files.items():
         old, new = decoded(source.files[path]), decoded(data)
         if path.endswith(".py") and data != source.files[path] and old is not None and new is not None:
             text = with_upstream_names(new, copy.prefixes)
             edits = of_edits(old, text, "verl").edited
             found |= edits - _methods_of_another_day(text) if edits else edits
-    return MethodDemand(edited=found)
+    return MethodDemand(edited=frozenset(found))
 
 
 def _methods_of_another_day(text: str) -> frozenset[str]:
