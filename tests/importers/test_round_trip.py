@@ -427,33 +427,24 @@ def test_an_export_whose_path_hydra_cannot_be_told_says_so(projects: dict[str, P
     assert f"no apostrophe may be in its path: {place}\n" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("setting", "message", "hint"),
-    [
-        (
-            "data.train_files=a.parquet",
-            "data.train_files is set and data.val_files is not",
-            "--set data.val_files to a file",
-        ),
+def test_an_export_refuses_what_the_project_does(projects: dict[str, Path], tmp_path: Path) -> None:
+    for setting, message, hint in (
+        ("data.train_files=a.parquet", "data.train_files is set and data.val_files is not", "--set data.val_files to"),
         (
             "data.val_files=[a.parquet]",
             "data.val_files is set and data.train_files",
             "--set data.train_files to a file",
         ),
-        ("trainer.total_training_steps=many", "total_training_steps is 'many', which is not a whole number", "--set"),
+        ("trainer.total_training_steps=many", "is 'many', which is not a whole number", "--set"),
         ("actor_rollout_ref.actor.optim.lr=fast", "optim.lr is 'fast', which is not a number", "--set"),
         ("trainer.val_before_train=often", "is 'often', which is not true or false", "--set"),
         ("trainer.resume_mode=foo", "trainer.resume_mode is 'foo'", "choose one of: auto, disable, resume_path"),
-    ],
-)
-def test_an_export_refuses_what_the_project_does(
-    projects: dict[str, Path], tmp_path: Path, setting: str, message: str, hint: str
-) -> None:
-    result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--set", setting)
-    assert result.code == 2
-    assert message in result.err
-    assert f"hint: {hint}" in result.err
-    assert not (tmp_path / "o").exists()
+    ):
+        result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--set", setting)
+        assert result.code == 2
+        assert message in result.err
+        assert f"hint: {hint}" in result.err
+        assert not (tmp_path / "o").exists()
 
 
 def test_verl_gets_gpus_for_the_teachers(projects: dict[str, Path], tmp_path: Path) -> None:

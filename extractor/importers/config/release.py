@@ -148,7 +148,9 @@ def _reads(source: Source) -> frozenset[tuple[str, str]]:
 
 def _is_read(reads: frozenset[tuple[str, str]], section: str, name: str) -> bool:
     """Tell whether a setting is read of its section, or of something that is called a config."""
-    owners = (owner.removesuffix("_config") for owner, read in reads if read == name)
+    owners = {owner.removesuffix("_config") for owner, read in reads if read == name}
+    if name.endswith("_kwargs"):  # which code reads of a variable of any name
+        return bool(owners)
     return any(owner in _ANY_SECTION or owner == section or owner.endswith(f"_{section}") for owner in owners)
 
 
