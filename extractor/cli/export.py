@@ -60,11 +60,7 @@ def command(
     target = Path(os.path.abspath(out if out is not None else folder.parent / f"{folder.name}-verl"))  # noqa: PTH100
     if target.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target}: inside the project", hint="pass a directory outside it with -o")
-    if release != locked.options.verl:
-        raise UsageError(
-            f"verl {release}: an export is for the project's own release, {locked.options.verl}",
-            hint=f"in a copy of the project: vextract upgrade --to {release}; then export that",
-        )
+    _check_release(release, locked.options.verl)
     with output.progress(f"reading verl {release}"):
         _, source = restore.upstream(locked, origin=from_, offline=offline)
     made = exporting.export(folder, locked, source, tuple(settings or ()), tuple(include or ()))
@@ -82,6 +78,21 @@ def command(
         return
     output.data(f"made {target} for verl {release}: {counts}")
     output.data(f"next:\n  cd {in_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh")
+
+
+def _check_release(release: str, own: str) -> None:
+    """Refuse another release than the project's own.
+
+    Raises:
+        UsageError: it is another one.
+    """
+    from extractor.values.errors import UsageError
+
+    if release != own:
+        raise UsageError(
+            f"verl {release}: an export is for the project's own release, {own}",
+            hint=f"in a copy of the project: vextract upgrade --to {release}; then export that",
+        )
 
 
 def _counts(made: "Export") -> dict[str, int]:

@@ -153,9 +153,13 @@ def _work(target: TargetProject, unit: Unit) -> Work:
         return _with_needs(target, sides, segment.core, None)
     dropped = sides.dropped.get(unit.key, frozenset())
     own = found.old.core if found is not None and found.old is not None else segment.core
-    bases = [without_methods(base, dropped) for base in (*(found.bases if found is not None else ()), own)]
+    bases = [*(found.bases if found is not None else ()), own]
     core = without_methods(segment.core, dropped)
-    ways = (combine(base, core, text) for base in bases for text in target.emitted(sides, emitted))
+    ways = (
+        combine(without_methods(base, dropped), core, text, finely=base == own)
+        for base in bases
+        for text in target.emitted(sides, emitted)
+    )
     merged = next((text for text in ways if text is not None), None)
     if merged is None:
         raise NoPlace("it contradicts what vextract changed at the same place; the project has vextract's version")

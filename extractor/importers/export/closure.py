@@ -12,6 +12,7 @@ from extractor.project.lock import Lock
 from extractor.values import readers
 from extractor.values.modules import absolute, is_package, module_name
 from extractor.values.moves import moved_name
+from extractor.values.reachable import reachable
 from extractor.values.setting_types import PATH as SHIPPED
 from extractor.values.tree import FileKind
 
@@ -46,26 +47,16 @@ def needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
         for file in lock.files
         if file.kind is FileKind.VENDORED and file.upstream_path is not None and file.path.endswith(".py")
     }
-    queue = [f"{package}/{root}" for root in roots if (project / package / root).is_file()]
-    queue += readers.python_below(project, f"{package}/custom")
-    own: set[str] = set()
-    stubs: dict[str, str] = {}
-    while queue:
-        path = queue.pop()
-        if path in own or path in stubs:
-            continue
-        upstream = vendored.get(path)
-        if upstream is not None and not path.endswith("__init__.py"):
-            stubs[path] = upstream
-        else:
-            own.add(path)
-            if upstream is None:
-                queue += _imports(project, path)
-        queue += _packages(project, path)
-    tables = f"{package}/{SHIPPED}"
-    if (project / tables).is_file():
-        own.add(tables)  # the package's first import reads them
-    return Needed(tuple(sorted(own)), dict(sorted(stubs.items())))
+
+    def lead_to(path: str) -> list[str]:
+        return [*_packages(project, path), *(() if path in vendored else _imports(project, path))]
+
+    starts = [f"{package}/{root}" for root in roots if (project / package / root).is_file()]
+    reached = reachable([*starts, *readers.python_below(project, f"{package}/custom")], lead_to)
+    stubs = {path: vendored[path] for path in sorted(reached & vendored.keys()) if not path.endswith("__init__.py")}
+    tables = f"{package}/{SHIPPED}"  # the package's first import reads them
+    own = (reached - stubs.keys()) | ({tables} if (project / tables).is_file() else set())
+    return Needed(tuple(sorted(own)), stubs)
 
 
 def _packages(project: Path, path: str) -> Iterable[str]:
