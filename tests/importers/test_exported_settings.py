@@ -122,7 +122,7 @@ def test_a_project_as_it_is_made_is_the_same_experiment(verl: None, release: str
     target = Target.of(source_of(release))
     defaults = Defaults.of(target)
     keys = [map_key(key, value, target, defaults, {}) for key, value in defaults_of_a_project(release).items()]
-    told = [text for text in checks.lost_settings(keys) if not text.startswith("reward.reward_kwargs ")]
+    told = [text for text in checks.list_lost_settings(keys) if not text.startswith("reward.reward_kwargs ")]
     assert told == []  # those of a reward manager an adapter takes along
 
 

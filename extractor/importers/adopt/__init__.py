@@ -79,13 +79,13 @@ def adopt(
     from extractor.importers.adopt import methods
     from extractor.usecases.kept_methods import generate_wanted
 
-    wanted = methods.edited(recognised.copy, recognised.source)
+    wanted = methods.find_edited(recognised.copy, recognised.source)
     while True:
         say("choosing and rewriting what the project needs")
         options, generated = generate_wanted(options, recognised.source, manifest, wanted)
         say("carrying your edits over")
         adoption = _carried(recognised, generated, options)
-        wanted |= methods.carried(adoption.plan, generated.tree, options.package)
+        wanted |= methods.find_demanded(adoption.plan, generated.tree, options.package)
         if not wanted.methods(generated.found):
             return adoption
 
@@ -143,10 +143,10 @@ def _with_run(plan: Plan, tree: Tree) -> Plan:
 
 
 def _carried(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
-    from extractor.importers.adopt.assemble import assemble, broken
+    from extractor.importers.adopt.assemble import assemble, find_broken
     from extractor.importers.adopt.carry import carry
     from extractor.importers.adopt.ledger import list_edits, park
-    from extractor.importers.adopt.own_keys import files_with_keys
+    from extractor.importers.adopt.own_keys import add_own_keys
     from extractor.importers.adopt.target_project import TargetProject, Unit
 
     copy, source = recognised.copy, recognised.source
@@ -157,12 +157,12 @@ def _carried(recognised: Recognised, generated: Generated, options: Options) -> 
         while True:
             carried = carry(target, barred)
             files = assemble(target, carried)
-            if not (more := broken(target, carried, files)):
+            if not (more := find_broken(target, carried, files)):
                 break
             barred.update(more)
         edits = list_edits(target, source, carried)
     code = tuple(work.core for work in carried.works.values())
-    files |= files_with_keys(copy, source, target.files, code)
+    files |= add_own_keys(copy, source, target.files, code)
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     return Adoption(
         options=options,
@@ -177,7 +177,7 @@ def _carried(recognised: Recognised, generated: Generated, options: Options) -> 
 
 def _fork_file(target: TargetProject, carried: Carried, path: str) -> ForkFile:
     """Return what became of a file that upstream does not have."""
-    from extractor.importers.adopt.differences import all_upstreams
+    from extractor.importers.adopt.differences import is_all_upstreams
     from extractor.importers.adopt.target_project import OWN, Unit
 
     module = module_name(path)
@@ -186,7 +186,7 @@ def _fork_file(target: TargetProject, carried: Carried, path: str) -> ForkFile:
     return ForkFile(
         inside.relative_to(target.copy.top).as_posix(),
         target.own_path(module) if is_copied else None,
-        not is_copied and all_upstreams(target.fork_text(path)),
+        not is_copied and is_all_upstreams(target.fork_text(path)),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from extractor.importers.adopt.carry import Carried, Work
-from extractor.importers.adopt.mismatches import lacking, mismatches
+from extractor.importers.adopt.mismatches import find_mismatches, list_lacking
 from extractor.importers.adopt.segments import TOP, Segment, join
 from extractor.importers.adopt.target_project import OWN, Sides, TargetProject, Unit
 from extractor.values import readers
@@ -38,7 +38,7 @@ def assemble(target: TargetProject, carried: Carried) -> dict[str, bytes]:
     return files
 
 
-def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
+def find_broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
     """Return units whose file would not compile or be imported, and those that do not fit the project's calls."""
     found: dict[Unit, str] = {}
     code = {**{path: file.data for path, file in target.files.items()}, **files}
@@ -53,7 +53,7 @@ def broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) 
             found[unit] = f"the file that it would stand in is not valid Python ({error})"
             continue
         emitted = None if unit.key == OWN else target.sides[unit.module].emitted_by_key.get(unit.key)
-        if emitted is not None and (names := lacking(emitted.node, work.core)):
+        if emitted is not None and (names := list_lacking(emitted.node, work.core)):
             found[unit] = f"it has no {', '.join(names)}, which the project's has"
             continue
         importer = module_name(path)
@@ -67,7 +67,7 @@ def _mismatched(target: TargetProject, carried: Carried, files: Mapping[str, byt
     """Return units whose calls do not fit the project's functions, or that the project's calls do not fit."""
     units = {(module_name(target.sides[unit.module].path), unit.key): unit for unit in carried.works if unit.key != OWN}
     found: dict[Unit, str] = {}
-    for item in mismatches({**target.code, **files}):
+    for item in find_mismatches({**target.code, **files}):
         caller, called = units.get(item.caller), units.get(item.called)
         if item in target.mismatches or (caller is None) is (called is None):
             continue

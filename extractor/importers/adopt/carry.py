@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from extractor.importers.adopt.combine import combine
-from extractor.importers.adopt.differences import Difference, bound_by
-from extractor.importers.adopt.methods import without_methods
+from extractor.importers.adopt.differences import Difference, list_bound
+from extractor.importers.adopt.methods import drop_methods
 from extractor.importers.adopt.segments import END, TOP, Segment
 from extractor.importers.adopt.target_project import OWN, Line, NoPlace, Sides, TargetProject, Unit
 from extractor.pipeline.index.reading import Reading
@@ -85,7 +85,7 @@ def carry(target: TargetProject, barred: Mapping[Unit, str]) -> Carried:
     return Carried({unit: works[unit] for unit in sorted(live)}, why)
 
 
-def reason(carried: Carried, sides: Sides, difference: Difference) -> str | None:
+def explain(carried: Carried, sides: Sides, difference: Difference) -> str | None:
     """Say why a difference has no place; None where it has one."""
     unit = Unit(sides.module, difference.key)
     if unit in carried.works:
@@ -154,9 +154,9 @@ def _work(target: TargetProject, unit: Unit) -> Work:
     dropped = sides.dropped.get(unit.key, frozenset())
     own = found.old.core if found is not None and found.old is not None else segment.core
     bases = [*(found.bases if found is not None else ()), own]
-    core = without_methods(segment.core, dropped)
+    core = drop_methods(segment.core, dropped)
     ways = (
-        combine(without_methods(base, dropped), core, text, finely=base == own)
+        combine(drop_methods(base, dropped), core, text, finely=base == own)
         for base in bases
         for text in target.emitted(sides, emitted)
     )
@@ -245,7 +245,7 @@ def _redirect(
     inner: list[Line] = []
     nodes = [node for node in ast.walk(_parse(core)) if isinstance(node, (ast.Import, ast.ImportFrom))]
     for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-        items = bound_by(node, module, is_package=is_package)
+        items = list_bound(node, module, is_package=is_package)
         roots = {item.module.partition(".")[0] for item in items}
         replaced = all(item.local in ours for item in items)
         if (not replaced and not roots & {"verl", "ray", *target.copy.neighbours}) or roots == {target.package}:

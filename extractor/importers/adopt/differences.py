@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.segments import Segment, count_hunks, split
-from extractor.importers.adopt.upstream_names import decoded, with_upstream_names
+from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.fingerprint import of_part, parts_of_upstream
@@ -106,10 +106,10 @@ def compare(copy: Copy, source: Source, bases: Sequence[Source]) -> dict[str, Co
     """
     pairs = {}
     for path, data in copy.files.items():
-        old, new = decoded(source.files[path]), decoded(data)
+        old, new = decode(source.files[path]), decode(data)
         if path.endswith(".py") and data != source.files[path] and old is not None and new is not None:
             try:
-                pairs[path] = split(old), split(reindented(with_upstream_names(new, copy.prefixes)))
+                pairs[path] = split(old), split(reindented(restore_upstream_names(new, copy.prefixes)))
             except SyntaxError:
                 continue
     found = {path: _compare_symbols(*sides) for path, sides in pairs.items()}
@@ -187,8 +187,8 @@ def _count_apart(one: str, other: str) -> int:
 def _compare_imports(found: Compared, path: str, of_another_day: bool) -> Compared:
     """Add how the imports of a module differ, and the comments among them."""
     module, package = module_name(path), is_package(path)
-    known = set(imports_of(found.upstream, module, is_package=package).values())
-    added = [item for item in imports_of(found.fork, module, is_package=package).values() if item not in known]
+    known = set(list_imports(found.upstream, module, is_package=package).values())
+    added = [item for item in list_imports(found.fork, module, is_package=package).values() if item not in known]
     if of_another_day:
         edits = (item.new.node for item in found.symbols if item.new and item.new.node and not item.is_upstreams)
         used = {node.id for edit in edits for node in ast.walk(edit) if isinstance(node, ast.Name)}
@@ -201,7 +201,7 @@ def _compare_imports(found: Compared, path: str, of_another_day: bool) -> Compar
     return replace(found, imports=tuple(added), comments=comments)
 
 
-def all_upstreams(text: str | None) -> bool:
+def is_all_upstreams(text: str | None) -> bool:
     """Tell whether upstream had all that a Python file defines and does, in whatever files."""
     try:
         body = readers.python(text or "").body
@@ -233,16 +233,16 @@ def _methods(text: str) -> Iterator[tuple[str, ast.stmt]]:
                 yield part.name, part
 
 
-def imports_of(segments: Sequence[Segment], module: str, *, is_package: bool) -> dict[str, Imported]:
+def list_imports(segments: Sequence[Segment], module: str, *, is_package: bool) -> dict[str, Imported]:
     """Return a mapping, local name -> what the plain imports at the top level of a module bind it to."""
     found: dict[str, Imported] = {}
     for segment in segments:
         if isinstance(segment.node, _IMPORTS):
-            found.update({item.local: item for item in bound_by(segment.node, module, is_package=is_package)})
+            found.update({item.local: item for item in list_bound(segment.node, module, is_package=is_package)})
     return found
 
 
-def bound_by(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool) -> list[Imported]:
+def list_bound(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool) -> list[Imported]:
     """Return what one import statement binds."""
     if isinstance(node, ast.ImportFrom):
         origin = absolute(node, module, is_package=is_package)

@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from extractor.importers.adopt.carry import DROPPED, Carried, reason
+from extractor.importers.adopt.carry import DROPPED, Carried, explain
 from extractor.importers.adopt.differences import Difference
 from extractor.importers.adopt.findings import Edit, Outcome
 from extractor.importers.adopt.locate import VERSION
 from extractor.importers.adopt.segments import TOP, count_hunks, split
 from extractor.importers.adopt.target_project import Sides, TargetProject, Unit
-from extractor.importers.adopt.upstream_names import decoded
+from extractor.importers.adopt.upstream_names import decode
 from extractor.pipeline.source import Source
 from extractor.project.side_files import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
@@ -51,7 +51,7 @@ def list_edits(target: TargetProject, source: Source, carried: Carried) -> tuple
         upstream = source.files.get(path)
         if upstream is None or upstream == data or path == VERSION:
             continue
-        old, new = decoded(upstream), target.fork_text(path)
+        old, new = decode(upstream), target.fork_text(path)
         if old is None or new is None:
             edits.append(_edit_of_file(path, "it is not UTF-8 text", "", ""))
         elif old.strip("\n") != new.strip("\n"):
@@ -97,7 +97,7 @@ def _edits_in(
         if item.is_upstreams and not (sides is not None and Unit(sides.module, item.key) in carried.works):
             yield replace(_edit(path, item, None, None), outcome=Outcome.UPSTREAM, where="")
             continue
-        absent = no_file if sides is None else reason(carried, sides, item)
+        absent = no_file if sides is None else explain(carried, sides, item)
         yield _edit(path, item, sides, its_own if absent == DROPPED and instead else absent)
     used = _used_imports(sides, carried)
     for imported in compared.imports if compared is not None else ():

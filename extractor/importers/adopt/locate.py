@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.upstream_names import decoded
+from extractor.importers.adopt.upstream_names import decode
 from extractor.pipeline.source import Source
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
@@ -124,7 +124,7 @@ def _roots(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> list[st
 
 def _telling(data: bytes) -> set[str]:
     """Return the lines that say something; licences and imports do not tell one project from another."""
-    lines = (line.strip() for line in (decoded(data) or "").split("\n"))
+    lines = (line.strip() for line in (decode(data) or "").split("\n"))
     return {line for line in lines if len(line) > 12 and not line.startswith(("#", "import ", "from "))}
 
 

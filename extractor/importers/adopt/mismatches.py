@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from textwrap import dedent
 
-from extractor.importers.adopt.differences import bound_by
+from extractor.importers.adopt.differences import list_bound
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.values import readers
 from extractor.values.modules import module_name
@@ -23,7 +23,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Place = tuple[str, str]
 
 
-def lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
+def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
     """Return arguments, methods and members that only the project's version has, in its order.
 
     Args:
@@ -118,7 +118,7 @@ def _calls(nodes: Sequence[ast.AST]) -> Iterator[ast.Call]:
             yield item
 
 
-def mismatches(files: Mapping[str, bytes]) -> Iterator[Mismatch]:
+def find_mismatches(files: Mapping[str, bytes]) -> Iterator[Mismatch]:
     """Yield the calls of top-level functions of a project that cannot work.
 
     Args:
@@ -141,7 +141,7 @@ def _names(name: str, module: _Module, modules: Collection[str], *, is_package: 
     """Return what a module's names stand for: a name in a module, or a module and an empty name."""
     found = {function: (name, function) for function in module.functions}
     for node in module.imports:
-        for item in bound_by(node, name, is_package=is_package):
+        for item in list_bound(node, name, is_package=is_package):
             inner = item.module if item.name is None else f"{item.module}.{item.name}"
             if not item.dotted:
                 is_module = item.name is None or inner in modules

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.upstream_names import decoded
+from extractor.importers.adopt.upstream_names import decode
 from extractor.pipeline.render.unread import named
 from extractor.pipeline.source import Source
 from extractor.values import readers
@@ -25,7 +25,7 @@ _SELF = "  - _self_\n"
 _LINE = f"  # Settings that came with the fork: {FILE.removeprefix('config/')}.\n  - fork@_global_: keys\n{_SELF}"
 
 
-def files_with_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Iterable[str]) -> dict[str, bytes]:
+def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Iterable[str]) -> dict[str, bytes]:
     """Return the config files that give a project the settings that carried code reads; none where it has them.
 
     Args:
@@ -48,7 +48,7 @@ def files_with_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: 
         and all(map(str.isidentifier, key.split(".")))
         and not _stands_in_the_way(key, have)
     }
-    new = read_by(new, code)
+    new = select_read(new, code)
     while lost := [key for key, value in new.items() if not _follows(value) <= {*have, *new}]:
         new = {key: value for key, value in new.items() if key not in lost}
     main = tree[f"config/{_MAIN}"].data.decode()
@@ -58,7 +58,7 @@ def files_with_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: 
     return {FILE: (_HEAD + dumped(nested(new))).encode(), f"config/{_MAIN}": lines.encode()}
 
 
-def read_by(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
+def select_read(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
     """Return those of the fork's settings that code reads by name, a section of the fork's own by its name too."""
     texts = list(code)
     read, words = named(new, texts), {word for text in texts for word in re.findall(r"\w+", text)}
@@ -69,7 +69,7 @@ def read_by(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
 def _compose(files: Mapping[str, bytes], folder: str) -> Mapping[str, Any]:
     """Return the settings of a directory of configs, flat; none where it cannot be composed."""
     paths = [path for path in files if path.startswith(folder) and path.endswith(".yaml")]
-    texts = {path.removeprefix(folder): decoded(files[path]) or "" for path in paths}
+    texts = {path.removeprefix(folder): decode(files[path]) or "" for path in paths}
     try:
         return flatten(compose(texts, _MAIN).config) if _MAIN in texts else {}
     except yaml.YAMLError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from extractor.importers.adopt.findings import Copy, Score
 from extractor.importers.adopt.locate import locate
-from extractor.importers.adopt.upstream_names import decoded, with_upstream_names
+from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.values.errors import SourceError, UsageError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _of_release(copy: Copy, source: Source) -> Copy:
 def _scores(copy: Copy, sources: Mapping[str, Source]) -> tuple[Score, ...]:
     """Score every release, the nearest first; of equals the newer one (`sources` are in order of release)."""
     theirs = {
-        path: _count_lines(with_upstream_names(decoded(data) or "", copy.prefixes))
+        path: _count_lines(restore_upstream_names(decode(data) or "", copy.prefixes))
         for path, data in copy.files.items()
         if path.endswith(".py")
     }
@@ -161,7 +161,7 @@ def _scores(copy: Copy, sources: Mapping[str, Source]) -> tuple[Score, ...]:
     found = []
     for release, source in sources.items():
         modules = {path: data for path, data in source.files.items() if path.endswith(".py")}
-        pairs = [(_count_lines(decoded(data) or ""), theirs[path]) for path, data in modules.items() if path in theirs]
+        pairs = [(_count_lines(decode(data) or ""), theirs[path]) for path, data in modules.items() if path in theirs]
         common = sum((lines & ours).total() for lines, ours in pairs)
         size = sum(lines.total() for lines, _ in pairs)
         identical = sum(lines == ours for lines, ours in pairs)

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from extractor.importers.adopt.differences import Compared, Imported, imports_of
+from extractor.importers.adopt.differences import Compared, Imported, list_imports
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.mismatches import Mismatch, mismatches
+from extractor.importers.adopt.mismatches import Mismatch, find_mismatches
 from extractor.importers.adopt.segments import Segment, split
-from extractor.importers.adopt.upstream_names import decoded, with_upstream_names
+from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import KeptModule, Target
@@ -115,7 +115,7 @@ class Sides:
 
     @cached_property
     def fork_imports(self) -> dict[str, Imported]:
-        return imports_of(self.fork, self.module, is_package=self.is_package)
+        return list_imports(self.fork, self.module, is_package=self.is_package)
 
 
 class TargetProject:
@@ -153,11 +153,11 @@ class TargetProject:
     @cached_property
     def mismatches(self) -> frozenset[Mismatch]:
         """Return the project's own calls that may not fit: edits are not to blame for these."""
-        return frozenset(mismatches(self.code))
+        return frozenset(find_mismatches(self.code))
 
     def _sides(self, kept: KeptModule, source: Source) -> Sides | None:
         path = f"{self.package}/{kept.target_path}"
-        old, emitted = decoded(source.files[kept.upstream_path]), decoded(self.files[path].data)
+        old, emitted = decode(source.files[kept.upstream_path]), decode(self.files[path].data)
         if old is None or emitted is None:
             return None
         compared = self.compared.get(kept.upstream_path)
@@ -179,8 +179,8 @@ class TargetProject:
     def fork_text(self, upstream_path: str) -> str | None:
         """Return the fork's text under upstream's names; None where it has none."""
         data = self.copy.files.get(upstream_path, self.copy.own.get(upstream_path))
-        text = decoded(data) if data is not None else None
-        return None if text is None else with_upstream_names(text, self.copy.prefixes)
+        text = decode(data) if data is not None else None
+        return None if text is None else restore_upstream_names(text, self.copy.prefixes)
 
     def own_path(self, module: str) -> str:
         """Return where a file of the fork's own goes in the project."""
@@ -243,7 +243,7 @@ class TargetProject:
         if path is None or name is None:
             return path is not None
         if path not in self._names:
-            body = split(decoded(self.files[path].data) or "")
+            body = split(decode(self.files[path].data) or "")
             self._names[path] = frozenset(bound for item in body for bound in item.binds)
         return name in self._names[path]
 

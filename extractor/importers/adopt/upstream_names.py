@@ -11,7 +11,7 @@ _FIRST = (
 )
 
 
-def decoded(data: bytes) -> str | None:
+def decode(data: bytes) -> str | None:
     """Return the text with line feeds alone and without a byte order mark; None where it is no text."""
     try:
         text = data.decode("utf-8")
@@ -22,7 +22,7 @@ def decoded(data: bytes) -> str | None:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def with_upstream_names(text: str, prefixes: Sequence[str]) -> str:
+def restore_upstream_names(text: str, prefixes: Sequence[str]) -> str:
     """Return the text with the copy's own import name turned back into `verl`."""
     for name in map(re.escape, prefixes):
         text = re.sub(rf"^([ \t]*(?:from|import)[ \t]+){name}(?=[.\s]|$)", r"\1verl", text, flags=re.MULTILINE)

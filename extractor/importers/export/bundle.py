@@ -16,8 +16,8 @@ from extractor.importers.config.keys import Key, Status, map_key
 from extractor.importers.config.project import UNKNOWN, ProjectConfig, by_override, load, python_of, read_files
 from extractor.importers.config.release import Defaults, Target
 from extractor.importers.export import changes, checks, documents, rewards
-from extractor.importers.export.closure import needed
-from extractor.importers.export.edits import UpstreamEdit, edits_for_verl
+from extractor.importers.export.closure import find_needed
+from extractor.importers.export.edits import UpstreamEdit, merge_edits
 from extractor.importers.export.rewards import RewardConfig
 from extractor.importers.export.verl_interface import VerlInterface
 from extractor.pipeline.source import Source
@@ -74,7 +74,7 @@ def export(
         if not (project / package / name).is_file():
             raise UsageError(f"--include {name}: no such file in {package}", hint="give a path such as rewards/text.py")
     reward = RewardConfig.of(config, project, package, target, interface)
-    copied = changes.named_files(project, config)
+    copied = changes.find_named_files(project, config)
     keys = _map_keys(config, target, defaults, changes.change_values(config, target.release, interface, reward, copied))
     keys = [rewards.map_argument(key, reward, interface) for key in keys]
     told = changes.add_settings(config, interface, reward, defaults)
@@ -85,8 +85,9 @@ def export(
         else key
         for key in keys
     ]
-    remarks = changes.list_remarks(config, target.release, interface, reward, defaults) + checks.lost_settings(keys)
-    edits = edits_for_verl(project, lock, source)
+    remarks = changes.list_remarks(config, target.release, interface, reward, defaults)
+    remarks += checks.list_lost_settings(keys)
+    edits = merge_edits(project, lock, source)
     if edits:
         fit = sum(edit.applies for edit in edits)
         remarks.append(
@@ -155,23 +156,23 @@ class _Bundle:
 
     @property
     def _plays(self) -> bool:
-        return changes.plays(self.config) and self.interface.agent_loop
+        return changes.is_multi_turn(self.config) and self.interface.agent_loop
 
     def files(
         self, overrides: Sequence[str], keys: Sequence[Key], edits: tuple[UpstreamEdit, ...], remarks: Sequence[str]
     ) -> dict[str, bytes]:
         """Return all files, by path."""
-        reached = needed(self.project, self.lock, self._roots())
+        reached = find_needed(self.project, self.lock, self._roots())
         texts = self._adapters(bool(edits), remarks)
         for path, upstream in reached.vendored.items():  # verl's own modules in place of the vendored ones
             present = self.target.has(upstream)
             texts[path] = _render("alias.py", module=module_name(upstream), verl=self.target.release, present=present)
-        texts["run.sh"] = documents.script(self.lock, keys, overrides, self.target)
-        texts["env.sh"] = documents.environment(changes.HOOKS if self.interface.modules else None)
-        texts["KEYS.md"] = documents.table(keys, self.target)
-        texts["requirements.txt"] = documents.requirements(self.target, self.config)
+        texts["run.sh"] = documents.write_script(self.lock, keys, overrides, self.target)
+        texts["env.sh"] = documents.write_environment(changes.HOOKS if self.interface.modules else None)
+        texts["KEYS.md"] = documents.write_key_table(keys, self.target)
+        texts["requirements.txt"] = documents.write_requirements(self.target, self.config)
         if edits:
-            texts["UPSTREAM.md"] = documents.upstream(edits, self.target)
+            texts["UPSTREAM.md"] = documents.write_edit_list(edits, self.target)
         files = {path: text.encode() for path, text in texts.items()}
         files.update({path: readers.read_bytes(self.project / path) for path in reached.own})
         unknown = self.project / UNKNOWN
@@ -191,7 +192,7 @@ class _Bundle:
 
     def _adapters(self, edited: bool, remarks: Sequence[str]) -> dict[str, str]:
         package, adapted = self.lock.options.package, self.reward.adapted
-        dataset = changes.own_dataset(self.config)
+        dataset = changes.uses_own_dataset(self.config)
         parts = {"reward": adapted is not None, "dataset": dataset, "environment": self._plays}
         context = {
             "package": package,

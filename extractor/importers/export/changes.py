@@ -44,7 +44,7 @@ def change_values(
     found.update(rewards.change_manager(config, reward))
     if flat.get(f"{_ROLLOUT}.name") == "hf":
         found[f"{_ROLLOUT}.name"] = ("vllm", "verl has no rollout by transformers that runs")
-    multi_turn = plays(config)
+    multi_turn = is_multi_turn(config)
     if flat.get(f"{_ROLLOUT}.mode") == "sync" and (not interface.spmd or multi_turn):
         why = "environment loops need verl's servers" if interface.spmd else "its rollouts come from servers"
         found[f"{_ROLLOUT}.mode"] = ("async", f"{why} in verl {release}")
@@ -68,10 +68,10 @@ def list_remarks(
             "verl serves a teacher on GPUs of its own: run.sh gives each one, beside those of the policy "
             "(distillation.n_gpus_per_node, and inference.tensor_model_parallel_size for more)"
         )
-    if plays(config) and not interface.agent_loop:
+    if is_multi_turn(config) and not interface.agent_loop:
         found.append(f"verl {release} has no agent loops: the environment loop is not part of this export")
-    elif plays(config) and not interface.loop_reward:
-        if not own_dataset(config):
+    elif is_multi_turn(config) and not interface.loop_reward:
+        if not uses_own_dataset(config):
             found.append(f"verl {release} plays an agent loop for rows that name it: agent_name={AGENT!r}")
         found.append(f"agent loops of verl {release} give no reward: the reward manager scores episodes by their text")
     if rewards.is_judged(config.flat) and rewards.is_served(defaults):
@@ -85,17 +85,17 @@ def list_remarks(
     return found
 
 
-def plays(config: ProjectConfig) -> bool:
+def is_multi_turn(config: ProjectConfig) -> bool:
     """Tell whether the model and an environment take turns."""
     return bool(config.flat.get(f"{_ROLLOUT}.multi_turn.enable"))
 
 
-def own_dataset(config: ProjectConfig) -> bool:
+def uses_own_dataset(config: ProjectConfig) -> bool:
     """Tell whether the prompts come from the hook env_dataset.py."""
     return not config.flat.get("data.train_files") and not config.flat.get("data.custom_cls.path")
 
 
-def named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
+def find_named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
     """Return the keys that name a Python file of the project, and its path there."""
     found = {}
     for key, value in config.flat.items():
@@ -147,10 +147,10 @@ def add_settings(
     if not interface.modules:
         found["actor_rollout_ref.model.external_lib"] = HOOKS
         found["critic.model.external_lib"] = HOOKS
-    if own_dataset(config):
+    if uses_own_dataset(config):
         found["data.custom_cls.path"] = f"{HERE}/adapters/dataset.py"
         found["data.custom_cls.name"] = "ProjectDataset"
-    if plays(config) and interface.agent_loop:
+    if is_multi_turn(config) and interface.agent_loop:
         found[f"{_ROLLOUT}.agent.default_agent_loop"] = AGENT
         found[f"{_ROLLOUT}.agent.agent_loop_config_path"] = f"{HERE}/adapters/agent_loops.yaml"
         found[f"{_ROLLOUT}.agent.num_workers"] = 1 if config.toy else 8
@@ -170,7 +170,7 @@ def _teachers(flat: Mapping[str, Any]) -> list[str]:
     return sorted(names) or [_ONLY]
 
 
-def missing_teacher(flat: Mapping[str, Any]) -> str | None:
+def find_missing_teacher(flat: Mapping[str, Any]) -> str | None:
     """Return the setting of a teacher that the project's config does not name; None if it names all."""
     keys = (f"{_TEACHERS}.{name}.model_path" for name in _teachers(flat))
     return next((key for key in keys if flat.get(key) is None), None)

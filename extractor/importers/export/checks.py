@@ -12,7 +12,7 @@ from typing import Any
 from extractor.importers.config.keys import Key, about_the_machine
 from extractor.importers.config.project import ProjectConfig
 from extractor.importers.config.release import Target
-from extractor.importers.export.changes import missing_teacher
+from extractor.importers.export.changes import find_missing_teacher
 from extractor.values.errors import UsageError
 from extractor.values.setting_types import PATH, types_and_words
 
@@ -66,14 +66,14 @@ def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path, target
             f"local.prime.enable=true: PRIME is not part of verl {target.release}, but a recipe of verl-recipe, prime",
             hint="--set local.prime.enable=false exports the training by outcomes alone",
         )
-    if flat.get("distillation.enabled") and (missing := missing_teacher(flat)):
+    if flat.get("distillation.enabled") and (missing := find_missing_teacher(flat)):
         raise UsageError(
             f"{missing} is null, and a toy teacher is not part of an export",
             hint=f"--set {missing} to a model with the policy's vocabulary",
         )
 
 
-def lost_settings(keys: Sequence[Key]) -> list[str]:
+def list_lost_settings(keys: Sequence[Key]) -> list[str]:
     """Return a warning of each section with settings that are lost and make this another experiment."""
     flat = {key.key: key.value for key in keys}
     found = [key for key in keys if key.is_lost and _changes_the_experiment(key.key, key.value, flat)]

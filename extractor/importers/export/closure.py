@@ -30,7 +30,7 @@ class Needed:
     vendored: Mapping[str, str]
 
 
-def needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
+def find_needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
     """Follow the imports of the package's own modules.
 
     Args:

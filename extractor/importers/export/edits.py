@@ -40,7 +40,7 @@ class UpstreamEdit:
         return not self.why
 
 
-def edits_for_verl(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit, ...]:
+def merge_edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit, ...]:
     """Merge each edit of a vendored file into verl's file, from which the emitted one was made."""
     base = emitted_base.read(project, lock)
     found = []

@@ -7,10 +7,10 @@ import ast
 import pytest
 
 from extractor.importers.adopt.combine import combine
-from extractor.importers.adopt.mismatches import lacking, mismatches
-from extractor.importers.adopt.own_keys import read_by
+from extractor.importers.adopt.mismatches import find_mismatches, list_lacking
+from extractor.importers.adopt.own_keys import select_read
 from extractor.importers.adopt.segments import join, split
-from extractor.importers.adopt.upstream_names import decoded, with_upstream_names
+from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from tests.releases import newest_release, source_of
 
 
@@ -19,7 +19,7 @@ from tests.releases import newest_release, source_of
 def test_segments_make_the_text_again(release: str) -> None:
     files = source_of(release).files
     for path in sorted(files)[::4]:
-        text = decoded(files[path])
+        text = decode(files[path])
         if path.endswith(".py") and text is not None:
             assert join(list(split(text))).rstrip("\n") == text.rstrip("\n"), path
 
@@ -43,8 +43,8 @@ def test_segments() -> None:
 def test_a_setting_is_read_where_a_section_of_the_forks_own_is() -> None:
     new = {"actor_rollout_ref.rollout.hard_kwargs.n": 100, "trainer.own_loss": "x", "actor_rollout_ref.rollout.n": 2}
     code = ["def f(config):\n    return config.rollout.n, config.trainer.own_loss\n"]
-    assert read_by(new, code).keys() == {"trainer.own_loss", "actor_rollout_ref.rollout.n"}
-    assert read_by(new, [*code, "kwargs = rollout.hard_kwargs\n"]).keys() == new.keys()
+    assert select_read(new, code).keys() == {"trainer.own_loss", "actor_rollout_ref.rollout.n"}
+    assert select_read(new, [*code, "kwargs = rollout.hard_kwargs\n"]).keys() == new.keys()
 
 
 def test_combine() -> None:
@@ -107,16 +107,16 @@ def test_calls_that_do_not_fit(function: str, call: str, what: str | None) -> No
         ("from p import own", "own.f("),
     ):
         caller = f"{head}\n\ndef g(x):\n    {call.replace('f(', name)}\n"
-        found = list(mismatches(files(own=function, other=caller)))
+        found = list(find_mismatches(files(own=function, other=caller)))
         assert [item.what for item in found] == ([] if what is None else [what]), caller
         assert all((item.caller, item.called) == (("p.other", "g"), ("p.own", "f")) for item in found)
     bound = f"from p.own import f\n\ndef g(x, f):\n    {call}\n"
-    assert not list(mismatches(files(own=function, other=bound)))
+    assert not list(find_mismatches(files(own=function, other=bound)))
 
 
 def test_names() -> None:
     text = "from my.copy.utils import x\nimport my.copy.protocol as p\ny = 'my.copy.utils.device'\nz = my.copy.mine\n"
-    assert with_upstream_names(text, ("my.copy",)) == (
+    assert restore_upstream_names(text, ("my.copy",)) == (
         "from verl.utils import x\nimport verl.protocol as p\ny = 'verl.utils.device'\nz = my.copy.mine\n"
     )
 
@@ -134,4 +134,4 @@ def test_names() -> None:
     ],
 )
 def test_what_a_version_of_another_day_lacks(ours: str, theirs: str, lacks: list[str]) -> None:
-    assert lacking(ast.parse(ours).body[0], theirs) == lacks
+    assert list_lacking(ast.parse(ours).body[0], theirs) == lacks
