@@ -32,7 +32,7 @@ _ABOUT_ELSE = re.compile(
     r"|return_\w+|sandbox_fusion|seed|server|timeout|trace|val|validation\w*|workers)(?:$|[._])"
 )
 # What a release does that has no such setting.
-_USUAL: tuple[Any, ...] = (None, False, 0, -1, "", [], {}, "vanilla", "token-mean", 1.0)
+_USUAL: tuple[Any, ...] = (None, False, 0, -1, "", [], {}, "vanilla", "token-mean")
 
 
 def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path, target: Target) -> None:
@@ -93,7 +93,8 @@ def _shown(key: Key) -> str:
 
 def _changes_the_experiment(key: str, value: Any, flat: Mapping[str, Any]) -> bool:
     """Tell whether a release without a setting learns something else, or from other prompts."""
-    if value is not True and value in _USUAL:
+    is_neutral = key.endswith("repetition_penalty") and value == 1.0
+    if is_neutral or (value is not True and value in _USUAL):
         return False
     parts = key.split(".")
     switches = (f"{'.'.join(parts[:end])}.enable" for end in range(1, len(parts)))
