@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from extractor.importers.adopt.carry import Carried, Work
-from extractor.importers.adopt.mismatches import find_mismatches, list_lacking
+from extractor.importers.adopt.mismatches import find_mismatches, list_extra_arguments, list_lacking
 from extractor.importers.adopt.segments import TOP, Segment, join
 from extractor.importers.adopt.target_project import OWN, Sides, TargetProject, Unit
 from extractor.values import readers
@@ -75,6 +75,26 @@ def _mismatched(target: TargetProject, carried: Carried, files: Mapping[str, byt
             found[caller] = f"it {item.what}"
         elif called is not None:
             found[called] = f"the project's {item.caller[1]} {item.what}"
+    return found | _calling_parked_methods(target, carried)
+
+
+def _calling_parked_methods(target: TargetProject, carried: Carried) -> dict[Unit, str]:
+    """Return units that hand to a method, by name, what only the fork's class takes, which did not come along."""
+    only_there = {
+        (method, argument): emitted.key
+        for sides in target.sides.values()
+        for emitted in sides.emitted
+        if emitted.key in sides.fork_by_name and Unit(sides.module, emitted.key) not in carried.works
+        for argument, method in list_extra_arguments(sides.fork_by_name[emitted.key].node, emitted.node)
+    }
+    found: dict[Unit, str] = {}
+    for unit, work in carried.works.items() if only_there else ():
+        for node in ast.walk(readers.python(work.core)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                for given in node.keywords:
+                    cls = only_there.get((node.func.attr, given.arg or ""))
+                    if cls is not None:
+                        found[unit] = f"it hands {given.arg} to {cls}.{node.func.attr}, which does not take it"
     return found
 
 

@@ -45,6 +45,19 @@ def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
     return found
 
 
+def list_extra_arguments(theirs: ast.stmt | None, ours: ast.stmt | None) -> list[tuple[str, str]]:
+    """Return the arguments that only the fork's methods of a class take, each with its method."""
+    if not isinstance(theirs, ast.ClassDef) or not isinstance(ours, ast.ClassDef):
+        return []
+    own = _public_members(ours)
+    return [
+        (argument, name)
+        for name, member in _public_members(theirs).items()
+        if isinstance(member, _FUNCTIONS) and isinstance(there := own.get(name), _FUNCTIONS)
+        for argument in _lacking_arguments(member, there)
+    ]
+
+
 def _lacking_arguments(ours: _Function, theirs: _Function) -> list[str]:
     """Return the arguments that a function does not take, where it does not take any."""
     if theirs.args.kwarg is not None:
