@@ -13,7 +13,7 @@ import pytest
 from benchmarks import exported, under_hydra
 from benchmarks.against_hydra import EQUAL, SILENT
 from extractor.importers import export
-from extractor.importers.config.release import CONFIG, Target
+from extractor.importers.config.release import CONFIG, ReleaseConfig
 from extractor.importers.export import Export, Status
 from extractor.usecases import new
 from extractor.values.options import Options
@@ -38,7 +38,7 @@ def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def judged(project: Path, folder: Path) -> Judged:
-    files = Target.of(source_of(NEWEST[-1])).files
+    files = ReleaseConfig.of(source_of(NEWEST[-1])).files
     tree = under_hydra.configs_of({f"{CONFIG}{path}": text for path, text in files.items()}, folder / "tree")
     counts, silent, refused = exported.judged(project, tree, folder / "out")
     assert counts[SILENT] == len(silent)

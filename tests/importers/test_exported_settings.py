@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks import under_hydra
 from extractor.importers.config.keys import map_key
 from extractor.importers.config.project import by_override
-from extractor.importers.config.release import CONFIG, Defaults, Target
+from extractor.importers.config.release import CONFIG, Defaults, ReleaseConfig
 from extractor.importers.export import checks
 from extractor.values.configtree import BadOverride, parse_override, write_override
 from tests.importers.conftest import Result, vextract
@@ -33,7 +33,7 @@ def exported(project: Path, out: Path, *settings: str) -> Result:
 def composed(result: Result, release: str, out: Path) -> Mapping[str, Any]:
     """The release's config as Hydra composes it of what an export passes."""
     assert result.code == 0, result.err
-    files = {f"{CONFIG}{path}": text for path, text in Target.of(source_of(release)).files.items()}
+    files = {f"{CONFIG}{path}": text for path, text in ReleaseConfig.of(source_of(release)).files.items()}
     tree = under_hydra.configs_of(files, out.with_name(f"{out.name}-tree"))
     found = under_hydra.composed(tree, None, result.json["overrides"], {}, out)
     assert (found.refused, found.forced) == ("", ())
@@ -119,7 +119,7 @@ def test_what_makes_it_another_experiment_is_said(projects: dict[str, Path], old
 @pytest.mark.parametrize("release", ALL)
 def test_a_project_as_it_is_made_is_the_same_experiment(verl: None, release: str) -> None:
     """So that a warning is worth reading."""
-    target = Target.of(source_of(release))
+    target = ReleaseConfig.of(source_of(release))
     defaults = Defaults.of(target)
     keys = [map_key(key, value, target, defaults, {}) for key, value in defaults_of_a_project(release).items()]
     told = [text for text in checks.list_lost_settings(keys) if not text.startswith("reward.reward_kwargs ")]
@@ -146,7 +146,7 @@ READ = {
 
 @pytest.mark.parametrize("release", READ)
 def test_a_key_is_read_by_code_that_trains(verl: None, release: str) -> None:
-    target = Target.of(source_of(release))
+    target = ReleaseConfig.of(source_of(release))
     config = target.compose().config
     assert {key: target.trains_with(key, config) for key in READ[release]} == READ[release]
 

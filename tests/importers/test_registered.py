@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extractor.importers.config.project import load, read_files
-from extractor.importers.config.release import Target
+from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
 from tests.importers.conftest import vextract
 from tests.importers.test_easyr1 import script
@@ -63,7 +63,7 @@ def made(folder: Path, *options: str | Path) -> Path:
 @pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("release", ALL)
 def test_how_a_release_takes_managers(release: str) -> None:
-    interface = VerlInterface.of(Target.of(source_of(release)))
+    interface = VerlInterface.of(ReleaseConfig.of(source_of(release)))
     assert interface.manager is INTERFACES[release]
     loops = {"gdpo", "remote"} if release != "0.7.0" else set()
     expected = loops if interface.manager is ManagerInterface.LOOP else {"batch", "prime"}

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from extractor.importers.config.project import load, read_files
-from extractor.importers.config.release import Target
+from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs.meaning import KEPT
 from extractor.values.configtree import resolve
 from tests.importers.conftest import vextract
@@ -496,7 +496,7 @@ def test_unknown_keys_are_kept_aside(tmp_path: Path) -> None:
 
 
 def test_defaults_of_a_resolved_config_are_no_statements(tmp_path: Path) -> None:
-    config = resolve(Target.of(source_of(PROJECT)).compose().config)
+    config = resolve(ReleaseConfig.of(source_of(PROJECT)).compose().config)
     config["data"]["train_batch_size"] = 48
     config["actor_rollout_ref"]["rollout"]["name"] = "vllm"
     config["actor_rollout_ref"]["rollout"]["tensor_model_parallel_size"] = 4

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from extractor.importers.config.release import Defaults, Target
+from extractor.importers.config.release import Defaults, ReleaseConfig
 
 # Keys that releases have under different names, as (older, newer): whichever the release has is used. A section's name
 # stands for all that is in it. What manifests call renamed comes first.
@@ -122,7 +122,9 @@ def name_in(key: str, defaults: Defaults, renamed: Callable[[str], str | None]) 
     return next((name for name in candidates(key, renamed) if name in defaults), None)
 
 
-def map_key(key: str, value: Any, target: Target, defaults: Defaults, changed: Mapping[str, tuple[Any, str]]) -> Key:
+def map_key(
+    key: str, value: Any, target: ReleaseConfig, defaults: Defaults, changed: Mapping[str, tuple[Any, str]]
+) -> Key:
     """Decide about one key.
 
     Args:
@@ -173,7 +175,7 @@ _LOCAL = {
 }
 
 
-def _add(name: str, key: str, value: Any, changed: tuple[Any, str], target: Target, defaults: Defaults) -> Key:
+def _add(name: str, key: str, value: Any, changed: tuple[Any, str], target: ReleaseConfig, defaults: Defaults) -> Key:
     """Return a key that the release's config does not have: it may still be read."""
     new_value, why = changed
     if value is None or value == {}:

@@ -28,7 +28,7 @@ _ANY_SECTION = frozenset({"cfg", "conf", "config"})
 
 
 @dataclass(frozen=True)
-class Target:
+class ReleaseConfig:
     """A release as far as configs are concerned.
 
     Attributes:
@@ -42,7 +42,7 @@ class Target:
     source: Source = field(repr=False)
 
     @classmethod
-    def of(cls, source: Source) -> Target:
+    def of(cls, source: Source) -> ReleaseConfig:
         """Return the configs of a source."""
         paths = (path for path in source.files if path.startswith(CONFIG) and path.endswith(".yaml"))
         return cls(source.release, {path.removeprefix(CONFIG): source.read(path) for path in paths}, source)
@@ -112,7 +112,7 @@ class Defaults:
     flat: Mapping[str, Any]
 
     @classmethod
-    def of(cls, target: Target) -> Defaults:
+    def of(cls, target: ReleaseConfig) -> Defaults:
         """Return the defaults of a release."""
         config = target.compose().config
         return cls(config, flatten(resolve(config)))

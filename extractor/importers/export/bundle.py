@@ -14,7 +14,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from extractor.importers.config.keys import Key, Status, map_key
 from extractor.importers.config.project import UNKNOWN, ProjectConfig, by_override, load, python_of, read_files
-from extractor.importers.config.release import Defaults, Target
+from extractor.importers.config.release import Defaults, ReleaseConfig
 from extractor.importers.export import changes, checks, documents, rewards
 from extractor.importers.export.closure import find_needed
 from extractor.importers.export.edits import UpstreamEdit, merge_edits
@@ -63,7 +63,7 @@ def export(
         UsageError: the project's config cannot be composed, it has no hooks, no such module, or it trains what verl
             cannot.
     """
-    target = Target.of(source)
+    target = ReleaseConfig.of(source)
     defaults = Defaults.of(target)
     written = read_files(project)
     config = load(written, settings)
@@ -101,7 +101,7 @@ def export(
 
 
 def _map_keys(
-    config: ProjectConfig, target: Target, defaults: Defaults, changed: Mapping[str, tuple[Any, str]]
+    config: ProjectConfig, target: ReleaseConfig, defaults: Defaults, changed: Mapping[str, tuple[Any, str]]
 ) -> list[Key]:
     """Decide about every key of a project."""
     keys = [map_key(key, value, target, defaults, changed) for key, value in sorted(config.flat.items())]
@@ -148,7 +148,7 @@ class _Bundle:
 
     project: Path
     lock: Lock
-    target: Target
+    target: ReleaseConfig
     config: ProjectConfig
     interface: VerlInterface
     reward: RewardConfig

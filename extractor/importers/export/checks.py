@@ -11,7 +11,7 @@ from typing import Any
 
 from extractor.importers.config.keys import Key, about_the_machine
 from extractor.importers.config.project import ProjectConfig
-from extractor.importers.config.release import Target
+from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.export.changes import find_missing_teacher
 from extractor.values.errors import UsageError
 from extractor.values.setting_types import PATH, types_and_words
@@ -35,7 +35,7 @@ _ABOUT_ELSE = re.compile(
 _USUAL: tuple[Any, ...] = (None, False, 0, -1, "", [], {}, "vanilla", "token-mean")
 
 
-def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path, target: Target) -> None:
+def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path, target: ReleaseConfig) -> None:
     """Check what is exported as the project's `settings/loading.py` does, as far as that needs no torch.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any
 
 from extractor.importers.config.keys import Key, Status
 from extractor.importers.config.project import ProjectConfig, python_of
-from extractor.importers.config.release import Defaults, Target
+from extractor.importers.config.release import Defaults, ReleaseConfig
 from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -66,7 +66,7 @@ class RewardConfig:
 
     @classmethod
     def of(
-        cls, config: ProjectConfig, project: Path, package: str, target: Target, interface: VerlInterface
+        cls, config: ProjectConfig, project: Path, package: str, target: ReleaseConfig, interface: VerlInterface
     ) -> RewardConfig:
         """Read it off the config of a project.
 
@@ -122,7 +122,7 @@ def _registered(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _adapted(
-    key: str, name: str, found: ManagerClass | None, target: Target, interface: VerlInterface
+    key: str, name: str, found: ManagerClass | None, target: ReleaseConfig, interface: VerlInterface
 ) -> ManagerClass | None:
     """Return the class that needs an adapter, if one does."""
     if (found is None or not found.own) and (name in interface.managers or name == _AS_NAIVE):

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from extractor.importers.config.release import Target
+from extractor.importers.config.release import ReleaseConfig
 
 _REWARD = "verl/trainer/ppo/reward.py"
 _LOOPS = "verl/experimental/agent_loop/agent_loop.py"
@@ -52,7 +52,7 @@ class VerlInterface:
     modules: bool
 
     @classmethod
-    def of(cls, target: Target) -> VerlInterface:
+    def of(cls, target: ReleaseConfig) -> VerlInterface:
         """Read off a release's source how it takes hooks: there is no version of these interfaces to ask for."""
         loops = target.source.read(_LOOPS) if target.has(_LOOPS) else ""
         modules = "VERL_USE_EXTERNAL_MODULES" in target.source.read("verl/__init__.py")
@@ -85,7 +85,7 @@ class VerlInterface:
         return "reward.reward_kwargs" if self.manager is ManagerInterface.LOOP else "reward_model.reward_kwargs"
 
 
-def _manager_names(target: Target, manager: ManagerInterface, loader: str) -> frozenset[str]:
+def _manager_names(target: ReleaseConfig, manager: ManagerInterface, loader: str) -> frozenset[str]:
     """Return the names of a release's reward managers; before there was a registry its loader compared names."""
     loop = "experimental/reward_loop" if manager is ManagerInterface.LOOP else "workers"
     found = set(re.findall(r"reward_manager_name == [\"'](\w+)[\"']", loader))
