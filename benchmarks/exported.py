@@ -1,8 +1,8 @@
-"""Projects of launch scripts, exported to every release, as Hydra composes them.
+"""Projects of launch scripts of every release, exported, as Hydra composes them.
 
-`python -m benchmarks.exported CHECKOUT...`: each script becomes a project, and that an export for each release of
-verl. bash runs its `run.sh` with stand-ins for what it starts (`under_bash`), Hydra composes what that passes with the
-release's own config tree (`under_hydra`), and each key of the project is looked for in it. A key is
+`python -m benchmarks.exported CHECKOUT...`: each script becomes a project of each release of verl, and that an
+export. bash runs its `run.sh` with stand-ins for what it starts (`under_bash`), Hydra composes what that passes with
+the release's own config tree (`under_hydra`), and each key of the project is looked for in it. A key is
 
 - equal: verl has the project's value, perhaps under another name;
 - in KEYS.md: dropped, and said so there, or changed to the value that stands there;
@@ -35,7 +35,6 @@ from extractor.usecases import new
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.options import Options
-from extractor.values.renames import Renames
 
 IN_THE_TABLE = "in KEYS.md"
 
@@ -45,21 +44,19 @@ def _opened(release: str) -> Source:
     return open_source(releases.load(release).pin)
 
 
-def judged(project: Path, release: str, tree: Path, out: Path) -> tuple[Counter[str], list[Difference], str]:
-    """Export a project to a release, and compare what Hydra makes of it with the project's config.
+def judged(project: Path, tree: Path, out: Path) -> tuple[Counter[str], list[Difference], str]:
+    """Export a project, and compare what Hydra makes of it with the project's config.
 
     Args:
         project: Its directory.
-        release: Of verl, of which `tree` has the configs.
-        tree: Of `under_hydra.configs_of`.
+        tree: Of `under_hydra.configs_of`, of the project's release.
         out: Where the export goes; not there yet.
 
     Returns:
         How many keys are what, the silent ones, and what Hydra refuses ("": nothing).
     """
     locked = lock.read(project)
-    renamed = Renames(locked.options.verl, release)
-    made = export.export(project, locked, _opened(release), renamed)
+    made = export.export(project, locked, _opened(locked.options.verl))
     export.write(out, made.files)
     started = under_bash.run(out / "run.sh", out, {})
     launches = [(item, found) for item in started if (found := programs.launched(item.words)) is not None]
@@ -76,7 +73,7 @@ def judged(project: Path, release: str, tree: Path, out: Path) -> tuple[Counter[
     for key, value in load(read_files(project)).flat.items():
         names = [
             name
-            for name in dict.fromkeys((READ_BY_THE_ENGINE.get(key, key), *candidates(key, renamed)))
+            for name in dict.fromkeys((READ_BY_THE_ENGINE.get(key, key), *candidates(key, lambda name: None)))
             if name in theirs.config
         ]
         # An empty section says nothing, and the release may have defaults below it.
@@ -123,7 +120,6 @@ def projects(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkouts", type=Path, nargs="+")
-    parser.add_argument("--verl", default=releases.default(), help="release of the projects")
     parser.add_argument("--take", type=int, default=0, help="at most so many scripts of each checkout; 0: all")
     parser.add_argument("--per-folder", type=int, default=0, help="at most so many of folders of the same path; 0: all")
     parser.add_argument("--only", default="", help="regular expression of paths")
@@ -141,11 +137,11 @@ def main() -> int:
             texts = {path: source.read(path) for path in source.files if path.endswith(".yaml")}
             trees[release] = under_hydra.configs_of(texts, folder / "trees" / release)
         roots = [path.resolve() for path in options.checkouts]
-        scripts = scripts_of(roots, options.only, options.take, options.per_folder)
-        for name, project in projects(scripts, options.verl, options.keep_unknown, folder):
-            for release, tree in trees.items():
+        for release, tree in trees.items():
+            scripts = scripts_of(roots, options.only, options.take, options.per_folder)
+            for name, project in projects(scripts, release, options.keep_unknown, folder / release):
                 try:
-                    counts, silent, refused = judged(project, release, tree, project.parent / release)
+                    counts, silent, refused = judged(project, tree, project.parent / "export")
                 except Exception as error:  # also what no one foresaw is a row
                     counts, silent, refused = Counter(), [], f"no export: {error!r}"
                 total[release] += counts + Counter({"accepted": not refused, "refused": bool(refused)})
@@ -154,7 +150,6 @@ def main() -> int:
                 for item in silent:
                     print(f"    {item.key}={item.value!r}  there {item.ours or 'nothing'}", flush=True)
                     kinds[release, item.key] += 1
-            print(f"{name}: exported", flush=True)
     names = ("accepted", "refused", EQUAL, IN_THE_TABLE, SILENT)
     print("\n| release | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
     for release, counts in total.items():

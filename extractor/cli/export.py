@@ -19,7 +19,7 @@ def command(
     to: Annotated[str, typer.Option("--to", metavar="TARGET", help="Where to: verl.")] = "verl",
     verl: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="RELEASE", help="Release of verl to write for; the project's own by default."),
+        typer.Option(metavar="RELEASE", help="Release of verl, which has to be the project's own.", hidden=True),
     ] = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
@@ -46,12 +46,10 @@ def command(
     A launch script, adapters around the hooks, data and instructions.
     """
     from extractor.importers import export as exporting
-    from extractor.pipeline.source import open_source, release_of
+    from extractor.pipeline.source import release_of
     from extractor.project import location, lock
     from extractor.usecases import restore
-    from extractor.values import releases
     from extractor.values.errors import UsageError
-    from extractor.values.renames import Renames
 
     if to != "verl":
         raise UsageError(f"--to {to}: unknown target", hint="pass --to verl")
@@ -62,14 +60,10 @@ def command(
     target = Path(os.path.abspath(out if out is not None else folder.parent / f"{folder.name}-verl"))  # noqa: PTH100
     if target.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target}: inside the project", hint="pass a directory outside it with -o")
+    _check_release(release, locked.options.verl)
     with output.progress(f"reading verl {release}"):
-        if release == locked.options.verl:
-            _, source = restore.upstream(locked, origin=from_, offline=offline)
-        else:
-            source = open_source(releases.load(release).pin, from_, offline=offline)
-    made = exporting.export(
-        folder, locked, source, Renames(locked.options.verl, release), tuple(settings or ()), tuple(include or ())
-    )
+        _, source = restore.upstream(locked, origin=from_, offline=offline)
+    made = exporting.export(folder, locked, source, tuple(settings or ()), tuple(include or ()))
     if not dry_run:
         exporting.write(target, made.files)
     for text in made.remarks:
@@ -84,6 +78,21 @@ def command(
         return
     output.data(f"made {target} for verl {release}: {counts}")
     output.data(f"next:\n  cd {in_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh")
+
+
+def _check_release(release: str, own: str) -> None:
+    """Refuse another release than the project's own.
+
+    Raises:
+        UsageError: it is another one.
+    """
+    from extractor.values.errors import UsageError
+
+    if release != own:
+        raise UsageError(
+            f"verl {release}: an export is for the project's own release, {own}",
+            hint=f"in a copy of the project: vextract upgrade --to {release}; then export that",
+        )
 
 
 def _counts(made: "Export") -> dict[str, int]:

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import against_hydra, under_hydra
 from benchmarks.against_hydra import EQUAL, compared, judged
-from extractor.importers.config.release import CONFIG, Target
+from extractor.importers.config.release import CONFIG, ReleaseConfig
 from extractor.importers.runs.carry_over import Request
 from extractor.usecases import new
 from extractor.values import releases
@@ -41,7 +41,7 @@ def test_no_key_differs_in_silence(kind: str, release: str, tmp_path: Path) -> N
     arguments = [*BASE.split(), "actor_rollout_ref.rollout.name=vllm", *" ".join(SETTINGS[kind]).split()]
     script = tmp_path / "run.sh"
     script.write_text(f"python3 -m verl.trainer.main_ppo {' '.join(arguments)}\n")
-    files = Target.of(source_of(release)).files
+    files = ReleaseConfig.of(source_of(release)).files
     tree = under_hydra.configs_of({f"{CONFIG}{path}": text for path, text in files.items()}, tmp_path / "tree")
     theirs = under_hydra.composed(tree, None, arguments, {}, tmp_path)
     assert (theirs.refused, theirs.forced) == ("", ())
@@ -74,7 +74,7 @@ def test_what_a_recipe_s_own_config_says_is_judged_too(
 ) -> None:
     """It is a repository of its own in a checkout of verl, and is started from its own folder."""
     release = releases.default()
-    files = {f"{CONFIG}{path}": text for path, text in Target.of(source_of(release)).files.items()}
+    files = {f"{CONFIG}{path}": text for path, text in ReleaseConfig.of(source_of(release)).files.items()}
     script = "recipe/mine/run.sh"
     own = {
         "verl/__init__.py": "",

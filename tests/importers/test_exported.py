@@ -13,12 +13,12 @@ import pytest
 from benchmarks import exported, under_hydra
 from benchmarks.against_hydra import EQUAL, SILENT
 from extractor.importers import export
-from extractor.importers.config.release import CONFIG, Target
+from extractor.importers.config.release import CONFIG, ReleaseConfig
 from extractor.importers.export import Export, Status
 from extractor.usecases import new
 from extractor.values.options import Options
 from tests.benchmarks.test_judges import _namespaces
-from tests.releases import NEWEST, newest_release, source_of
+from tests.releases import NEWEST, source_of
 
 pytestmark = [
     pytest.mark.slow,  # makes a project, and exports of it
@@ -37,17 +37,16 @@ def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def judged(project: Path, release: str, folder: Path) -> Judged:
-    files = Target.of(source_of(release)).files
+def judged(project: Path, folder: Path) -> Judged:
+    files = ReleaseConfig.of(source_of(NEWEST[-1])).files
     tree = under_hydra.configs_of({f"{CONFIG}{path}": text for path, text in files.items()}, folder / "tree")
-    counts, silent, refused = exported.judged(project, release, tree, folder / "out")
+    counts, silent, refused = exported.judged(project, tree, folder / "out")
     assert counts[SILENT] == len(silent)
     return counts, [item.key for item in silent], refused
 
 
-@pytest.mark.parametrize("release", newest_release())
-def test_an_export_is_accepted_and_says_what_it_changes(project: Path, release: str, tmp_path: Path) -> None:
-    counts, silent, refused = judged(project, release, tmp_path)
+def test_an_export_is_accepted_and_says_what_it_changes(project: Path, tmp_path: Path) -> None:
+    counts, silent, refused = judged(project, tmp_path)
     assert (silent, refused) == ([], "")
     assert counts[EQUAL] > 100
     assert counts[exported.IN_THE_TABLE] > 10
@@ -102,7 +101,7 @@ def test_an_export_that_is_wrong_is_found_out(
 ) -> None:
     real = export.export
     monkeypatch.setattr(export, "export", lambda *arguments: spoil(real(*arguments)))
-    _, found, said = judged(project, NEWEST[-1], tmp_path)
+    _, found, said = judged(project, tmp_path)
     assert found == silent
     assert refused in said
     assert bool(said) == bool(refused)

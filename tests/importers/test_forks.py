@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from extractor.importers.config.keys import candidates
-from extractor.importers.config.release import Defaults, Target
+from extractor.importers.config.release import Defaults, ReleaseConfig
 from extractor.importers.runs import carry_over, convert, earlier, fitting, report, startable
 from extractor.importers.runs.files import Places
 from extractor.importers.runs.meaning import Remark
@@ -68,7 +68,7 @@ def test_what_a_fork_has_in_sections_that_take_anything_counts(tmp_path: Path) -
     files = {**FORK, "verl/trainer/config/ppo_trainer.yaml": config}
     run = run_of(tmp_path, f"{LAUNCH} reward_model.reward_kwargs.soft=True reward_model.other=1", files)
     release = "algorithm:\n  adv_estimator: gae\nreward_model:\n  enable: false\n"
-    target = Target("0.0.0", {"ppo_trainer.yaml": release}, Source("0.0.0", "checkout", "", {}, {}, ""))
+    target = ReleaseConfig("0.0.0", {"ppo_trainer.yaml": release}, Source("0.0.0", "checkout", "", {}, {}, ""))
     found = fitting.fit(run, target, (target,))
     assert found.config["reward_model"] == {"enable": False, "reward_kwargs": {"threshold": 0.5, "soft": True}}
     assert [problem.override.key for problem in found.problems] == ["reward_model.other"]
@@ -316,7 +316,7 @@ def test_a_config_of_easyr1(tmp_path: Path) -> None:
 
 
 def test_every_name_of_another_library_has_one_in_verl(verl: object) -> None:
-    defaults = Defaults.of(Target.of(source_of(NEWEST[-1])))
+    defaults = Defaults.of(ReleaseConfig.of(source_of(NEWEST[-1])))
     both = [
         f"{section}.{name}" for section in ("actor_rollout_ref.actor", "critic") for name in easyr1._OF_BOTH.values()
     ]
@@ -871,7 +871,7 @@ def test_the_file_names_every_kind_of_remark() -> None:
 
 @pytest.mark.usefixtures("verl")
 def test_a_key_from_between_two_releases_is_the_one_that_was_released(tmp_path: Path) -> None:
-    target = Target.of(source_of(NEWEST[-1]))
+    target = ReleaseConfig.of(source_of(NEWEST[-1]))
     key = "distillation.teacher_models.teacher_model.model_path"
     run = run_of(tmp_path, f"{LAUNCH} {key.replace('teacher_models.', '')}=some/model")
     found = fitting.fit(run, target, (target,))

@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from extractor.importers.config.release import Target
+from extractor.importers.config.release import ReleaseConfig
 from extractor.values.configtree import BadOverride, compose, flatten, parse_override, resolve, write_override
 from tests.releases import newest_release, source_of
 
@@ -23,7 +23,7 @@ OVERRIDES = ["data.train_batch_size=17", "+data.env.x=[1,a,'b c',{k: 1e-6}]", "a
 @pytest.mark.usefixtures("verl")
 def test_composes_as_hydra_does(release: str, tmp_path: Path) -> None:
     omegaconf = pytest.importorskip("omegaconf")
-    target = Target.of(source_of(release))
+    target = ReleaseConfig.of(source_of(release))
     for path, text in target.files.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)

@@ -53,7 +53,7 @@ def under_verl(
     """Export a project, and load what the export names as verl does, in its environment."""
     out = folder / "out"
     options = [word for item in settings for word in ("--set", item)]
-    result = vextract("export", project, "--verl", release, "-o", out, "--json", *options)
+    result = vextract("export", project, "-o", out, "--json", *options)
     assert result.code == 0, result.err
     root = unpacked(source_of(release), folder / "verl")
     here = [

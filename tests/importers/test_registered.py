@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extractor.importers.config.project import load, read_files
-from extractor.importers.config.release import Target
+from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
 from tests.importers.conftest import vextract
 from tests.importers.test_easyr1 import script
@@ -63,7 +63,7 @@ def made(folder: Path, *options: str | Path) -> Path:
 @pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("release", ALL)
 def test_how_a_release_takes_managers(release: str) -> None:
-    interface = VerlInterface.of(Target.of(source_of(release)))
+    interface = VerlInterface.of(ReleaseConfig.of(source_of(release)))
     assert interface.manager is INTERFACES[release]
     loops = {"gdpo", "remote"} if release != "0.7.0" else set()
     expected = loops if interface.manager is ManagerInterface.LOOP else {"batch", "prime"}
@@ -124,51 +124,23 @@ def test_a_run_of_another_library_sets_what_its_release_reads(release: str, tmp_
 
 @pytest.mark.usefixtures("verl")
 def test_what_a_release_has_not(tmp_path: Path) -> None:
-    project = made(tmp_path, "--verl", NEWEST[-1])
-    (project / "mine/custom/width.py").write_text(MANAGER)
-
-    def export(release: str, *settings: str, into: str = "out") -> tuple[int, str]:
-        words = [word for item in settings for word in ("--set", item)]
-        done = vextract("export", project, "--verl", release, "-o", tmp_path / into, "--json", *words)
-        assert done.code == 0 or not (tmp_path / into).exists()
-        return done.code, done.err if done.code else done.out
-
-    code, text = export("0.9.1", "reward.reward_manager.name=nobody")
-    assert (code, "it has dapo, gdpo, naive, remote" in text) == (2, True)
-    code, text = export("0.4.1", "reward.reward_manager.name=by_width")
-    assert (code, "ByWidth, which reads more than a response's text" in text) == (2, True)
-    for key, name in (
-        ("algorithm.adv_estimator", "gdpo"),
-        ("actor_rollout_ref.actor.policy_loss.loss_mode", "gspo"),
-        ("trainer.logger", "[console,nobody]"),
+    for release, key, name, said in (
+        ("0.9.1", "reward.reward_manager.name", "nobody", "it has dapo, gdpo, naive, remote"),
+        ("0.4.1", "reward_model.reward_manager", "by_width", "ByWidth, which reads more than a response's text"),
+        ("0.9.1", "reward.reward_manager.name", "prime", "reward.reward_manager.name=naive"),
+        ("0.6.1", "reward_model.reward_manager", "prime", "reward_model.reward_manager=prime"),
     ):
-        code, text = export("0.4.1", f"{key}={name}")
-        assert (code, f"{key}={name.strip('[]').rpartition(',')[2]}: verl 0.4.1 has no such" in text) == (2, True)
-    code, text = export("0.9.1", "reward.reward_manager.name=prime", into="prime")
-    assert (code, "reward.reward_manager.name=naive" in json.loads(text)["overrides"]) == (0, True)
-    code, text = export("0.6.1", "reward.reward_manager.name=prime", into="kept")
-    assert (code, "reward_model.reward_manager=prime" in json.loads(text)["overrides"]) == (0, True)
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_manager_that_a_later_release_has_no_name_for(tmp_path: Path) -> None:
-    project = made(tmp_path, "--verl", "0.6.1", "--with", "reward_managers")
-    words = ("--set", "reward_model.reward_manager=batch")
-    done = vextract("export", project, "--verl", NEWEST[-1], "-o", tmp_path / "out", "--json", *words)
-    assert done.code == 0, done.err
-    assert "BatchRewardManager is given each of them alone" in done.out
-    adapter = (tmp_path / "out/adapters/reward.py").read_text()
-    assert "from mine.vendored.workers.reward_manager.batch import BatchRewardManager" in adapter
-    assert (
-        "verl.workers.reward_manager.batch"
-        in (tmp_path / "out/mine/vendored/workers/reward_manager/batch.py").read_text()
-    )
+        project = made(tmp_path / f"{release}-{name}", "--verl", release, "--with", "reward_managers")
+        (project / "mine/custom/width.py").write_text(MANAGER)
+        done = vextract("export", project, "-o", project.parent / "out", "--json", "--set", f"{key}={name}")
+        assert done.code == (0 if name == "prime" else 2), done.err
+        assert said in done.out + done.err
 
 
 @pytest.mark.usefixtures("verl")
 def test_both_names_of_0_7_0_say_the_same(tmp_path: Path) -> None:
     project = made(tmp_path, "--verl", "0.7.0", "--with", "reward_managers")
     words = ("--set", "reward_model.reward_manager=dapo")
-    done = vextract("export", project, "--verl", "0.7.0", "-o", tmp_path / "out", "--json", *words)
+    done = vextract("export", project, "-o", tmp_path / "out", "--json", *words)
     found = [item for item in json.loads(done.out)["overrides"] if "manager" in item]
     assert found == ["reward_manager.name=dapo", "reward_model.reward_manager=dapo"]

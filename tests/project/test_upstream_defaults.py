@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from extractor.importers.config.release import Target
+from extractor.importers.config.release import ReleaseConfig
 from extractor.values.configtree import compose, flatten, parse_override, resolve
 from scripts.reference import all_config_files
 from tests.project.support import PACKAGE, Configuration, Made, forget
@@ -90,7 +90,7 @@ def reason(key: str) -> str | None:
 @cache
 def upstream(release: str) -> dict[str, Any]:
     """The config of a release, nested and resolved."""
-    return resolve(Target.of(source_of(release)).compose().config)
+    return resolve(ReleaseConfig.of(source_of(release)).compose().config)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from extractor.values.tree import File, FileKind, Tree
 
 if TYPE_CHECKING:
     from extractor.importers.adopt.carry import Carried
-    from extractor.importers.adopt.target_project import TargetProject, Unit
+    from extractor.importers.adopt.target_project import TargetProject
     from extractor.importers.runs.carry_over import Request
     from extractor.importers.runs.settled import Settled
     from extractor.pipeline.generate import Generated
@@ -79,13 +79,13 @@ def adopt(
     from extractor.importers.adopt import methods
     from extractor.usecases.kept_methods import generate_wanted
 
-    wanted = methods.edited(recognised.copy, recognised.source)
+    wanted = methods.find_edited(recognised.copy, recognised.source)
     while True:
         say("choosing and rewriting what the project needs")
         options, generated = generate_wanted(options, recognised.source, manifest, wanted)
         say("carrying your edits over")
         adoption = _carried(recognised, generated, options)
-        wanted |= methods.carried(adoption.plan, generated.tree, options.package)
+        wanted |= methods.find_demanded(adoption.plan, generated.tree, options.package)
         if not wanted.methods(generated.found):
             return adoption
 
@@ -143,69 +143,51 @@ def _with_run(plan: Plan, tree: Tree) -> Plan:
 
 
 def _carried(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
-    from extractor.importers.adopt.assemble import assemble, broken
+    from extractor.importers.adopt.assemble import assemble, find_broken
     from extractor.importers.adopt.carry import carry
-    from extractor.importers.adopt.differences import all_upstreams
-    from extractor.importers.adopt.ledger import ledger, orphans
-    from extractor.importers.adopt.own_keys import added, read_by, with_files, with_keys
-    from extractor.importers.adopt.target_project import OWN, TargetProject, Unit
+    from extractor.importers.adopt.ledger import list_edits, park
+    from extractor.importers.adopt.own_keys import add_own_keys
+    from extractor.importers.adopt.target_project import TargetProject, Unit
 
+    copy, source = recognised.copy, recognised.source
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        target = TargetProject(recognised.copy, recognised.source, generated, options.package, recognised.compared)
-        new = added(recognised.copy, recognised.source, target.files)
+        target = TargetProject(copy, source, generated, options.package, recognised.compared)
         barred: dict[Unit, str] = {}
         while True:
             carried = carry(target, barred)
             files = assemble(target, carried)
-            more = broken(target, carried, files)
-            if not more:
-                code = [work.core for work in carried.works.values()]
-                keys = read_by(new, code)
-                more = _without_field(target, carried, files, keys)
-            if not more:
+            if not (more := find_broken(target, carried, files)):
                 break
             barred.update(more)
-        edits = ledger(target, recognised.source, carried)
-    keys, beside = with_files(keys, recognised.copy)
-    if given := with_keys(target.files, keys):
-        files |= given | beside
-    own = []
-    for path in recognised.copy.own:
-        module = module_name(path)
-        is_copied = Unit(module, OWN) in carried.works and target.own[module] == path
-        copied = target.own_path(module) if is_copied else None
-        inside = recognised.copy.root / path.removeprefix("verl/")
-        known = copied is None and all_upstreams(target.fork_text(path))
-        own.append(ForkFile(inside.relative_to(recognised.copy.top).as_posix(), copied, known))
+        edits = list_edits(target, source, carried)
+    code = tuple(work.core for work in carried.works.values())
+    files |= add_own_keys(copy, source, target.files, code)
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     return Adoption(
         options=options,
         generated=generated,
-        plan=_plan(generated, files, orphans(target, recognised.source, edits)),
+        plan=_plan(generated, files, park(target, source, edits)),
         edits=edits,
-        own=tuple(own),
-        code=tuple(code),
-        outside=tuple(sorted({line.outside for line in lines if line.outside} - _known(generated, options))),
+        own=tuple(_fork_file(target, carried, path) for path in copy.own),
+        code=code,
+        outside=tuple(sorted({line.outside for line in lines if line.outside} - _known_packages(generated, options))),
     )
 
 
-def _without_field(
-    target: TargetProject, carried: Carried, files: Mapping[str, bytes], keys: Collection[str]
-) -> dict[Unit, str]:
-    """Return units that read settings for which the project's typed config has no field, with the reason."""
-    from extractor.importers.adopt.own_keys import without_field
-    from extractor.pipeline.render.unread import named
+def _fork_file(target: TargetProject, carried: Carried, path: str) -> ForkFile:
+    """Return what became of a file that upstream does not have."""
+    from extractor.importers.adopt.differences import is_all_upstreams
+    from extractor.importers.adopt.target_project import OWN, Unit
 
-    if not keys:
-        return {}
-    before = {path: file.data for path, file in target.files.items() if path.endswith(".py")}
-    lacking = without_field(keys, {**before, **files}.values())
-    return {
-        unit: f"it reads {key}, for which the project's {lacking[key]} has no field"
-        for unit, work in carried.works.items()
-        for key in sorted(named(lacking, [work.core]))
-    }
+    module = module_name(path)
+    is_copied = Unit(module, OWN) in carried.works and target.own[module] == path
+    inside = target.copy.root / path.removeprefix("verl/")
+    return ForkFile(
+        inside.relative_to(target.copy.top).as_posix(),
+        target.own_path(module) if is_copied else None,
+        not is_copied and is_all_upstreams(target.fork_text(path)),
+    )
 
 
 def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str, bytes]) -> Plan:
@@ -220,7 +202,7 @@ def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str,
     return Plan(tuple(actions[path] for path in sorted(actions)))
 
 
-def _known(generated: Generated, options: Options) -> set[str]:
+def _known_packages(generated: Generated, options: Options) -> set[str]:
     """Return the packages that the project's own files import at their top, and Python's."""
     import re
     import sys

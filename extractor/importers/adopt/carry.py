@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import builtins
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from extractor.importers.adopt.combine import combine
-from extractor.importers.adopt.differences import Difference
-from extractor.importers.adopt.methods import without_methods
-from extractor.importers.adopt.needs import Work, work_out, work_out_own
+from extractor.importers.adopt.differences import Difference, list_bound
+from extractor.importers.adopt.methods import drop_methods
 from extractor.importers.adopt.segments import END, TOP, Segment
-from extractor.importers.adopt.target_project import OWN, NoPlace, Sides, TargetProject, Unit
-from extractor.pipeline.index.syntax import attribute_chain, is_main_guard
+from extractor.importers.adopt.target_project import OWN, Line, NoPlace, Sides, TargetProject, Unit
+from extractor.pipeline.index.reading import Reading
+from extractor.pipeline.index.syntax import attribute_chain, global_names, is_main_guard
+from extractor.pipeline.slicer import Target
+from extractor.values import readers
 from extractor.values.reachable import reachable
 
 DROPPED = "the project does not have this symbol: nothing that was vendored uses it"
-UNUSED = "no code that came along names it"
-EXPORTS, LISTED = "__all__", "the project's file lists what it has itself"
-CONFLICT = "it contradicts what vextract changed at the same place; the project has vextract's version"
+_EXPORTS = "__all__"
+_BUILTIN = frozenset(dir(builtins))
+
+
+@dataclass(frozen=True)
+class Work:
+    """A unit that can stand in the project.
+
+    Attributes:
+        core: Its text there.
+        lines: Imports that its module has to have.
+        inner: Imports in it that were redirected.
+        needs: Units that have to come along.
+    """
+
+    core: str
+    lines: tuple[Line, ...]
+    inner: tuple[Line, ...]
+    needs: frozenset[Unit]
 
 
 @dataclass(frozen=True)
@@ -43,7 +63,7 @@ def carry(target: TargetProject, barred: Mapping[Unit, str]) -> Carried:
     """
     works: dict[Unit, Work] = {}
     why: dict[Unit, str] = {}
-    roots = _roots(target)
+    roots = [Unit(sides.module, item.key) for sides in target.sides.values() for item in _roots(sides)]
     pending = list(roots)
     while pending:
         unit = pending.pop()
@@ -52,63 +72,55 @@ def carry(target: TargetProject, barred: Mapping[Unit, str]) -> Carried:
         try:
             if unit in barred:
                 raise NoPlace(barred[unit])
-            works[unit] = _work(target, unit)
+            works[unit] = _work_of_file(target, unit.module) if unit.key == OWN else _work(target, unit)
             pending += sorted(works[unit].needs)
         except NoPlace as reason:
             why[unit] = str(reason)
-    _fail_together(works, why)
+    while failed := {unit: lost for unit, work in works.items() if (lost := sorted(work.needs & why.keys()))}:
+        for unit, lost in failed.items():
+            del works[unit]
+            name = lost[0].module if lost[0].key == OWN else f"{lost[0].module}:{lost[0].key}"
+            why[unit] = f"it needs {name}, which has no place: {why[lost[0]]}"
     live = reachable((unit for unit in roots if unit in works), lambda unit: works[unit].needs)
     return Carried({unit: works[unit] for unit in sorted(live)}, why)
 
 
-def title(unit: Unit) -> str:
-    """Return what a reader would call a unit."""
-    return unit.module if unit.key == OWN else f"{unit.module}:{unit.key}"
-
-
-def reason(carried: Carried, sides: Sides, difference: Difference) -> str | None:
+def explain(carried: Carried, sides: Sides, difference: Difference) -> str | None:
     """Say why a difference has no place; None where it has one."""
     unit = Unit(sides.module, difference.key)
     if unit in carried.works:
         return None
     if unit in carried.why:
         return carried.why[unit]
-    if difference.key == EXPORTS:
-        return LISTED
+    if difference.key == _EXPORTS:
+        return "the project's file lists what it has itself"
     if difference.what == "removed":
         return "your fork removed it, and the project's other code may need it"
     if difference.what == "added":
-        return UNUSED
-    ours = {item.name: item.target for item in sides.kept.substitutes}
-    for name in difference.old.binds if difference.old else ():
-        if name in ours:
-            return f"the project has its own instead: {ours[name].module}"
-    return DROPPED
+        return "no code that came along names it"
+    ours = {item.name: item.target.module for item in sides.kept.substitutes}
+    instead = [ours[name] for name in (difference.old.binds if difference.old else ()) if name in ours]
+    return f"the project has its own instead: {instead[0]}" if instead else DROPPED
 
 
-def _roots(target: TargetProject) -> list[Unit]:
-    """Return what comes along for its own sake: edits of emitted symbols, what registers itself, statements."""
-    found = []
-    for _, sides in sorted(target.sides.items()):
-        for item in sides.found.symbols:
-            if item.new is None or item.key == EXPORTS:
-                continue
-            if item.is_upstreams:  # what the release lacks can be chosen by its name, whoever wrote it
-                wanted = item.old is None and _registers(sides, item.new)
-            elif item.old is not None:
-                wanted = item.key in sides.emitted_by_key
-            else:
-                wanted = _registers(sides, item.new) or _acts(item.new)
-            if wanted:
-                found.append(Unit(sides.module, item.key))
-    return found
+def _roots(sides: Sides) -> Iterator[Difference]:
+    """Yield what comes along for its own sake: edits of emitted symbols, what registers itself, statements."""
+    for item in sides.compared.symbols:
+        if item.new is None or item.key == _EXPORTS:
+            continue
+        if item.is_upstreams:  # what the release lacks can be chosen by its name, whoever wrote it
+            wanted = item.old is None and _registers(sides, item.new)
+        elif item.old is not None:
+            wanted = item.key in sides.emitted_by_key
+        else:
+            wanted = _registers(sides, item.new) or _acts(item.new)
+        if wanted:
+            yield item
 
 
 def _registers(sides: Sides, segment: Segment) -> bool:
     """Return True for a definition with a decorator of verl's."""
-    if not isinstance(segment.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return False
-    for decorator in segment.node.decorator_list:
+    for decorator in getattr(segment.node, "decorator_list", ()):
         chain = attribute_chain(decorator.func if isinstance(decorator, ast.Call) else decorator)
         item = sides.fork_imports.get(chain[0]) if chain else None
         if chain and (chain[0] in sides.fork_by_name or (item and item.module.partition(".")[0] == "verl")):
@@ -124,43 +136,132 @@ def _acts(segment: Segment) -> bool:
 
 
 def _work(target: TargetProject, unit: Unit) -> Work:
-    if unit.key == OWN:
-        return work_out_own(target, unit.module)
+    """Merge a segment of the fork into the project's, if that has it, and find out what it needs.
+
+    Raises:
+        NoPlace: it contradicts the project's, or something is missing.
+    """
     sides = target.sides[unit.module]
-    new = next((item for item in sides.found.symbols if item.key == unit.key), None)
-    segment = new.new if new is not None else next(item for item in sides.fork if item.key == unit.key)
+    found = next((item for item in sides.compared.symbols if item.key == unit.key), None)
+    segment = found.new if found is not None else next(item for item in sides.fork if item.key == unit.key)
     if segment is None:
         raise NoPlace("your fork removed it")
     emitted = sides.emitted_by_key.get(unit.key)
     if emitted is None:
         if segment.key == TOP:
             raise NoPlace("the project's file begins differently")
-        return work_out(target, sides, segment.core, None)
+        return _with_needs(target, sides, segment.core, None)
     dropped = sides.dropped.get(unit.key, frozenset())
-    own = new.old.core if new is not None and new.old is not None else segment.core
-    core = without_methods(segment.core, dropped)
-    merged = None
-    for base in (*(new.bases if new is not None else ()), own):
-        before = without_methods(base, dropped)
-        ways = (combine(before, core, text, finely=base == own) for text in target.emitted(sides, emitted))
-        merged = next((text for text in ways if text is not None), None)
-        if merged is not None:
-            break
+    own = found.old.core if found is not None and found.old is not None else segment.core
+    bases = [*(found.bases if found is not None else ()), own]
+    core = drop_methods(segment.core, dropped)
+    ways = (
+        combine(drop_methods(base, dropped), core, text, finely=base == own)
+        for base in bases
+        for text in target.emitted(sides, emitted)
+    )
+    merged = next((text for text in ways if text is not None), None)
     if merged is None:
-        raise NoPlace(CONFLICT)
-    return work_out(target, sides, merged, emitted)
+        raise NoPlace("it contradicts what vextract changed at the same place; the project has vextract's version")
+    return _with_needs(target, sides, merged, emitted)
 
 
-def _fail_together(works: dict[Unit, Work], why: dict[Unit, str]) -> None:
-    """Take out whatever needs something that has no place."""
-    while True:
-        failed = {}
-        for unit, work in sorted(works.items()):
-            missing = sorted(need for need in work.needs if need in why)
-            if missing:
-                failed[unit] = f"it needs {title(missing[0])}, which has no place: {why[missing[0]]}"
-        if not failed:
-            return
-        for unit, text in failed.items():
-            del works[unit]
-            why[unit] = text
+def _work_of_file(target: TargetProject, module: str) -> Work:
+    """Find out what a file needs that upstream does not have.
+
+    Raises:
+        NoPlace: something is missing, or the project has a file of that name.
+    """
+    path = target.own_path(module)
+    if path in target.files:
+        raise NoPlace(f"the project has a {path} of its own")
+    text = target.fork_text(target.own[module])
+    if text is None:
+        raise NoPlace(f"{target.own[module]} is not UTF-8 text")
+    core, inner, needs = _redirect(target, text, module, {}, is_package=path.endswith("__init__.py"))
+    return Work(core, (), inner, frozenset(needs - {Unit(module, OWN)}))
+
+
+def _with_needs(target: TargetProject, sides: Sides, text: str, emitted: Segment | None) -> Work:
+    """Find out what a segment needs.
+
+    Args:
+        target: The project.
+        sides: The module that it belongs to.
+        text: What is to stand in the project.
+        emitted: What was emitted for the same symbol; what that names is there.
+
+    Raises:
+        NoPlace: something is missing.
+    """
+    ours = {item.name: item.target for item in sides.kept.substitutes}
+    core, inner, needs = _redirect(target, text, sides.module, ours, is_package=sides.is_package)
+    chains = Reading(_parse(text)).chains
+    present = Reading(_parse(emitted.core)).chains if emitted else {}
+    lines: dict[str, Line] = {}
+    for name in sorted(_names(text, core)):
+        item = sides.fork_imports.get(name)
+        is_there = name in sides.emitted_names
+        if item is not None and not is_there:
+            line, more = target.resolve(sides.module, item)
+            lines[line.text] = line
+            needs |= more
+        if item is not None and item.module.partition(".")[0] == "verl":
+            for chain in sorted(chains.get(name, set()) - (present.get(name, set()) if is_there else set())):
+                needs |= target.attribute(item, chain[0]) if chain else set()
+        elif item is None and not is_there and name in sides.fork_by_name:
+            needs.add(Unit(sides.module, sides.fork_by_name[name].key))
+        elif item is None and not is_there and emitted is not None and name not in present and not sides.imports_all:
+            raise NoPlace(f"it needs {name}, which neither your fork nor the project defines there")
+    return Work(core, tuple(lines[text] for text in sorted(lines)), inner, frozenset(needs))
+
+
+def _parse(text: str) -> ast.Module:
+    try:
+        return readers.python(text)
+    except SyntaxError as error:
+        raise NoPlace(f"the result is not valid Python ({error})") from None
+
+
+def _names(text: str, core: str) -> set[str]:
+    """Return the names that a segment reads from its module."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = global_names(core, "fork")
+        except SyntaxError as error:
+            raise NoPlace(f"it is not valid Python ({error})") from None
+    for annotation in Reading(_parse(text)).annotations:
+        found.update(Reading(annotation).chains)
+    return {name for name in found if name not in _BUILTIN and not name.startswith("__")}
+
+
+def _redirect(
+    target: TargetProject, core: str, module: str, ours: Mapping[str, Target], *, is_package: bool
+) -> tuple[str, tuple[Line, ...], set[Unit]]:
+    """Return the text with all imports in it redirected, those of `ours` to what the project has in their place."""
+    lines = core.split("\n")
+    needs: set[Unit] = set()
+    inner: list[Line] = []
+    nodes = [node for node in ast.walk(_parse(core)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+        items = list_bound(node, module, is_package=is_package)
+        roots = {item.module.partition(".")[0] for item in items}
+        replaced = all(item.local in ours for item in items)
+        if (not replaced and not roots & {"verl", "ray", *target.copy.neighbours}) or roots == {target.package}:
+            inner += [Line("", item.local, None, item.module.partition(".")[0]) for item in items]
+            continue
+        found = []
+        for item in items:
+            line, more = (
+                (target.line_of(ours[item.local], item.local), set()) if replaced else target.resolve(module, item)
+            )
+            found.append(line)
+            needs |= more
+        inner += found
+        end = node.end_lineno or node.lineno
+        before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
+        after = lines[end - 1].encode()[node.end_col_offset or 0 :].decode()
+        separator = "; " if before.strip() else f"\n{before}"
+        lines[node.lineno - 1 : end] = [before + separator.join(line.text for line in found) + after]
+    return "\n".join(lines), tuple(inner), needs

@@ -1,4 +1,4 @@
-"""What a fork did to one of upstream's modules, symbol by symbol."""
+"""What a fork did to upstream's modules, symbol by symbol."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.segments import Segment, hunks, split
-from extractor.importers.adopt.upstream_names import decoded, with_upstream_names
+from extractor.importers.adopt.segments import Segment, count_hunks, split
+from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.fingerprint import of_part, parts_of_upstream
@@ -18,7 +18,6 @@ from extractor.values.indentation import reindented
 from extractor.values.modules import absolute, is_package, module_name
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
-COMMENTS = "comments between imports"
 _ALIKE = 0.6
 
 
@@ -41,7 +40,7 @@ class Difference:
 
     @property
     def base(self) -> str:
-        """Return the text of upstream's that the fork's was made from; empty where it was made from none."""
+        """Return upstream's text that the fork's was made from; empty where it was made from none."""
         return self.bases[0] if self.bases else self.old.core if self.old is not None else ""
 
     @property
@@ -60,7 +59,7 @@ class Difference:
     @property
     def hunks(self) -> int:
         """Return the places that differ."""
-        return hunks(self.base, self.new.core) if self.base and self.new is not None else 1
+        return count_hunks(self.base, self.new.core) if self.base and self.new is not None else 1
 
 
 @dataclass(frozen=True)
@@ -81,35 +80,24 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class Differences:
-    """All that differs in one module.
+class Compared:
+    """One of upstream's modules and the fork's, and how they differ.
 
     Attributes:
-        symbols: Segments other than imports.
+        upstream, fork: Their segments.
+        symbols: Segments other than imports that differ.
         imports: What the fork imports and upstream does not. Of a module of another day, what edits in it use.
         comments: Lines with comments among the imports that upstream does not have; none of a module of another day.
     """
 
-    symbols: tuple[Difference, ...]
-    imports: tuple[Imported, ...] = field(default=())
+    upstream: tuple[Segment, ...] = field(repr=False)
+    fork: tuple[Segment, ...] = field(repr=False)
+    symbols: tuple[Difference, ...] = ()
+    imports: tuple[Imported, ...] = ()
     comments: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Compared:
-    """One of upstream's modules and the fork's.
-
-    Attributes:
-        upstream, fork: Their segments.
-        found: How they differ.
-    """
-
-    upstream: tuple[Segment, ...] = field(repr=False)
-    fork: tuple[Segment, ...] = field(repr=False)
-    found: Differences
-
-
-def compared(copy: Copy, source: Source, bases: Sequence[Source]) -> dict[str, Compared]:
+def compare(copy: Copy, source: Source, bases: Sequence[Source]) -> dict[str, Compared]:
     """Compare the modules of a copy that are not as in a release, by upstream's path; none that cannot be read.
 
     What upstream had on another day is marked as such. A copy with a definition of another day is of that day; then
@@ -118,57 +106,24 @@ def compared(copy: Copy, source: Source, bases: Sequence[Source]) -> dict[str, C
     """
     pairs = {}
     for path, data in copy.files.items():
-        old, new = decoded(source.files[path]), decoded(data)
-        if not path.endswith(".py") or data == source.files[path] or old is None or new is None:
-            continue
-        try:
-            pairs[path] = split(old), split(reindented(with_upstream_names(new, copy.prefixes)))
-        except SyntaxError:
-            continue
-    found = {path: _symbols(*sides) for path, sides in pairs.items()}
+        old, new = decode(source.files[path]), decode(data)
+        if path.endswith(".py") and data != source.files[path] and old is not None and new is not None:
+            try:
+                pairs[path] = split(old), split(reindented(restore_upstream_names(new, copy.prefixes)))
+            except SyntaxError:
+                continue
+    found = {path: _compare_symbols(*sides) for path, sides in pairs.items()}
     of_another_day = any(_is_older_or_newer(item) for items in found.values() for item in items)
     if of_another_day:
         for path, items in found.items():
             found[path] = [replace(item, is_upstreams=item.is_upstreams or _says_nothing(item)) for item in items]
     return {
-        path: Compared(old, new, _with_imports(_with_bases(found[path], bases, path), old, new, path, of_another_day))
+        path: _compare_imports(Compared(old, new, _with_bases(found[path], bases, path)), path, of_another_day)
         for path, (old, new) in pairs.items()
     }
 
 
-def _with_bases(items: Sequence[Difference], bases: Sequence[Source], path: str) -> list[Difference]:
-    """Add what other releases have in the place of each edit, where it is nearer."""
-    if not any(item.new is not None and not item.is_upstreams for item in items):
-        return list(items)
-    sort = {item.key: type(item.new.node) for item in items if item.new is not None}
-    texts: dict[str, list[str]] = {}
-    for source in bases:
-        try:
-            segments = split(source.read(path)) if path in source.files else ()
-        except SyntaxError:
-            continue
-        for segment in segments:
-            if sort.get(segment.key) is type(segment.node):
-                texts.setdefault(segment.key, []).append(segment.core)
-    return [replace(item, bases=_nearer(item, texts.get(item.key, ()))) for item in items]
-
-
-def _nearer(item: Difference, texts: Iterable[str]) -> tuple[str, ...]:
-    if item.new is None or item.is_upstreams:
-        return ()
-    core = item.new.core
-    limit = _apart(item.old.core, core) if item.old is not None else len(core.split("\n"))
-    found = {text: _apart(text, core) for text in texts}
-    return tuple(sorted((text for text, apart in found.items() if apart < limit), key=found.__getitem__))
-
-
-def _apart(one: str, other: str) -> int:
-    """Count the lines that only one of two texts has."""
-    lines, others = (Counter(text.split("\n")) for text in (one, other))
-    return (lines - others).total() + (others - lines).total()
-
-
-def _symbols(old: Sequence[Segment], new: Sequence[Segment]) -> list[Difference]:
+def _compare_symbols(old: Sequence[Segment], new: Sequence[Segment]) -> list[Difference]:
     before = {item.key: item for item in old if not item.is_import}
     after = {item.key: item for item in new if not item.is_import}
     pairs = _reworded(before, after)
@@ -176,36 +131,77 @@ def _symbols(old: Sequence[Segment], new: Sequence[Segment]) -> list[Difference]
     for key, segment in after.items():
         was = before.get(pairs.get(key, key))
         if was is None:
-            if segment.core:
-                found.append(Difference(key, None, segment))
+            found += [Difference(key, None, segment)] if segment.core else []
         elif was.core != segment.core:
             found.append(Difference(was.key, was, segment))
-    taken = set(pairs.values())
-    found += [
-        Difference(key, item, None)
-        for key, item in before.items()
-        if key not in after and key not in taken and item.core
-    ]
+    gone = before.keys() - after.keys() - set(pairs.values())
+    found += [Difference(key, item, None) for key, item in before.items() if key in gone and item.core]
     return [replace(item, is_upstreams=_was_upstreams(item)) for item in found]
 
 
-def _with_imports(
-    symbols: Sequence[Difference], old: Sequence[Segment], new: Sequence[Segment], path: str, of_another_day: bool
-) -> Differences:
+def _reworded(before: Mapping[str, Segment], after: Mapping[str, Segment]) -> dict[str, str]:
+    """Map the key of a statement without a name in the fork to that of upstream's that it was made from."""
+    gone = [item for key, item in before.items() if key not in after and not item.is_named and item.node is not None]
+    found: dict[str, str] = {}
+    for key, item in after.items():
+        if key not in before and not item.is_named and item.node is not None and gone:
+            ratios = [SequenceMatcher(None, other.core, item.core).ratio() for other in gone]
+            if max(ratios) >= _ALIKE:
+                found[key] = gone.pop(ratios.index(max(ratios))).key
+    return found
+
+
+def _with_bases(items: Sequence[Difference], bases: Sequence[Source], path: str) -> tuple[Difference, ...]:
+    """Add what other releases have in the place of each edit, where it is nearer."""
+    if all(item.new is None or item.is_upstreams for item in items):
+        return tuple(items)
+    texts: dict[tuple[str, type], list[str]] = {}
+    for source in bases:
+        try:
+            segments = split(source.read(path)) if path in source.files else ()
+        except SyntaxError:
+            continue
+        for segment in segments:
+            texts.setdefault((segment.key, type(segment.node)), []).append(segment.core)
+    return tuple(
+        replace(item, bases=_nearer(item, item.new, texts.get((item.key, type(item.new.node)), ())))
+        if item.new is not None and not item.is_upstreams
+        else item
+        for item in items
+    )
+
+
+def _nearer(item: Difference, new: Segment, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the texts that are nearer to the fork's than the release's, the nearest first."""
+    limit = _count_apart(item.old.core, new.core) if item.old is not None else len(new.core.split("\n"))
+    found = {text: _count_apart(text, new.core) for text in texts}
+    return tuple(sorted((text for text, apart in found.items() if apart < limit), key=found.__getitem__))
+
+
+def _count_apart(one: str, other: str) -> int:
+    """Count the lines that only one of two texts has."""
+    lines, others = (Counter(text.split("\n")) for text in (one, other))
+    return (lines - others).total() + (others - lines).total()
+
+
+def _compare_imports(found: Compared, path: str, of_another_day: bool) -> Compared:
+    """Add how the imports of a module differ, and the comments among them."""
     module, package = module_name(path), is_package(path)
-    known = set(imports_of(old, module, is_package=package).values())
-    added = [item for item in imports_of(new, module, is_package=package).values() if item not in known]
+    known = set(list_imports(found.upstream, module, is_package=package).values())
+    added = [item for item in list_imports(found.fork, module, is_package=package).values() if item not in known]
     if of_another_day:
-        used = {name for item in symbols if item.new and not item.is_upstreams for name in _names(item.new)}
-        return Differences(tuple(symbols), tuple(item for item in added if item.local in used))
-    lines = {line for item in old if item.is_import for line in item.core.split("\n")}
-    comments = [
-        line for item in new if item.is_import for line in item.core.split("\n") if "#" in line and line not in lines
-    ]
-    return Differences(tuple(symbols), tuple(added), tuple(comments))
+        edits = (item.new.node for item in found.symbols if item.new and item.new.node and not item.is_upstreams)
+        used = {node.id for edit in edits for node in ast.walk(edit) if isinstance(node, ast.Name)}
+        return replace(found, imports=tuple(item for item in added if item.local in used))
+    before, after = (
+        [line for item in side if item.is_import for line in item.core.split("\n")]
+        for side in (found.upstream, found.fork)
+    )
+    comments = tuple(line for line in after if "#" in line and line not in before)
+    return replace(found, imports=tuple(added), comments=comments)
 
 
-def all_upstreams(text: str | None) -> bool:
+def is_all_upstreams(text: str | None) -> bool:
     """Tell whether upstream had all that a Python file defines and does, in whatever files."""
     try:
         body = readers.python(text or "").body
@@ -215,12 +211,8 @@ def all_upstreams(text: str | None) -> bool:
 
 
 def _was_upstreams(item: Difference) -> bool:
-    return (
-        item.new is not None
-        and item.new.node is not None
-        and not _says_nothing(item)
-        and of_part(item.new.node) in parts_of_upstream()
-    )
+    new = item.new.node if item.new is not None else None
+    return new is not None and not _says_nothing(item) and of_part(new) in parts_of_upstream()
 
 
 def _is_older_or_newer(item: Difference) -> bool:
@@ -241,21 +233,16 @@ def _methods(text: str) -> Iterator[tuple[str, ast.stmt]]:
                 yield part.name, part
 
 
-def _names(segment: Segment) -> set[str]:
-    nodes = ast.walk(segment.node) if segment.node is not None else ()
-    return {node.id for node in nodes if isinstance(node, ast.Name)}
-
-
-def imports_of(segments: Sequence[Segment], module: str, *, is_package: bool) -> dict[str, Imported]:
+def list_imports(segments: Sequence[Segment], module: str, *, is_package: bool) -> dict[str, Imported]:
     """Return a mapping, local name -> what the plain imports at the top level of a module bind it to."""
     found: dict[str, Imported] = {}
     for segment in segments:
         if isinstance(segment.node, _IMPORTS):
-            found.update({item.local: item for item in bound_by(segment.node, module, is_package=is_package)})
+            found.update({item.local: item for item in list_bound(segment.node, module, is_package=is_package)})
     return found
 
 
-def bound_by(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool) -> list[Imported]:
+def list_bound(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool) -> list[Imported]:
     """Return what one import statement binds."""
     if isinstance(node, ast.ImportFrom):
         origin = absolute(node, module, is_package=is_package)
@@ -264,19 +251,3 @@ def bound_by(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool
         Imported(alias.asname or alias.name, alias.name, None, dotted=alias.asname is None and "." in alias.name)
         for alias in node.names
     ]
-
-
-def _reworded(before: Mapping[str, Segment], after: Mapping[str, Segment]) -> dict[str, str]:
-    """Map the key of a statement without a name in the fork to that of the one of upstream's it was made from."""
-    gone = [item for key, item in before.items() if key not in after and not item.is_named and item.node is not None]
-    found: dict[str, str] = {}
-    for key, item in after.items():
-        if key in before or item.is_named or item.node is None or not gone:
-            continue
-        ratio, best = max(
-            ((SequenceMatcher(None, other.core, item.core).ratio(), other) for other in gone), key=lambda pair: pair[0]
-        )
-        if ratio >= _ALIKE:
-            found[key] = best.key
-            gone.remove(best)
-    return found

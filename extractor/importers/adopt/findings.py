@@ -21,7 +21,6 @@ class Copy:
         own: Bytes of the other Python files of the copy, by the path that they would have below verl/.
         neighbours: Top-level modules of the repository besides the copy.
         says: The release that the copy's version file names, where it has one.
-        put_into_rows: The columns that code of the repository gives to the rows of a batch.
     """
 
     root: Path
@@ -32,7 +31,6 @@ class Copy:
     own: Mapping[str, bytes] = field(repr=False)
     neighbours: frozenset[str]
     says: str | None
-    put_into_rows: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

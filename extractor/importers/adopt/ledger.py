@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from extractor.importers.adopt.carry import DROPPED, Carried, reason
-from extractor.importers.adopt.differences import COMMENTS, Difference
+from extractor.importers.adopt.carry import DROPPED, Carried, explain
+from extractor.importers.adopt.differences import Difference
 from extractor.importers.adopt.findings import Edit, Outcome
 from extractor.importers.adopt.locate import VERSION
-from extractor.importers.adopt.roles import played_by
-from extractor.importers.adopt.segments import TOP, Segment, hunks, split
+from extractor.importers.adopt.segments import TOP, count_hunks, split
 from extractor.importers.adopt.target_project import Sides, TargetProject, Unit
-from extractor.importers.adopt.upstream_names import decoded
+from extractor.importers.adopt.upstream_names import decode
 from extractor.pipeline.source import Source
 from extractor.project.side_files import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
 from extractor.values.fingerprint import of_text, parts_of_upstream
 
-_NO_FILE = "the project does not have this file: nothing that was vendored uses it"
-_ITS_OWN = "the project has its own instead"
-_CONFIG = "the project's configuration is its own: see config/, which has upstream's keys"
+# Which files of a project do the work of upstream's, by the beginning of upstream's path; the first that fits counts.
+# They lie in the project's package, but for main.py.
+_ROLES = (
+    ("verl/trainer/ppo/ray_trainer.py", ("training/trainer.py", "training/run_loop.py")),
+    ("verl/trainer/main_", ("main.py",)),
+    ("verl/trainer/fsdp_sft_trainer.py", ("training/trainer.py",)),
+    ("verl/workers/actor/", ("workers/actor.py",)),
+    ("verl/workers/critic/", ("workers/critic.py",)),
+    ("verl/workers/engine", ("workers/policy.py", "workers/actor.py")),
+    ("verl/workers/fsdp_workers.py", ("workers/policy.py", "workers/actor.py")),
+    ("verl/workers/rollout/", ("workers/rollout_engine.py", "training/rollouts.py")),
+    ("verl/workers/reward", ("custom/reward_manager.py", "rewards/manager.py")),
+    ("verl/experimental/reward", ("custom/reward_manager.py", "rewards/manager.py")),
+    ("verl/experimental/agent_loop/", ("episodes/loop.py", "custom/env_wrapper.py")),
+    ("verl/tools/", ("custom/env_wrapper.py",)),
+    ("verl/interactions/", ("custom/env_wrapper.py",)),
+    ("verl/utils/reward_score/", ("custom/reward_manager.py", "rewards/scoring.py")),
+    ("verl/utils/dataset/", ("data/datasets.py",)),
+    ("verl/utils/checkpoint/", ("training/checkpoint.py",)),
+    ("verl/utils/tracking.py", ("tracking/trackers.py",)),
+    ("verl/utils/logger/", ("tracking/trackers.py",)),
+    ("verl/single_controller/", ("run/distributed.py",)),
+)
 
 
-def ledger(target: TargetProject, source: Source, carried: Carried) -> tuple[Edit, ...]:
+def list_edits(target: TargetProject, source: Source, carried: Carried) -> tuple[Edit, ...]:
     """Return all edits, sorted by file and in the fork's order."""
     edits: list[Edit] = []
     kept = {sides.kept.upstream_path: sides for sides in target.sides.values()}
@@ -32,20 +51,15 @@ def ledger(target: TargetProject, source: Source, carried: Carried) -> tuple[Edi
         upstream = source.files.get(path)
         if upstream is None or upstream == data or path == VERSION:
             continue
-        old, new = decoded(upstream), target.fork_text(path)
+        old, new = decode(upstream), target.fork_text(path)
         if old is None or new is None:
-            edits.append(_whole(path, "it is not UTF-8 text", "", "", 1))
-        elif _bare(old) != _bare(new):
-            edits += _of_file(target, path, old, new, kept.get(path), carried)
+            edits.append(_edit_of_file(path, "it is not UTF-8 text", "", ""))
+        elif old.strip("\n") != new.strip("\n"):
+            edits += _edits_in(target, path, old, new, kept.get(path), carried)
     return tuple(edits)
 
 
-def parked(path: str) -> str:
-    """Return where the fork's version of a file goes that has edits without a place."""
-    return f"{ORPHANED}/{path}"
-
-
-def orphans(target: TargetProject, source: Source, edits: Sequence[Edit]) -> dict[str, bytes]:
+def park(target: TargetProject, source: Source, edits: Sequence[Edit]) -> dict[str, bytes]:
     """Return the fork's version of every file that has edits without a place, and the notes."""
     by_path: dict[str, list[Edit]] = {}
     for edit in edits:
@@ -53,109 +67,82 @@ def orphans(target: TargetProject, source: Source, edits: Sequence[Edit]) -> dic
             by_path.setdefault(edit.upstream_path, []).append(edit)
     files = {}
     for path, lost in by_path.items():
-        files[parked(path)] = target.copy.files[path]
-        files[parked(path) + NOTE_SUFFIX] = _note(path, source.release, lost)
+        files[f"{ORPHANED}/{path}"] = target.copy.files[path]
+        files[f"{ORPHANED}/{path}{NOTE_SUFFIX}"] = _note(path, source.release, lost)
     return files
 
 
-def _of_file(target: TargetProject, path: str, old: str, new: str, sides: Sides | None, carried: Carried) -> list[Edit]:
-    instead = ", ".join(played_by(path, target.package, target.files))
-    no_file = f"{_ITS_OWN}: {instead}" if instead else _NO_FILE
-    if not path.endswith(".py"):
-        if of_text(new) in parts_of_upstream():
-            return [_whole(path, "", old, new, hunks(old, new), Outcome.UPSTREAM)]
-        why = _CONFIG if path.endswith((".yaml", ".yml")) else no_file
-        return [_whole(path, why, old, new, hunks(old, new))]
+def _edits_in(
+    target: TargetProject, path: str, old: str, new: str, sides: Sides | None, carried: Carried
+) -> Iterator[Edit]:
+    """Yield the edits of one file."""
+    names = next((names for start, names in _ROLES if path.startswith(start)), ())
+    places = [name if name == "main.py" else f"{target.package}/{name}" for name in names]
+    instead = ", ".join(place for place in places if place in target.files)
+    its_own = f"the project has its own instead: {instead}"
+    no_file = its_own if instead else "the project does not have this file: nothing that was vendored uses it"
     compared = target.compared.get(path)
-    if compared is None:
+    if not path.endswith(".py"):
+        is_config = path.endswith((".yaml", ".yml"))
+        why = "the project's configuration is its own: see config/, which has upstream's keys" if is_config else no_file
+        yield _edit_of_file(path, "" if of_text(new) in parts_of_upstream() else why, old, new)
+    elif compared is None:
         try:
             split(new)
         except SyntaxError as error:
-            why = f"it is not valid Python: {error.msg}, line {error.lineno}"
-            return [_whole(path, why, old, new, hunks(old, new))]
-        return []
-    found = compared.found
-    edits = []
-    for item in found.symbols:
-        if item.what == "removed" and not _emitted(sides, item):
+            yield _edit_of_file(path, f"it is not valid Python: {error.msg}, line {error.lineno}", old, new)
+    for item in compared.symbols if compared is not None else ():
+        if item.what == "removed" and (sides is None or item.key not in sides.emitted_by_key):
             continue
         if item.is_upstreams and not (sides is not None and Unit(sides.module, item.key) in carried.works):
-            edits.append(replace(_edit(path, item, None, None), outcome=Outcome.UPSTREAM, where=""))
+            yield replace(_edit(path, item, None, None), outcome=Outcome.UPSTREAM, where="")
             continue
-        absent = no_file if sides is None else reason(carried, sides, item)
-        if absent == DROPPED and instead:
-            absent = f"{_ITS_OWN}: {instead}"
-        edits.append(_edit(path, item, sides, absent))
-    used = _used(sides, carried)
-    for imported in found.imports:
-        missing = (
-            None if (imported.local, imported.module.partition(".")[0]) in used else "no code that came along uses it"
-        )
-        if sides is None:
-            missing = no_file
+        absent = no_file if sides is None else explain(carried, sides, item)
+        yield _edit(path, item, sides, its_own if absent == DROPPED and instead else absent)
+    used = _used_imports(sides, carried)
+    for imported in compared.imports if compared is not None else ():
+        is_used = (imported.local, imported.module.partition(".")[0]) in used
+        missing = no_file if sides is None else None if is_used else "no code that came along uses it"
         origin = f"from {imported.module} import {imported.name}" if imported.name else f"import {imported.module}"
-        edits.append(_line(path, origin, sides, missing))
-    if found.comments:
-        edits.append(_line(path, COMMENTS, sides, "the project's imports are its own", "\n".join(found.comments)))
-    return edits
+        yield _line(path, origin, sides, missing, origin)
+    if compared is not None and compared.comments:
+        text = "\n".join(compared.comments)
+        yield _line(path, "comments between imports", sides, "the project's imports are its own", text)
 
 
-def _used(sides: Sides | None, carried: Carried) -> set[tuple[str, str]]:
-    """Name, and where it came from in the fork, of the imports that came along."""
-    if sides is None:
-        return set()
-    found = set()
-    for unit, work in carried.works.items():
-        if unit.module == sides.module:
-            for line in work.lines:
-                found.add((line.local, line.outside or "verl"))
-            found.add(("annotations", "__future__"))
-    return found
-
-
-def _emitted(sides: Sides | None, item: Difference) -> bool:
-    return sides is not None and item.key in sides.emitted_by_key
+def _used_imports(sides: Sides | None, carried: Carried) -> set[tuple[str, str]]:
+    """Return name, and where it came from in the fork, of the imports that came along."""
+    works = [work for unit, work in carried.works.items() if sides is not None and unit.module == sides.module]
+    future = {("annotations", "__future__")} if works else set()
+    return {(line.local, line.outside or "verl") for work in works for line in work.lines} | future
 
 
 def _edit(path: str, item: Difference, sides: Sides | None, why: str | None) -> Edit:
     segment = item.new or item.old
     assert segment is not None
-    return Edit(
-        upstream_path=path,
-        symbol=_title(segment),
+    return replace(
+        _line(path, segment.key if segment.key == TOP else segment.title, sides, why, ""),
         what=item.what,
         is_symbol=segment.node is not None,
         hunks=item.hunks,
-        outcome=Outcome.CARRIED if why is None else Outcome.ORPHANED,
-        where=sides.path if why is None and sides is not None else parked(path),
-        why=why or "",
         parts=item.parts,
         old=item.base,
         new=item.new.core if item.new is not None else "",
     )
 
 
-def _title(segment: Segment) -> str:
-    return segment.key if segment.key == TOP else segment.title
+def _line(path: str, symbol: str, sides: Sides | None, why: str | None, text: str) -> Edit:
+    is_carried = why is None
+    where = sides.path if is_carried and sides is not None else f"{ORPHANED}/{path}"
+    outcome = Outcome.CARRIED if is_carried else Outcome.ORPHANED
+    return Edit(path, symbol, "added", False, 1, outcome, where, why or "", new=f"{text}\n")
 
 
-def _line(path: str, symbol: str, sides: Sides | None, why: str | None, text: str = "") -> Edit:
-    return Edit(
-        upstream_path=path,
-        symbol=symbol,
-        what="added",
-        is_symbol=False,
-        hunks=1,
-        outcome=Outcome.CARRIED if why is None else Outcome.ORPHANED,
-        where=sides.path if why is None and sides is not None else parked(path),
-        why=why or "",
-        new=f"{text or symbol}\n",
-    )
-
-
-def _whole(path: str, why: str, old: str, new: str, places: int, outcome: Outcome = Outcome.ORPHANED) -> Edit:
-    where = parked(path) if outcome is Outcome.ORPHANED else ""
-    return Edit(path, "the whole file", "edited", False, places, outcome, where, why, old=old, new=new)
+def _edit_of_file(path: str, why: str, old: str, new: str) -> Edit:
+    """Return the edit of a file as a whole; without a reason it is upstream's."""
+    outcome, where = (Outcome.ORPHANED, f"{ORPHANED}/{path}") if why else (Outcome.UPSTREAM, "")
+    hunks = count_hunks(old, new) if old or new else 1
+    return Edit(path, "the whole file", "edited", False, hunks, outcome, where, why, old=old, new=new)
 
 
 def _note(path: str, release: str, lost: Sequence[Edit]) -> bytes:
@@ -173,7 +160,3 @@ def _note(path: str, release: str, lost: Sequence[Edit]) -> bytes:
     for edit in lost:
         note += f"{edit.symbol}:\n".encode() + diff.unified(path, edit.old.encode(), edit.new.encode()) + b"\n"
     return note
-
-
-def _bare(text: str) -> str:
-    return text.strip("\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import errno
 import os
 import re
@@ -11,12 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.upstream_names import decoded
-from extractor.pipeline.index.batch_keys import EXTRA, FIELDS, keys_written
+from extractor.importers.adopt.upstream_names import decode
 from extractor.pipeline.source import Source
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
-from extractor.values.modules import module_name
 
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "build", "dist", "wandb", "outputs"}
 _SUFFIXES = (".py", ".yaml", ".yml", ".json", ".md", ".sh")
@@ -25,10 +22,6 @@ _FEWEST = 3
 _LIKE_THE_FIRST = 0.5
 _HINT = "pass the directory that holds your copy of verl, or one above it"
 VERSION = "verl/version/version"
-# A batch, by its class.
-_BATCH = b"DataProto"
-# What a file names that may give columns to rows.
-_MARKS = (b"non_tensor_batch[", EXTRA.encode(), FIELDS.encode(), _BATCH)
 
 
 def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
@@ -66,7 +59,7 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
         root=place,
         top=top,
         others=tuple(top / other for other in others),
-        prefixes=_prefixes(place, inside, upstream),
+        prefixes=_prefixes(place, inside),
         files={f"verl/{path}": data for path, data in sorted(inside.items()) if path in upstream},
         own={
             f"verl/{path}": data
@@ -75,24 +68,7 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
         },
         neighbours=_neighbours(found, root),
         says=says if re.fullmatch(r"[\w.+-]+", says) else None,
-        put_into_rows=frozenset(_put_into_rows(found)),
     )
-
-
-def _put_into_rows(files: Mapping[str, bytes]) -> Iterator[str]:
-    for path, data in files.items():
-        if path.endswith(".py") and any(mark in data for mark in _MARKS):
-            try:
-                nodes = list(ast.walk(readers.python(data)))
-            except SyntaxError:  # nobody may have run it
-                continue
-            yield from keys_written(nodes)
-            if _BATCH in data:  # rows of which code makes one: `row["key"] = ...`
-                stores = (node for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
-                of_rows = (node.slice for node in stores if isinstance(node.value, ast.Name))
-                yield from (
-                    item.value for item in of_rows if isinstance(item, ast.Constant) and type(item.value) is str
-                )
 
 
 def _files(top: Path) -> Iterator[tuple[str, bytes]]:
@@ -148,26 +124,19 @@ def _roots(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> list[st
 
 def _telling(data: bytes) -> set[str]:
     """Return the lines that say something; licences and imports do not tell one project from another."""
-    lines = (line.strip() for line in (decoded(data) or "").split("\n"))
+    lines = (line.strip() for line in (decode(data) or "").split("\n"))
     return {line for line in lines if len(line) > 12 and not line.startswith(("#", "import ", "from "))}
 
 
-def _prefixes(place: Path, inside: Mapping[str, bytes], upstream: set[str]) -> tuple[str, ...]:
-    """Return the endings of the copy's path under which its files import each other."""
+def _prefixes(place: Path, inside: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Return the endings of the copy's path under which its files import each other, the longest first."""
     parts = place.parts[1:]
     names = [".".join(parts[start:]) for start in range(len(parts)) if all(map(str.isidentifier, parts[start:]))]
-    modules = {module_name(path) for path in upstream if path.endswith(".py")}
-    first = {module.partition(".")[0] for module in modules}
-    counts: Counter[str] = Counter()
-    for path, data in inside.items():
-        if not path.endswith(".py"):
-            continue
-        for dotted in set(re.findall(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", decoded(data) or "", re.MULTILINE)):
-            for name in names:
-                rest = dotted.removeprefix(f"{name}.")
-                if name != "verl" and (dotted == name or (rest != dotted and rest.partition(".")[0] in first)):
-                    counts[name] += 1
-    return tuple(sorted(counts, key=lambda name: (-len(name), name)))
+    text = b"\n".join(data for path, data in inside.items() if path.endswith(".py"))
+    pattern = r"^[ \t]*(?:from|import)[ \t]+{}[. \t\r\n]"
+    return tuple(
+        name for name in names if name != "verl" and re.search(pattern.format(name).encode(), text, re.MULTILINE)
+    )
 
 
 def _neighbours(found: Mapping[str, bytes], root: str) -> frozenset[str]:

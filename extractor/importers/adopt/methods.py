@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection
 
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.upstream_names import decoded, with_upstream_names
+from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.pipeline.plan import Plan
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.source import Source
@@ -16,7 +16,7 @@ from extractor.values.fingerprint import of_part, parts_of_upstream
 from extractor.values.tree import FileKind, Tree
 
 
-def without_methods(code: str, names: Collection[str]) -> str:
+def drop_methods(code: str, names: Collection[str]) -> str:
     """Return the text of a class without methods of these names; that of anything else as it is."""
     if not names:
         return code
@@ -32,16 +32,16 @@ def without_methods(code: str, names: Collection[str]) -> str:
     return drop_statements(code, frozenset({0}), [node], {0: positions}).text
 
 
-def edited(copy: Copy, source: Source) -> MethodDemand:
+def find_edited(copy: Copy, source: Source) -> MethodDemand:
     """Return the methods that a fork has edited."""
-    found: frozenset[str] = frozenset()
+    found: set[str] = set()
     for path, data in copy.files.items():
-        old, new = decoded(source.files[path]), decoded(data)
+        old, new = decode(source.files[path]), decode(data)
         if path.endswith(".py") and data != source.files[path] and old is not None and new is not None:
-            text = with_upstream_names(new, copy.prefixes)
+            text = restore_upstream_names(new, copy.prefixes)
             edits = of_edits(old, text, "verl").edited
             found |= edits - _methods_of_another_day(text) if edits else edits
-    return MethodDemand(edited=found)
+    return MethodDemand(edited=frozenset(found))
 
 
 def _methods_of_another_day(text: str) -> frozenset[str]:
@@ -55,7 +55,7 @@ def _methods_of_another_day(text: str) -> frozenset[str]:
     )
 
 
-def carried(plan: Plan, tree: Tree, package: str) -> MethodDemand:
+def find_demanded(plan: Plan, tree: Tree, package: str) -> MethodDemand:
     """Return what the edits that came along ask for.
 
     Args:
@@ -66,11 +66,11 @@ def carried(plan: Plan, tree: Tree, package: str) -> MethodDemand:
     emitted = {file.path: file.data for file in tree}
     found = MethodDemand()
     for action in plan.actions:
-        text = decoded(action.data) if action.data is not None else None
+        text = decode(action.data) if action.data is not None else None
         if not action.path.startswith(f"{package}/") or not action.path.endswith(".py") or text is None:
             continue
         if action.path not in emitted:
             found |= of_code(text, package)
         elif action.kind is not FileKind.HOOK and action.data != emitted[action.path]:
-            found |= of_edits(decoded(emitted[action.path]) or "", text, package)
+            found |= of_edits(decode(emitted[action.path]) or "", text, package)
     return found

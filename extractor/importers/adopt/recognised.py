@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extractor.importers.adopt.compare import scores
 from extractor.importers.adopt.findings import Copy, Score
 from extractor.importers.adopt.locate import locate
+from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.values.errors import SourceError, UsageError
 
 if TYPE_CHECKING:
@@ -58,11 +59,11 @@ class Recognised:
     @cached_property
     def compared(self) -> dict[str, Compared]:
         """Return the modules that are not as in that release, by upstream's path."""
-        from extractor.importers.adopt.differences import compared
+        from extractor.importers.adopt.differences import compare
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-            return compared(self.copy, self.source, tuple(self.bases.values()))
+            return compare(self.copy, self.source, tuple(self.bases.values()))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -101,7 +102,7 @@ def recognise(
     say("looking for the copy")
     copy = locate(directory, sources)
     say("comparing it with the releases")
-    found = scores(copy, sources)
+    found = _scores(copy, sources)
     if found[0].similarity < _LEAST and release is None:
         raise UsageError(
             f"{copy.root}: too far from every supported release ({found[0].similarity:.0%} of verl {found[0].release})",
@@ -112,7 +113,7 @@ def recognise(
     if nearest == known[0] and found[0].similarity < _OLDER:
         older, more = _read(releases.older(), offline, say)
         unread += more
-        before = tuple(score for score in scores(copy, older) if score.similarity > found[0].similarity)
+        before = tuple(score for score in _scores(copy, older) if score.similarity > found[0].similarity)
         sources |= older
     bases = [*before, *found[1:]][:_BASES]
     return Recognised(
@@ -147,3 +148,28 @@ def _of_release(copy: Copy, source: Source) -> Copy:
     files = {path: data for path, data in copy.files.items() if path in source.files}
     others = {path: data for path, data in copy.files.items() if path not in source.files and path.endswith(".py")}
     return replace(copy, files=files, own=dict(sorted({**copy.own, **others}.items())))
+
+
+def _scores(copy: Copy, sources: Mapping[str, Source]) -> tuple[Score, ...]:
+    """Score every release, the nearest first; of equals the newer one (`sources` are in order of release)."""
+    theirs = {
+        path: _count_lines(restore_upstream_names(decode(data) or "", copy.prefixes))
+        for path, data in copy.files.items()
+        if path.endswith(".py")
+    }
+    total = sum(lines.total() for lines in theirs.values())
+    found = []
+    for release, source in sources.items():
+        modules = {path: data for path, data in source.files.items() if path.endswith(".py")}
+        pairs = [(_count_lines(decode(data) or ""), theirs[path]) for path, data in modules.items() if path in theirs]
+        common = sum((lines & ours).total() for lines, ours in pairs)
+        size = sum(lines.total() for lines, _ in pairs)
+        identical = sum(lines == ours for lines, ours in pairs)
+        similarity = 2 * common / max(total + size, 1)
+        found.append(Score(release, similarity, identical, len(pairs) - identical, len(modules) - len(pairs)))
+    found.reverse()
+    return tuple(sorted(found, key=lambda score: -score.similarity))
+
+
+def _count_lines(text: str) -> Counter[str]:
+    return Counter(line for line in map(str.rstrip, text.split("\n")) if line)

@@ -101,7 +101,7 @@ def join(segments: list[Segment]) -> str:
     return "".join(segment.lead + segment.core for segment in segments)
 
 
-def hunks(old: str, new: str) -> int:
+def count_hunks(old: str, new: str) -> int:
     """Count the places in which two texts differ."""
     matcher = SequenceMatcher(None, old.split("\n"), new.split("\n"), autojunk=False)
     return sum(tag != "equal" for tag, *_ in matcher.get_opcodes())

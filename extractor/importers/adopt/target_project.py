@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from extractor.importers.adopt.differences import Compared, Differences, Imported, imports_of
-from extractor.importers.adopt.disagreements import Disagreement, disagreements
+from extractor.importers.adopt.differences import Compared, Imported, list_imports
 from extractor.importers.adopt.findings import Copy
+from extractor.importers.adopt.mismatches import Mismatch, find_mismatches
 from extractor.importers.adopt.segments import Segment, split
-from extractor.importers.adopt.upstream_names import decoded, with_upstream_names
+from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import KeptModule, Target
@@ -63,16 +63,14 @@ class Sides:
     Attributes:
         kept: What the slicer says.
         path: In the project.
-        upstream, fork, emitted: Their segments.
-        found: How the fork's differs from upstream's.
+        compared: Upstream's and the fork's segments, and how they differ.
+        emitted: The project's segments.
     """
 
     kept: KeptModule
     path: str
-    upstream: tuple[Segment, ...] = field(repr=False)
-    fork: tuple[Segment, ...] = field(repr=False)
+    compared: Compared
     emitted: tuple[Segment, ...] = field(repr=False)
-    found: Differences = field(repr=False)
 
     @property
     def module(self) -> str:
@@ -81,6 +79,10 @@ class Sides:
     @property
     def is_package(self) -> bool:
         return self.kept.upstream_path.endswith("__init__.py")
+
+    @property
+    def fork(self) -> tuple[Segment, ...]:
+        return self.compared.fork
 
     @cached_property
     def dropped(self) -> dict[str, frozenset[str]]:
@@ -113,7 +115,7 @@ class Sides:
 
     @cached_property
     def fork_imports(self) -> dict[str, Imported]:
-        return imports_of(self.fork, self.module, is_package=self.is_package)
+        return list_imports(self.fork, self.module, is_package=self.is_package)
 
 
 class TargetProject:
@@ -149,21 +151,19 @@ class TargetProject:
         }
 
     @cached_property
-    def disagreements(self) -> frozenset[Disagreement]:
-        """Return the calls of the project's own that may not fit: edits are not to blame for these."""
-        return frozenset(disagreements(self.code))
+    def mismatches(self) -> frozenset[Mismatch]:
+        """Return the project's own calls that may not fit: edits are not to blame for these."""
+        return frozenset(find_mismatches(self.code))
 
     def _sides(self, kept: KeptModule, source: Source) -> Sides | None:
         path = f"{self.package}/{kept.target_path}"
-        data = source.files[kept.upstream_path]
-        old = decoded(data)
-        emitted = decoded(self.files[path].data)
+        old, emitted = decode(source.files[kept.upstream_path]), decode(self.files[path].data)
         if old is None or emitted is None:
             return None
-        sides = self.compared.get(kept.upstream_path)
-        upstream = sides.upstream if sides is not None else split(old)
-        fork, found = (sides.fork, sides.found) if sides is not None else (upstream, Differences(()))
-        return Sides(kept, path, upstream, fork, split(emitted), found)
+        compared = self.compared.get(kept.upstream_path)
+        if compared is None:
+            compared = Compared(split(old), split(old))
+        return Sides(kept, path, compared, split(emitted))
 
     def emitted(self, sides: Sides, segment: Segment) -> Iterator[str]:
         """Yield the text of a symbol of the project's, and then that without what vextract changed for speed alone."""
@@ -179,8 +179,8 @@ class TargetProject:
     def fork_text(self, upstream_path: str) -> str | None:
         """Return the fork's text under upstream's names; None where it has none."""
         data = self.copy.files.get(upstream_path, self.copy.own.get(upstream_path))
-        text = decoded(data) if data is not None else None
-        return None if text is None else with_upstream_names(text, self.copy.prefixes)
+        text = decode(data) if data is not None else None
+        return None if text is None else restore_upstream_names(text, self.copy.prefixes)
 
     def own_path(self, module: str) -> str:
         """Return where a file of the fork's own goes in the project."""
@@ -208,20 +208,15 @@ class TargetProject:
             target = None
         if target is not None and self._has(target.module, target.name):
             return self._line(target.module, target.name, item.local), set()
-        if item.name is not None:
-            sides = self.sides.get(item.module)
-            segment = sides.fork_by_name.get(item.name) if sides is not None else None
-            if sides is not None and segment is not None:
-                needs = set() if item.name in sides.emitted_names else {Unit(item.module, segment.key)}
-                return self._line(module_name(sides.kept.target_path), item.name, item.local), needs
-            inner = f"{item.module}.{item.name}"
-            if inner in self.own:
-                return self._line(module_name(self.own[inner].removeprefix("verl/")), None, item.local), {
-                    Unit(inner, OWN)
-                }
-        if item.module in self.own:
-            path = module_name(self.own[item.module].removeprefix("verl/"))
-            return self._line(path, item.name, item.local), {Unit(item.module, OWN)}
+        sides = self.sides.get(item.module)
+        segment = sides.fork_by_name.get(item.name or "") if sides is not None else None
+        if sides is not None and segment is not None:
+            needs = set() if item.name in sides.emitted_names else {Unit(item.module, segment.key)}
+            return self._line(module_name(sides.kept.target_path), item.name, item.local), needs
+        for module, name in ((f"{item.module}.{item.name}", None), (item.module, item.name)):
+            if module in self.own:
+                path = module_name(self.own[module].removeprefix("verl/"))
+                return self._line(path, name, item.local), {Unit(module, OWN)}
         raise NoPlace(f"it needs {what}, which the project does not have")
 
     def attribute(self, item: Imported, attribute: str) -> set[Unit]:
@@ -245,12 +240,10 @@ class TargetProject:
     def _has(self, module: str, name: str | None) -> bool:
         place = f"{self.package}/{module.replace('.', '/')}"
         path = next((path for path in (f"{place}.py", f"{place}/__init__.py") if path in self.files), None)
-        if path is None:
-            return False
-        if name is None:
-            return True
+        if path is None or name is None:
+            return path is not None
         if path not in self._names:
-            body = split(decoded(self.files[path].data) or "")
+            body = split(decode(self.files[path].data) or "")
             self._names[path] = frozenset(bound for item in body for bound in item.binds)
         return name in self._names[path]
 
@@ -260,11 +253,6 @@ class TargetProject:
             return Line(f"import {dotted} as {local}", local, dotted, None)
         alias = "" if local == name else f" as {local}"
         return Line(f"from {dotted} import {name}{alias}", local, dotted, None)
-
-
-def is_future(segment: Segment) -> bool:
-    """Return True for `from __future__ import ...`."""
-    return isinstance(segment.node, ast.ImportFrom) and segment.node.module == "__future__"
 
 
 def _outside(item: Imported) -> str:

@@ -5,20 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_FIRST: tuple[str, ...] = (
-    "trainer",
-    "utils",
-    "workers",
-    "protocol",
-    "models",
-    "single_controller",
-    "third_party",
-    "base_config",
+_FIRST = (
+    "trainer|utils|workers|protocol|models|single_controller|third_party|base_config|experimental|interactions|tools"
+    "|model_merger|checkpoint_engine|version|py_functional"
 )
-_FIRST += ("experimental", "interactions", "tools", "model_merger", "checkpoint_engine", "version", "py_functional")
 
 
-def decoded(data: bytes) -> str | None:
+def decode(data: bytes) -> str | None:
     """Return the text with line feeds alone and without a byte order mark; None where it is no text."""
     try:
         text = data.decode("utf-8")
@@ -29,13 +22,10 @@ def decoded(data: bytes) -> str | None:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def with_upstream_names(text: str, prefixes: Sequence[str]) -> str:
+def restore_upstream_names(text: str, prefixes: Sequence[str]) -> str:
     """Return the text with the copy's own import name turned back into `verl`."""
-    for prefix in prefixes:
-        if prefix not in text:
-            continue
-        name = re.escape(prefix)
+    for name in map(re.escape, prefixes):
         text = re.sub(rf"^([ \t]*(?:from|import)[ \t]+){name}(?=[.\s]|$)", r"\1verl", text, flags=re.MULTILINE)
         # Chains after `import prefix.x`, and dotted paths in strings.
-        text = re.sub(rf"(?<![\w.]){name}(?=\.(?:{'|'.join(_FIRST)})\b)", "verl", text)
+        text = re.sub(rf"(?<![\w.]){name}(?=\.(?:{_FIRST})\b)", "verl", text)
     return text

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from extractor.importers.config.release import Defaults, Target
+from extractor.importers.config.release import Defaults, ReleaseConfig
 
 # Keys that releases have under different names, as (older, newer): whichever the release has is used. A section's name
 # stands for all that is in it. What manifests call renamed comes first.
@@ -38,58 +38,23 @@ READ_BY_THE_ENGINE = {
 
 # Where verl computes, stores and logs differs from where a project does: such keys are written even where they have the
 # release's default, so that they come back.
-ABOUT_THE_MACHINE = (
-    "actor_rollout_ref.actor.fsdp_config",
-    "actor_rollout_ref.actor.strategy",
-    "actor_rollout_ref.actor.use_torch_compile",
-    "actor_rollout_ref.model.enable_gradient_checkpointing",
-    "actor_rollout_ref.nccl_timeout",
-    "actor_rollout_ref.ref.fsdp_config",
-    "actor_rollout_ref.ref.use_torch_compile",
-    "actor_rollout_ref.rollout.agent",
-    "actor_rollout_ref.rollout.calculate_log_probs",
-    "actor_rollout_ref.rollout.disable_log_stats",
-    "actor_rollout_ref.rollout.dtype",
-    "actor_rollout_ref.rollout.enable_prefix_caching",
-    "actor_rollout_ref.rollout.enforce_eager",
-    "actor_rollout_ref.rollout.free_cache_engine",
-    "actor_rollout_ref.rollout.gpu_memory_utilization",
-    "actor_rollout_ref.rollout.load_format",
-    "actor_rollout_ref.rollout.max_num_batched_tokens",
-    "actor_rollout_ref.rollout.max_num_seqs",
-    "actor_rollout_ref.rollout.mode",
-    "actor_rollout_ref.rollout.name",
-    "actor_rollout_ref.rollout.tensor_model_parallel_size",
-    "actor_rollout_ref.model.override_config",
-    "actor_rollout_ref.model.path",
-    "actor_rollout_ref.model.use_remove_padding",
-    "critic.model.fsdp_config",
-    "critic.model.use_remove_padding",
-    "critic.strategy",
-    "custom_reward_function.name",
-    "data.cache_dir",
-    "data.dataloader_num_workers",
-    "data.filter_overlong_prompts_workers",
-    "data.return_raw_chat",
-    "data.seed",
-    "data.train_files",
-    "data.trust_remote_code",
-    "data.val_files",
-    "reward_model.launch_reward_fn_async",
-    "reward_model.reward_manager",
-    "trainer.balance_batch",
-    "trainer.default_local_dir",
-    "trainer.experiment_name",
-    "trainer.log_val_generations",
-    "trainer.logger",
-    "trainer.max_actor_ckpt_to_keep",
-    "trainer.project_name",
-    "trainer.resume_mode",
-    "trainer.save_freq",
-    "trainer.test_freq",
-    "trainer.total_epochs",
-    "trainer.val_before_train",
-)
+ABOUT_THE_MACHINE = {
+    "actor_rollout_ref.actor": "fsdp_config strategy use_torch_compile",
+    "actor_rollout_ref.model": "enable_gradient_checkpointing override_config path use_remove_padding",
+    "actor_rollout_ref.ref": "fsdp_config use_torch_compile",
+    "actor_rollout_ref.rollout": "agent calculate_log_probs disable_log_stats dtype enable_prefix_caching "
+    "enforce_eager free_cache_engine gpu_memory_utilization load_format max_num_batched_tokens max_num_seqs mode name "
+    "tensor_model_parallel_size",
+    "actor_rollout_ref": "nccl_timeout",
+    "critic": "strategy",
+    "critic.model": "fsdp_config use_remove_padding",
+    "custom_reward_function": "name",
+    "data": "cache_dir dataloader_num_workers filter_overlong_prompts_workers return_raw_chat seed train_files "
+    "trust_remote_code val_files",
+    "reward_model": "launch_reward_fn_async reward_manager",
+    "trainer": "balance_batch default_local_dir experiment_name log_val_generations logger max_actor_ckpt_to_keep "
+    "project_name resume_mode save_freq test_freq total_epochs val_before_train",
+}
 
 
 class Status(str, Enum):
@@ -135,7 +100,9 @@ class Key:
 
 def about_the_machine(key: str) -> bool:
     """Tell whether a key says where and how something is computed rather than what."""
-    return any(key == name or key.startswith(f"{name}.") for name in ABOUT_THE_MACHINE)
+    parts = key.split(".")
+    sections = (".".join(parts[:end]) for end in range(1, len(parts)))
+    return any(parts[section.count(".") + 1] in ABOUT_THE_MACHINE.get(section, "").split() for section in sections)
 
 
 def candidates(key: str, renamed: Callable[[str], str | None]) -> list[str]:
@@ -156,12 +123,7 @@ def name_in(key: str, defaults: Defaults, renamed: Callable[[str], str | None]) 
 
 
 def map_key(
-    key: str,
-    value: Any,
-    target: Target,
-    defaults: Defaults,
-    renamed: Callable[[str], str | None],
-    changed: Mapping[str, tuple[Any, str]],
+    key: str, value: Any, target: ReleaseConfig, defaults: Defaults, changed: Mapping[str, tuple[Any, str]]
 ) -> Key:
     """Decide about one key.
 
@@ -169,16 +131,15 @@ def map_key(
         key, value: The project's.
         target: The release.
         defaults: Its config without overrides.
-        renamed: New names by the manifests.
         changed: Keys whose value has to be another one there: value and reason.
     """
     if key.startswith("local."):
-        return _lost(key, value, _LOCAL.get(key.split(".")[1], "only this project's trainer has it"))
+        return _lose(key, value, _LOCAL.get(key.split(".")[1], "only this project's trainer has it"))
     new_value, why = changed.get(key, (value, ""))
-    name = name_in(key, defaults, renamed)
+    name = name_in(key, defaults, _same_name)
     if name is None or (isinstance(value, Mapping) and value):  # Hydra takes new keys of a mapping with a + alone
-        name = name or max(candidates(key, renamed), key=defaults.depth)
-        return _added(name, key, value, (new_value, why), target, defaults)
+        name = name or max(candidates(key, _same_name), key=defaults.depth)
+        return _add(name, key, value, (new_value, why), target, defaults)
     if value != new_value:
         return Key(key, value, Status.CHANGED, name, new_value, reason=why)
     if name != key:
@@ -186,6 +147,10 @@ def map_key(
     if defaults.flat.get(key, _NOTHING) == value and not about_the_machine(key):
         return Key(key, value, Status.DEFAULT, name, value)
     return Key(key, value, Status.CARRIED, name, value)
+
+
+def _same_name(key: str) -> None:
+    """Return no new name: a project's keys are those of its release."""
 
 
 _NOTHING = object()
@@ -210,28 +175,28 @@ _LOCAL = {
 }
 
 
-def _added(name: str, key: str, value: Any, changed: tuple[Any, str], target: Target, defaults: Defaults) -> Key:
+def _add(name: str, key: str, value: Any, changed: tuple[Any, str], target: ReleaseConfig, defaults: Defaults) -> Key:
     """Return a key that the release's config does not have: it may still be read."""
     new_value, why = changed
     if value is None or value == {}:
         return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has no such key, and it is not set")
     if key.startswith("reward_model.") and "reward.reward_model" in defaults:
-        return _lost(key, value, f"verl {target.release} runs reward models as servers")
+        return _lose(key, value, f"verl {target.release} runs reward models as servers")
     if key.startswith("reward_manager."):
         return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has its reward manager's name elsewhere")
     refusal = target.refuses(name, defaults.config)
     if refusal is not None:
-        return _lost(key, value, refusal)
+        return _lose(key, value, refusal)
     # Of a section with names of its own, keys that are no words are nothing that code reads.
     is_read = name not in defaults and target.trains_with(name, defaults.config)
     if not is_read and not _is_open(name, defaults):
-        return _lost(key, value, f"nothing in verl {target.release} reads it")
+        return _lose(key, value, f"nothing in verl {target.release} reads it")
     return Key(
         key, value, Status.ADDED, name, new_value, "+", why or f"verl {target.release} reads it, and has no default"
     )
 
 
-def _lost(key: str, value: Any, reason: str) -> Key:
+def _lose(key: str, value: Any, reason: str) -> Key:
     return Key(key, value, Status.DROPPED, reason=reason, is_lost=True)
 
 

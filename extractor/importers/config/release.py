@@ -6,10 +6,9 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
-from extractor.importers.config import reads as code
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.configtree import Composed, Override, compose, flatten, resolve
@@ -17,10 +16,19 @@ from extractor.values.configtree.resolve import select
 
 CONFIG = "verl/trainer/config/"
 MAIN = "ppo_trainer.yaml"
+# Code that trains by FSDP is all but this: other engines and trainers, what is no training, and config classes.
+_ELSEWHERE = re.compile(
+    r"megatron|mcore|mindspeed|veomni|torchtitan|automodel|trtllm|tensorrt|nemo|bumblebee|/npu|_npu"
+    r"|sft|main_eval|main_generation|model_merger|diagnos|/tests?/|recipe|/models/|/third_party/"
+    r"|/experimental/(?!agent_loop|reward_loop)|fully_async|one_step_off|/config/|config\.py\Z"
+)
+# `optim.betas`, `optim["betas"]`, `optim.get("betas")`, `getattr(optim, "betas")`: an owner, and what is read of it.
+_READ = re.compile(r"\b(\w+)\b(?=(?:\.get\(\s*[\"']|\[[\"']|, [\"']|\.)([A-Za-z_]\w*))")
+_ANY_SECTION = frozenset({"cfg", "conf", "config"})
 
 
 @dataclass(frozen=True)
-class Target:
+class ReleaseConfig:
     """A release as far as configs are concerned.
 
     Attributes:
@@ -34,14 +42,10 @@ class Target:
     source: Source = field(repr=False)
 
     @classmethod
-    def of(cls, source: Source) -> Target:
-        """Return the target that a source is."""
-        files = {
-            path.removeprefix(CONFIG): source.read(path)
-            for path in source.files
-            if path.startswith(CONFIG) and path.endswith(".yaml")
-        }
-        return cls(source.release, files, source)
+    def of(cls, source: Source) -> ReleaseConfig:
+        """Return the configs of a source."""
+        paths = (path for path in source.files if path.startswith(CONFIG) and path.endswith(".yaml"))
+        return cls(source.release, {path.removeprefix(CONFIG): source.read(path) for path in paths}, source)
 
     def compose(self, overrides: Sequence[Override] = (), main: str = MAIN) -> Composed:
         """Return the release's config with overrides."""
@@ -52,70 +56,50 @@ class Target:
         return path in self.source.files
 
     def function(self, path: str, name: str) -> str:
-        """Return the text of a function of the release; "" where there is none."""
-        if not self.has(path):
-            return ""
-        text = self.source.read(path)
-        match = re.search(rf"^(?:async )?def {name}\(.*?(?=^\S|\Z)", text, re.DOTALL | re.MULTILINE)
-        header = re.search(rf"^(?:async )?def {name}\(", text, re.MULTILINE)
-        if match is None or header is None:
-            return ""
-        rest = text[header.end() :]
-        end = re.search(r"^(?:def |class |@|async def )", rest, re.MULTILINE)
-        return rest[: end.start()] if end is not None else rest
+        """Return the text of a function, without its `def NAME(`; "" where there is none."""
+        text = self.source.read(path) if self.has(path) else ""
+        match = re.search(
+            rf"^(?:async )?def {name}\((.*?)(?=^(?:def |class |@|async def )|\Z)", text, re.DOTALL | re.MULTILINE
+        )
+        return match[1] if match else ""
 
     def reads(self, name: str) -> bool:
         """Tell whether any code of the release reads a setting of this name."""
-        return name in _names(self.source)
-
-    def words(self, names: Sequence[str], registers: Sequence[str]) -> frozenset[str]:
-        """Return the words that code of the release that trains compares settings of these names with.
-
-        Args:
-            names: Of settings, and of variables.
-            registers: Decorators whose argument is such a word, and classes and lists whose members are.
-        """
-        return code.words(self.source, names, registers)
-
-    def says(self, text: str) -> bool:
-        """Tell whether a text stands in quotes anywhere in the release's code."""
-        quoted = (f'"{text}"'.encode(), f"'{text}'".encode())
-        return any(
-            word in data
-            for path, data in self.source.files.items()
-            if path.startswith("verl/") and path.endswith(".py")
-            for word in quoted
-        )
+        pattern = re.compile(rf"\.{re.escape(name)}\b|[\"']{re.escape(name)}[\"']".encode())
+        return any(pattern.search(data) for path, data in self.source.files.items() if path.endswith(".py"))
 
     def trains_with(self, key: str, defaults: Mapping[str, Any]) -> bool:
-        """Tell whether code of the release that trains, by FSDP, reads a key that its config does not have.
-
-        A field of a dataclass is no such code, nor is what Megatron alone reads.
+        """Tell whether code that trains by FSDP reads all parts of a key that the config does not have.
 
         Args:
-            key: Dotted. What it has of a section that the release's config has as well need not be read.
+            key: Dotted.
             defaults: The release's config.
         """
-        known, parts = 0, key.split(".")
+        parts, known = key.split("."), 0
         while known < len(parts) - 1 and isinstance(defaults.get(parts[known]), Mapping):
-            defaults = defaults[parts[known]]
-            known += 1
-        return code.is_read(self.source, key, known)
+            defaults, known = defaults[parts[known]], known + 1
+        for section, name in pairwise(parts):
+            if section.endswith("_kwargs"):  # a user's function's: they have names of the user's
+                return True
+            known -= 1
+            if known <= 0 and not _is_read(_reads(self.source), section.removesuffix("_config"), name):
+                return False
+        return True
 
     def refuses(self, key: str, config: Mapping[str, Any]) -> str | None:
-        """Say why a key may not be added: the dataclass that its section becomes has no such field. None: it may."""
+        """Say why a key may not be added: its section's dataclass lacks the field. None: it may."""
         parts = key.split(".")
         for end in range(len(parts) - 1, 0, -1):
             try:
                 section = select(config, ".".join(parts[:end]))
             except KeyError:
                 continue
-            target = section.get("_target_") if isinstance(section, Mapping) else None
-            if target is None:
-                return None if isinstance(section, Mapping) else f"{'.'.join(parts[:end])} is no section"
-            fields = _fields(self.source, str(target).rpartition(".")[2])
+            if not isinstance(section, Mapping):
+                return f"{'.'.join(parts[:end])} is no section"
+            cls = str(section.get("_target_", "")).rpartition(".")[2]
+            fields = _fields(self.source, cls)
             if fields is not None and parts[end] not in fields:
-                return f"{str(target).rpartition('.')[2]} of verl {self.release} has no field {parts[end]}"
+                return f"{cls} of verl {self.release} has no field {parts[end]}"
             return None
         return None
 
@@ -128,7 +112,7 @@ class Defaults:
     flat: Mapping[str, Any]
 
     @classmethod
-    def of(cls, target: Target) -> Defaults:
+    def of(cls, target: ReleaseConfig) -> Defaults:
         """Return the defaults of a release."""
         config = target.compose().config
         return cls(config, flatten(resolve(config)))
@@ -146,52 +130,47 @@ class Defaults:
         return True
 
 
-_CACHE: dict[str, frozenset[str]] = {}
-
-
-def _names(source: Source) -> frozenset[str]:
-    """Return the attributes and the texts in a release's code."""
-    if source.sha256 not in _CACHE:
-        found: set[str] = set()
-        for path, data in source.files.items():
-            if path.endswith(".py"):
-                text = data.decode("utf-8", errors="replace")
-                found.update(re.findall(r"\.([A-Za-z_]\w*)", text))
-                found.update(re.findall(r"[\"']([A-Za-z_]\w*)[\"']", text))
-        _CACHE[source.sha256] = frozenset(found)
-    return _CACHE[source.sha256]
-
-
+_READS: dict[str, frozenset[tuple[str, str]]] = {}
 _CLASSES: dict[str, dict[str, tuple[set[str], list[str]]]] = {}
 
 
+def _reads(source: Source) -> frozenset[tuple[str, str]]:
+    """Return what code of a release that trains by FSDP reads of what, by name."""
+    if source.sha256 not in _READS:
+        texts = (
+            data.decode("utf-8", errors="replace")
+            for path, data in source.files.items()
+            if path.endswith(".py") and not _ELSEWHERE.search(path)
+        )
+        _READS[source.sha256] = frozenset(pair for text in texts for pair in _READ.findall(text))
+    return _READS[source.sha256]
+
+
+def _is_read(reads: frozenset[tuple[str, str]], section: str, name: str) -> bool:
+    """Tell whether a setting is read of its section, or of something that is called a config."""
+    owners = {owner.removesuffix("_config") for owner, read in reads if read == name}
+    if name.endswith("_kwargs"):  # which code reads of a variable of any name
+        return bool(owners)
+    return any(owner in _ANY_SECTION or owner == section or owner.endswith(f"_{section}") for owner in owners)
+
+
 def _fields(source: Source, name: str) -> set[str] | None:
-    """Return the fields of a config class and of those that it derives from; None where it is not found."""
+    """Return the fields of a config class and of its bases; None where it is not found."""
     if source.sha256 not in _CLASSES:
         _CLASSES[source.sha256] = _classes(source)
-    known = _CLASSES[source.sha256]
-    if name not in known:
+    if name not in _CLASSES[source.sha256]:
         return None
-    own, bases = known[name]
+    own, bases = _CLASSES[source.sha256][name]
     return own.union(*(_fields(source, base) or set() for base in bases))
 
 
 def _classes(source: Source) -> dict[str, tuple[set[str], list[str]]]:
+    """Return the classes of a release's config modules: their fields, and their bases."""
     found: dict[str, tuple[set[str], list[str]]] = {}
     for path in source.files:
-        if path.endswith(".py") and "config" in path:
-            for node in _module(source.read(path)).body:
-                if isinstance(node, ast.ClassDef):
-                    fields = {
-                        item.target.id
-                        for item in node.body
-                        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
-                    }
-                    bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
-                    found.setdefault(node.name, (fields, bases))
+        for node in readers.python(source.read(path)).body if path.endswith(".py") and "config" in path else ():
+            if isinstance(node, ast.ClassDef):
+                targets = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
+                bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
+                found.setdefault(node.name, ({item.id for item in targets if isinstance(item, ast.Name)}, bases))
     return found
-
-
-@lru_cache(maxsize=256)
-def _module(text: str) -> ast.Module:
-    return readers.python(text)

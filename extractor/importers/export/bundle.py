@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,16 @@ from typing import Any
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from extractor.importers.config.keys import Key, map_key
+from extractor.importers.config.keys import Key, Status, map_key
 from extractor.importers.config.project import UNKNOWN, ProjectConfig, by_override, load, python_of, read_files
-from extractor.importers.config.release import Defaults, Target
-from extractor.importers.export import changes, choices, documents, judge, learning, refused
-from extractor.importers.export.closure import needed
-from extractor.importers.export.edits import UpstreamEdit, upstream_edits
-from extractor.importers.export.rewards import RewardConfig, arguments_as_keys
+from extractor.importers.config.release import Defaults, ReleaseConfig
+from extractor.importers.export import changes, checks, documents, rewards
+from extractor.importers.export.closure import find_needed
+from extractor.importers.export.edits import UpstreamEdit, merge_edits
+from extractor.importers.export.rewards import RewardConfig
 from extractor.importers.export.verl_interface import VerlInterface
 from extractor.pipeline.source import Source
-from extractor.project import base as emitted_base
 from extractor.project.lock import Lock
-from extractor.usecases import diff
 from extractor.values import readers, resources
 from extractor.values.configtree import BadOverride, write_override
 from extractor.values.errors import UsageError
@@ -50,77 +48,80 @@ class Export:
 
 
 def export(
-    project: Path,
-    lock: Lock,
-    source: Source,
-    renamed: Callable[[str], str | None],
-    settings: Sequence[str] = (),
-    include: Sequence[str] = (),
+    project: Path, lock: Lock, source: Source, settings: Sequence[str] = (), include: Sequence[str] = ()
 ) -> Export:
     """Make an export.
 
     Args:
         project: The project's directory.
         lock: Its lock.
-        source: verl, of the target release.
-        renamed: What a key of the project's release is called in the target release, as manifests know.
+        source: verl, of the project's release.
         settings: Overrides of the project's config.
         include: Modules to take along besides those that hooks import, by their paths below the package.
 
     Raises:
-        UsageError: the project's config cannot be composed, it has no hooks, no such module, or it
-            trains what verl cannot, or by what the release has not.
+        UsageError: the project's config cannot be composed, it has no hooks, no such module, or it trains what verl
+            cannot.
     """
-    target = Target.of(source)
+    target = ReleaseConfig.of(source)
     defaults = Defaults.of(target)
     written = read_files(project)
     config = load(written, settings)
     config = replace(config, flat=by_override(config.config))
-    usual = by_override(load(written).config) if settings else config.flat
-    refused.check(config, usual, project / lock.options.package)
-    if config.flat.get("local.prime.enable"):
-        raise UsageError(
-            f"local.prime.enable=true: PRIME is not part of verl {target.release}, but a recipe of verl-recipe, prime",
-            hint="--set local.prime.enable=false exports the training by outcomes alone",
-        )
-    if config.flat.get("distillation.enabled") and "distillation.enabled" not in defaults:
-        raise UsageError(
-            f"distillation.enabled=true: verl {target.release} has no on-policy distillation",
-            hint="--verl 0.8.0 or later; or --set distillation.enabled=false",
-        )
-    if config.flat.get("distillation.enabled") and (missing := changes.missing_teacher(config.flat)):
-        raise UsageError(
-            f"{missing} is null, and a toy teacher is not part of an export",
-            hint=f"--set {missing} to a model with the policy's vocabulary",
-        )
     package, interface = lock.options.package, VerlInterface.of(target)
+    checks.check(config, by_override(load(written).config) if settings else config.flat, project / package, target)
+    for name in include:
+        if not (project / package / name).is_file():
+            raise UsageError(f"--include {name}: no such file in {package}", hint="give a path such as rewards/text.py")
     reward = RewardConfig.of(config, project, package, target, interface)
-    remarks = choices.check(project, package, config, target, defaults, renamed)
-    copied = changes.named_files(project, config)
-    changed = changes.changes(config, target, interface, reward, copied, remarks)
-    changed.update(judge.changes(config.flat, defaults))
-    keys = [map_key(key, value, target, defaults, renamed, changed) for key, value in sorted(config.flat.items())]
-    keys = arguments_as_keys(keys, reward, interface)
-    keys = judge.as_keys(keys, changed, defaults, target.release)
-    remarks += judge.remarks(config.flat, defaults, target.release)
-    told = {**changes.further(config, interface, reward, defaults), **judge.further(config.flat, defaults)}
-    overrides = [_override(key) for key in keys if key.written]
-    overrides = [item for item in overrides if item.partition("=")[0].lstrip("+") not in told]
-    overrides += [changes.override(name, value, defaults) for name, value in told.items()]
-    overrides = sorted(set(overrides))  # two keys of the project's may be one there
-    keys = [changes.replaced(key, told) for key in keys]
-    remarks += learning.remarks(keys)
-    edits = _edits(project, lock, source)
+    copied = changes.find_named_files(project, config)
+    keys = _map_keys(config, target, defaults, changes.change_values(config, target.release, interface, reward, copied))
+    keys = [rewards.map_argument(key, reward, interface) for key in keys]
+    told = changes.add_settings(config, interface, reward, defaults)
+    overrides = _overrides(keys, told, defaults)
+    keys = [
+        Key(key.key, key.value, Status.CHANGED, key.target, told[key.target], reason="names the adapter")
+        if key.target in told
+        else key
+        for key in keys
+    ]
+    remarks = changes.list_remarks(config, target.release, interface, reward, defaults)
+    remarks += checks.list_lost_settings(keys)
+    edits = merge_edits(project, lock, source)
     if edits:
         fit = sum(edit.applies for edit in edits)
         remarks.append(
             f"{len(edits)} vendored files are edited, and verl does not have these edits. upstream.patch has those of "
             f"{fit} of them: apply it to a checkout of verl (`patch -p1`). UPSTREAM.md lists all"
         )
-    bundle = _Bundle(project, lock, target, config, interface, reward, _modules(project / package, include))
-    files = bundle.files(tuple(overrides), keys, edits, remarks)
+    bundle = _Bundle(project, lock, target, config, interface, reward, tuple(include))
+    files = bundle.files(overrides, keys, edits, remarks)
     files.update({path: readers.read_bytes(project / path) for path in copied.values()})
     return Export(dict(sorted(files.items())), tuple(keys), tuple(overrides), edits, tuple(remarks))
+
+
+def _map_keys(
+    config: ProjectConfig, target: ReleaseConfig, defaults: Defaults, changed: Mapping[str, tuple[Any, str]]
+) -> list[Key]:
+    """Decide about every key of a project."""
+    keys = [map_key(key, value, target, defaults, changed) for key, value in sorted(config.flat.items())]
+    if not (rewards.is_judged(config.flat) and rewards.is_served(defaults)):
+        return keys
+    reason = f"verl {target.release} runs reward models as servers"
+    return [
+        Key(key.key, key.value, Status.DROPPED, reason=reason) if key.key.startswith("local.reward_model.") else key
+        for key in keys
+    ]
+
+
+def _overrides(keys: Sequence[Key], told: Mapping[str, Any], defaults: Defaults) -> list[str]:
+    """Return the overrides of the launch script, sorted; two keys of the project's may be one there."""
+    found = {_override(key) for key in keys if key.written and key.target not in told}
+    for name, value in told.items():
+        # A count is a number when the script runs.
+        is_count = value in ("$NNODES", "$GPUS")
+        found.add(f"{name}={value}" if is_count else write_override(name, value, "" if name in defaults else "+"))
+    return sorted(found)
 
 
 def _override(key: Key) -> str:
@@ -141,29 +142,13 @@ def _override(key: Key) -> str:
     )
 
 
-def _modules(package: Path, include: Sequence[str]) -> tuple[str, ...]:
-    for name in include:
-        if not (package / name).is_file():
-            raise UsageError(
-                f"--include {name}: no such file in {package.name}", hint="give a path such as rewards/text.py"
-            )
-    return tuple(include)
-
-
-def _edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit, ...]:
-    base = emitted_base.read(project, lock)
-    found = diff.edits(project, lock, base)
-    ours = {edit.path: readers.read_bytes(project / edit.path) for edit in found if (project / edit.path).is_file()}
-    return upstream_edits(found, lock, base, ours, source)
-
-
 @dataclass(frozen=True)
 class _Bundle:
     """Holds what the files are made from."""
 
     project: Path
     lock: Lock
-    target: Target
+    target: ReleaseConfig
     config: ProjectConfig
     interface: VerlInterface
     reward: RewardConfig
@@ -171,29 +156,23 @@ class _Bundle:
 
     @property
     def _plays(self) -> bool:
-        return changes.plays(self.config) and self.interface.agent_loop
-
-    @property
-    def _own_dataset(self) -> bool:
-        return changes.own_dataset(self.config)
+        return changes.is_multi_turn(self.config) and self.interface.agent_loop
 
     def files(
-        self,
-        overrides: Sequence[str],
-        keys: Sequence[Key],
-        edits: tuple[UpstreamEdit, ...],
-        remarks: Sequence[str],
+        self, overrides: Sequence[str], keys: Sequence[Key], edits: tuple[UpstreamEdit, ...], remarks: Sequence[str]
     ) -> dict[str, bytes]:
         """Return all files, by path."""
-        reached = needed(self.project, self.lock, self._roots())
+        reached = find_needed(self.project, self.lock, self._roots())
         texts = self._adapters(bool(edits), remarks)
-        texts.update(self._aliases(reached.vendored))
-        texts["run.sh"] = documents.script(self.lock, keys, overrides, self.target)
-        texts["env.sh"] = documents.environment(changes.HOOKS if self.interface.modules else None)
-        texts["KEYS.md"] = documents.table(keys, self.target)
-        texts["requirements.txt"] = documents.requirements(self.target, self.config)
+        for path, upstream in reached.vendored.items():  # verl's own modules in place of the vendored ones
+            present = self.target.has(upstream)
+            texts[path] = _render("alias.py", module=module_name(upstream), verl=self.target.release, present=present)
+        texts["run.sh"] = documents.write_script(self.lock, keys, overrides, self.target)
+        texts["env.sh"] = documents.write_environment(changes.HOOKS if self.interface.modules else None)
+        texts["KEYS.md"] = documents.write_key_table(keys, self.target)
+        texts["requirements.txt"] = documents.write_requirements(self.target, self.config)
         if edits:
-            texts["UPSTREAM.md"] = documents.upstream(edits, self.target)
+            texts["UPSTREAM.md"] = documents.write_edit_list(edits, self.target)
         files = {path: text.encode() for path, text in texts.items()}
         files.update({path: readers.read_bytes(self.project / path) for path in reached.own})
         unknown = self.project / UNKNOWN
@@ -204,6 +183,7 @@ class _Bundle:
         return files
 
     def _roots(self) -> list[str]:
+        """Return the modules below the package that an export needs whatever hooks import."""
         roots = ["custom/__init__.py", *self.include]
         roots += ["data/toy.py"] if self.config.toy else []
         roots += [self.reward.adapted.path.partition("/")[2]] if self.reward.adapted else []
@@ -211,16 +191,17 @@ class _Bundle:
         return roots
 
     def _adapters(self, edited: bool, remarks: Sequence[str]) -> dict[str, str]:
-        package, own = self.lock.options.package, self.reward.own
-        custom = self.project / package / "custom"
+        package, adapted = self.lock.options.package, self.reward.adapted
+        dataset = changes.uses_own_dataset(self.config)
+        parts = {"reward": adapted is not None, "dataset": dataset, "environment": self._plays}
         context = {
             "package": package,
             "verl": self.target.release,
-            "own_manager": own,
-            "manager_module": self.reward.adapted.module if self.reward.adapted else "",
-            "manager_class": self.reward.adapted.name if self.reward.adapted else "",
+            "own_manager": adapted is not None,
+            "manager_module": adapted.module if adapted else "",
+            "manager_class": adapted.name if adapted else "",
             "manager_interface": self.interface.manager.value,
-            "dataset_class": _class(custom / "env_dataset.py", "Dataset", self._own_dataset),
+            "dataset_class": _dataset_class(self.project / package / "custom/env_dataset.py") if dataset else "",
             "multi_turn": self._plays,
             "messages_first": self.interface.messages_first,
             "toy": self.config.toy,
@@ -228,57 +209,41 @@ class _Bundle:
             "prepares_data": not self.config.flat.get("data.train_files"),
             "edits": edited,
             "remarks": remarks,
-            "adapters": ", ".join(
-                name
-                for name, made in (("reward", own), ("dataset", self._own_dataset), ("environment loop", self._plays))
-                if made
+            "adapters": ", ".join(name for name, made in parts.items() if made).replace(
+                "environment", "environment loop"
             ),
         }
         names = ["README.md", "prepare.py", "adapters/settings.py", "adapters/hooks.py"]
-        names += ["adapters/dataset.py"] if self._own_dataset else []
-        names += ["adapters/reward.py"] if own else []
-        names += ["adapters/environment.py"] if self._plays else []
-        texts = {name: str(_template(f"{name}.jinja").render(context)).rstrip("\n") + "\n" for name in names}
+        names += [f"adapters/{name}.py" for name, made in parts.items() if made]
+        texts = {name: _render(name, **context).rstrip("\n") + "\n" for name in names}
         init = resources.templates() / "export/adapters/__init__.py"
         texts["adapters/__init__.py"] = init.read_text(encoding="utf-8")
         texts["adapters/settings.json"] = _as_json(_settings(self.config, self.reward))
         if self._plays:
-            texts["adapters/agent_loops.yaml"] = (
-                f"- name: {changes.AGENT}\n  _target_: adapters.environment.EnvironmentLoop\n"
-            )
-        return texts
-
-    def _aliases(self, vendored: Mapping[str, str]) -> dict[str, str]:
-        """verl's own modules in place of the vendored ones."""
-        alias, texts = _template("alias.py.jinja"), {}
-        for path, upstream in vendored.items():
-            module = module_name(upstream)
-            texts[path] = alias.render(module=module, verl=self.target.release, present=self.target.has(upstream))
+            loop = f"- name: {changes.AGENT}\n  _target_: adapters.environment.EnvironmentLoop\n"
+            texts["adapters/agent_loops.yaml"] = loop
         return texts
 
 
-def _class(path: Path, suffix: str, wanted: bool) -> str:
-    """Return the name of the class in a hook's file whose name ends so: the last one."""
-    if not wanted:
-        return ""
+def _dataset_class(path: Path) -> str:
+    """Return the name of the hook's class whose name ends in Dataset: the last one."""
     if not path.is_file():
         raise UsageError(
             f"{path}: no such file, and the config uses it", hint="restore the hook, or name data.train_files"
         )
     body = python_of(path).body
-    names = [node.name for node in body if isinstance(node, ast.ClassDef) and node.name.endswith(suffix)]
+    names = [node.name for node in body if isinstance(node, ast.ClassDef) and node.name.endswith("Dataset")]
     if not names:
-        raise UsageError(f"{path}: no class whose name ends in {suffix}", hint="rename it so that the export finds it")
+        raise UsageError(f"{path}: no class whose name ends in Dataset", hint="rename it so that the export finds it")
     return names[-1]
 
 
 def _settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
     """Return what the adapters read."""
-    flat, tree = config.flat, config.config
+    tree = config.config
     local = tree.get("local", {})
     rollout = tree["actor_rollout_ref"]["rollout"].get("multi_turn", {})
-    files = ("debug_log", "log_dir")
-    offered = {name: value for name, value in local.get("reward", {}).items() if name not in files}
+    offered = {key: value for key, value in local.get("reward", {}).items() if key not in ("debug_log", "log_dir")}
     return {
         "agent_name": changes.AGENT,
         "apply_chat_template_kwargs": tree["data"].get("apply_chat_template_kwargs") or {},
@@ -288,7 +253,7 @@ def _settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
         "max_user_turns": rollout.get("max_user_turns"),
         "offered": {
             **offered,
-            "max_resp_len": flat["data.max_response_length"],
+            "max_resp_len": config.flat["data.max_response_length"],
             "overlong_buffer_cfg": reward.overlong or None,
         },
         "reward_kwargs": dict(reward.arguments),
@@ -301,24 +266,21 @@ def _as_json(settings: Mapping[str, Any]) -> str:
     Raises:
         UsageError: a key is no text, and would come back as one.
     """
-    if (key := _key_of_no_text(settings)) is not None:
-        raise UsageError(
-            f"the key {key!r} of a setting is no text, and what adapters read is JSON, which has no other keys",
-            hint=f'write it "{key}", and have what reads it expect that',
-        )
+    pending: list[Any] = [settings]
+    while pending:
+        value = pending.pop()
+        for key in value if isinstance(value, Mapping) else ():
+            if not isinstance(key, str):
+                raise UsageError(
+                    f"the key {key!r} of a setting is no text, and what adapters read is JSON, which has no other keys",
+                    hint=f'write it "{key}", and have what reads it expect that',
+                )
+        pending += value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return json.dumps(settings, indent=2, sort_keys=True) + "\n"
 
 
-def _key_of_no_text(value: Any) -> Any:
-    """Return the first key in a value that is no text; None: there is none."""
-    if isinstance(value, Mapping):
-        own = next((key for key in value if not isinstance(key, str)), None)
-        return own if own is not None else _key_of_no_text(list(value.values()))
-    if isinstance(value, list):
-        return next((key for item in value if (key := _key_of_no_text(item)) is not None), None)
-    return None
-
-
-def _template(name: str) -> Any:
+def _render(name: str, **context: Any) -> str:
+    """Return a template of an export, filled in."""
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
-    return environment.from_string((resources.templates() / "export" / name).read_text(encoding="utf-8"))
+    text = (resources.templates() / "export" / f"{name}.jinja").read_text(encoding="utf-8")
+    return str(environment.from_string(text).render(context))

@@ -6,91 +6,96 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.config.keys import READ_BY_THE_ENGINE, Key, Status
+from extractor.importers.config.keys import READ_BY_THE_ENGINE
 from extractor.importers.config.project import ProjectConfig
-from extractor.importers.config.release import Defaults, Target
-from extractor.importers.export.rewards import RewardConfig, as_naive, chosen_manager
+from extractor.importers.config.release import Defaults
+from extractor.importers.export import rewards
+from extractor.importers.export.rewards import RewardConfig
 from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
-from extractor.values.configtree import write_override
 
 HERE = "$HERE"
 HOOKS = "adapters.hooks"
 AGENT = "project_environment"
 _ROLLOUT = "actor_rollout_ref.rollout"
-_COUNTED = ("$NNODES", "$GPUS")
+_TEACHERS, _ONLY = "distillation.teacher_models", "teacher_model"
+_Changes = dict[str, tuple[Any, str]]
 
 
-def changes(
-    config: ProjectConfig,
-    target: Target,
-    interface: VerlInterface,
-    reward: RewardConfig,
-    copied: Mapping[str, str],
-    remarks: list[str],
-) -> dict[str, tuple[Any, str]]:
+def change_values(
+    config: ProjectConfig, release: str, interface: VerlInterface, reward: RewardConfig, copied: Mapping[str, str]
+) -> _Changes:
     """Return a mapping, key -> the value that it has in full verl, and why.
 
     Args:
         config: The project's.
-        target, interface: The release.
-        reward: Of the config, and how the release takes it.
+        release, interface: Of verl.
+        reward: Of the config.
         copied: Keys that name a file of the project -> its path.
-        remarks: What a user should know is added here.
     """
     flat = config.flat
-    found: dict[str, tuple[Any, str]] = {}
-    for key, value in flat.items():
-        if value is None and key.endswith((".fsdp_config.dtype", "rollout.dtype")):
-            found[key] = ("bfloat16", "local.dtype is null: what it is on a GPU")
+    found: _Changes = {
+        key: ("bfloat16", "local.dtype is null: what it is on a GPU")
+        for key, value in flat.items()
+        if value is None and key.endswith((".fsdp_config.dtype", "rollout.dtype"))
+    }
     found.update({key: (f"{HERE}/{path}", "copied with the hooks") for key, path in copied.items()})
-    found.update(_made(config))
-    found.update(_passes(flat))
-    found.update(as_naive(config, reward))
-    if reward.adapted is not None and not reward.adapted.own:
-        remarks.append(
-            f"verl {target.release} scores one response at a time: {reward.adapted.name} is given each of them alone"
-        )
+    found.update(_made_files(config))
+    found.update(_micro_batches(flat))
+    found.update(rewards.change_manager(config, reward))
     if flat.get(f"{_ROLLOUT}.name") == "hf":
         found[f"{_ROLLOUT}.name"] = ("vllm", "verl has no rollout by transformers that runs")
-    if flat.get("distillation.enabled"):
-        remarks.append(
-            "verl serves a teacher on GPUs of its own: run.sh gives each one, beside those of the policy "
-            "(distillation.n_gpus_per_node, and inference.tensor_model_parallel_size for more)"
-        )
-    multi_turn = plays(config)
-    if multi_turn and not interface.agent_loop:
-        remarks.append(f"verl {target.release} has no agent loops: the environment loop is not part of this export")
-    elif multi_turn and not interface.loop_reward:
-        if not own_dataset(config):
-            remarks.append(f"verl {target.release} plays an agent loop for rows that name it: agent_name={AGENT!r}")
-        remarks.append(
-            f"agent loops of verl {target.release} give no reward: the reward manager scores episodes by their text"
-        )
+    multi_turn = is_multi_turn(config)
     if flat.get(f"{_ROLLOUT}.mode") == "sync" and (not interface.spmd or multi_turn):
         why = "environment loops need verl's servers" if interface.spmd else "its rollouts come from servers"
-        found[f"{_ROLLOUT}.mode"] = ("async", f"{why} in verl {target.release}")
+        found[f"{_ROLLOUT}.mode"] = ("async", f"{why} in verl {release}")
     if multi_turn and interface.agent_loop:
-        found[f"{_ROLLOUT}.multi_turn.enable"] = (
-            False,
-            "the episode is played by adapters/environment.py, which is an agent loop of its own",
-        )
-        found["data.return_raw_chat"] = (True, "agent loops start from messages")
-    elif flat.get("data.return_raw_chat") is False and not interface.spmd:
+        why = "the episode is played by adapters/environment.py, which is an agent loop of its own"
+        found[f"{_ROLLOUT}.multi_turn.enable"] = (False, why)
+    if (multi_turn and interface.agent_loop) or (flat.get("data.return_raw_chat") is False and not interface.spmd):
         found["data.return_raw_chat"] = (True, "agent loops start from messages")
     return found
 
 
-def plays(config: ProjectConfig) -> bool:
+def list_remarks(
+    config: ProjectConfig, release: str, interface: VerlInterface, reward: RewardConfig, defaults: Defaults
+) -> list[str]:
+    """Return what a user should know of how this release takes the experiment."""
+    found = []
+    if reward.adapted is not None and not reward.adapted.own:
+        found.append(f"verl {release} scores one response at a time: {reward.adapted.name} is given each of them alone")
+    if config.flat.get("distillation.enabled"):
+        found.append(
+            "verl serves a teacher on GPUs of its own: run.sh gives each one, beside those of the policy "
+            "(distillation.n_gpus_per_node, and inference.tensor_model_parallel_size for more)"
+        )
+    if is_multi_turn(config) and not interface.agent_loop:
+        found.append(f"verl {release} has no agent loops: the environment loop is not part of this export")
+    elif is_multi_turn(config) and not interface.loop_reward:
+        if not uses_own_dataset(config):
+            found.append(f"verl {release} plays an agent loop for rows that name it: agent_name={AGENT!r}")
+        found.append(f"agent loops of verl {release} give no reward: the reward manager scores episodes by their text")
+    if rewards.is_judged(config.flat) and rewards.is_served(defaults):
+        engine = rewards.configure_judge(config.flat, defaults)["reward.reward_model.rollout.name"]
+        found.append(
+            f"verl {release} serves the reward model, with {engine}: each conversation is put into the reward model's "
+            "own chat template"
+        )
+        if config.flat.get("local.reward_model.max_length") is not None:
+            found.append(f"reward_model.max_length: a server of verl {release} reads all of a response")
+    return found
+
+
+def is_multi_turn(config: ProjectConfig) -> bool:
     """Tell whether the model and an environment take turns."""
     return bool(config.flat.get(f"{_ROLLOUT}.multi_turn.enable"))
 
 
-def own_dataset(config: ProjectConfig) -> bool:
+def uses_own_dataset(config: ProjectConfig) -> bool:
     """Tell whether the prompts come from the hook env_dataset.py."""
     return not config.flat.get("data.train_files") and not config.flat.get("data.custom_cls.path")
 
 
-def named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
+def find_named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
     """Return the keys that name a Python file of the project, and its path there."""
     found = {}
     for key, value in config.flat.items():
@@ -101,10 +106,10 @@ def named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
     return found
 
 
-def _made(config: ProjectConfig) -> dict[str, tuple[Any, str]]:
+def _made_files(config: ProjectConfig) -> _Changes:
     """Return the paths of what prepare.py makes."""
     flat = config.flat
-    found: dict[str, tuple[Any, str]] = {}
+    found: _Changes = {}
     if config.toy:
         found["actor_rollout_ref.model.path"] = (f"{HERE}/toy_model", "made by prepare.py")
         if flat.get("critic.model.path") is None and "critic.model.path" in flat:
@@ -117,46 +122,46 @@ def _made(config: ProjectConfig) -> dict[str, tuple[Any, str]]:
     return found
 
 
-def _passes(flat: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
-    """Return the responses of a pass where the project counts how many passes make an optimizer step."""
+def _micro_batches(flat: Mapping[str, Any]) -> _Changes:
+    """Return sizes of passes that the project counts by accumulation steps, or leaves empty."""
     steps, found = flat.get("local.gradient_accumulation_steps"), {}
     for section in ("actor_rollout_ref.actor", "critic") if steps else ():
         if f"{section}.ppo_mini_batch_size" in flat:
             responses = flat[f"{section}.ppo_mini_batch_size"] * flat[f"{_ROLLOUT}.n"]
             why = f"local.gradient_accumulation_steps is {steps}, counted for one GPU"
             found[f"{section}.ppo_micro_batch_size_per_gpu"] = (max(responses // steps, 1), why)
+    size = "reward_model.micro_batch_size_per_gpu"
+    if rewards.is_judged(flat) and flat.get(size, 1) is None:
+        why = "null: all responses in one pass, for which verl has no word"
+        found[size] = (flat["data.train_batch_size"] * flat[f"{_ROLLOUT}.n"], why)
     return found
 
 
-def further(
+def add_settings(
     config: ProjectConfig, interface: VerlInterface, reward: RewardConfig, defaults: Defaults
 ) -> dict[str, Any]:
     """Return what verl must be told besides: where the adapters are, and what it has two keys for."""
     flat = config.flat
     found: dict[str, Any] = {"trainer.nnodes": "$NNODES", "trainer.n_gpus_per_node": "$GPUS"}
-    found.update(chosen_manager(reward, interface, f"{HERE}/adapters/reward.py"))
+    found.update(rewards.choose_manager(reward, interface, f"{HERE}/adapters/reward.py"))
     if not interface.modules:
         found["actor_rollout_ref.model.external_lib"] = HOOKS
         found["critic.model.external_lib"] = HOOKS
-    if own_dataset(config):
+    if uses_own_dataset(config):
         found["data.custom_cls.path"] = f"{HERE}/adapters/dataset.py"
         found["data.custom_cls.name"] = "ProjectDataset"
-    if plays(config) and interface.agent_loop:
+    if is_multi_turn(config) and interface.agent_loop:
         found[f"{_ROLLOUT}.agent.default_agent_loop"] = AGENT
         found[f"{_ROLLOUT}.agent.agent_loop_config_path"] = f"{HERE}/adapters/agent_loops.yaml"
         found[f"{_ROLLOUT}.agent.num_workers"] = 1 if config.toy else 8
-    if "critic.enable" in defaults:
-        found["critic.enable"] = flat.get("algorithm.adv_estimator") == "gae"
+    found["critic.enable"] = flat.get("algorithm.adv_estimator") == "gae"
     for key, name in READ_BY_THE_ENGINE.items():
         if key in flat and flat[key] != defaults.flat.get(name):
             found[name] = flat[key]
     known = {key: value for key, value in found.items() if key in defaults}
-    if reward.penalises_length and not (reward.own and interface.manager is not ManagerInterface.FUNCTION):
+    if reward.penalises_length and (not reward.adapted or interface.manager is ManagerInterface.FUNCTION):
         known[f"{interface.arguments_section}.max_resp_len"] = flat["data.max_response_length"]
-    return {**known, **_servers_of_teachers(flat)}
-
-
-_TEACHERS, _ONLY = "distillation.teacher_models", "teacher_model"
+    return {**known, **_teacher_servers(flat), **rewards.configure_judge(flat, defaults)}
 
 
 def _teachers(flat: Mapping[str, Any]) -> list[str]:
@@ -165,35 +170,22 @@ def _teachers(flat: Mapping[str, Any]) -> list[str]:
     return sorted(names) or [_ONLY]
 
 
-def missing_teacher(flat: Mapping[str, Any]) -> str | None:
+def find_missing_teacher(flat: Mapping[str, Any]) -> str | None:
     """Return the setting of a teacher that the project's config does not name; None if it names all."""
     keys = (f"{_TEACHERS}.{name}.model_path" for name in _teachers(flat))
     return next((key for key in keys if flat.get(key) is None), None)
 
 
-def _servers_of_teachers(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what verl must be told of its servers of teachers: one GPU for each, beside those of the policy."""
+def _teacher_servers(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what verl must be told of its teachers' servers: one GPU for each, beside the policy's."""
     if not flat.get("distillation.enabled"):
         return {}
-    section, names = _TEACHERS, _teachers(flat)
-    found: dict[str, Any] = {"distillation.nnodes": 1}
-    if names != [_ONLY]:  # whose defaults verl has
-        engine = "sglang" if flat.get(f"{_ROLLOUT}.name") == "sglang" else "vllm"
-        found.update({f"{section}.{name}.num_replicas": 1 for name in names})
-        found.update({f"{section}.{name}.inference.name": engine for name in names})
-    found.update({f"{section}.{name}.inference.tensor_model_parallel_size": 1 for name in names})
-    return {**found, "distillation.n_gpus_per_node": len(names)}
-
-
-def override(name: str, value: Any, defaults: Defaults) -> str:
-    """Return an override of the launch script."""
-    if value in _COUNTED:
-        return f"{name}={value}"  # a number when the script runs
-    return write_override(name, value, "" if name in defaults else "+")
-
-
-def replaced(key: Key, told: Mapping[str, Any]) -> Key:
-    """Return a key in place of whose value verl is told where an adapter is."""
-    if key.target is None or key.target not in told:
-        return key
-    return Key(key.key, key.value, Status.CHANGED, key.target, told[key.target], reason="names the adapter")
+    names = _teachers(flat)
+    found: dict[str, Any] = {"distillation.nnodes": 1, "distillation.n_gpus_per_node": len(names)}
+    for name in names:
+        section = f"{_TEACHERS}.{name}"
+        if names != [_ONLY]:  # whose defaults verl has
+            found[f"{section}.num_replicas"] = 1
+            found[f"{section}.inference.name"] = "sglang" if flat.get(f"{_ROLLOUT}.name") == "sglang" else "vllm"
+        found[f"{section}.inference.tensor_model_parallel_size"] = 1
+    return found

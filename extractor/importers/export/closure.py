@@ -12,6 +12,7 @@ from extractor.project.lock import Lock
 from extractor.values import readers
 from extractor.values.modules import absolute, is_package, module_name
 from extractor.values.moves import moved_name
+from extractor.values.reachable import reachable
 from extractor.values.setting_types import PATH as SHIPPED
 from extractor.values.tree import FileKind
 
@@ -29,7 +30,7 @@ class Needed:
     vendored: Mapping[str, str]
 
 
-def needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
+def find_needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
     """Follow the imports of the package's own modules.
 
     Args:
@@ -46,26 +47,16 @@ def needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
         for file in lock.files
         if file.kind is FileKind.VENDORED and file.upstream_path is not None and file.path.endswith(".py")
     }
-    queue = [f"{package}/{root}" for root in roots if (project / package / root).is_file()]
-    queue += readers.python_below(project, f"{package}/custom")
-    own: set[str] = set()
-    stubs: dict[str, str] = {}
-    while queue:
-        path = queue.pop()
-        if path in own or path in stubs:
-            continue
-        upstream = vendored.get(path)
-        if upstream is not None and not path.endswith("__init__.py"):
-            stubs[path] = upstream
-        else:
-            own.add(path)
-            if upstream is None:
-                queue += _imports(project, path)
-        queue += _packages(project, path)
-    tables = f"{package}/{SHIPPED}"
-    if (project / tables).is_file():
-        own.add(tables)  # the package's first import reads them
-    return Needed(tuple(sorted(own)), dict(sorted(stubs.items())))
+
+    def lead_to(path: str) -> list[str]:
+        return [*_packages(project, path), *(() if path in vendored else _imports(project, path))]
+
+    starts = [f"{package}/{root}" for root in roots if (project / package / root).is_file()]
+    reached = reachable([*starts, *readers.python_below(project, f"{package}/custom")], lead_to)
+    stubs = {path: vendored[path] for path in sorted(reached & vendored.keys()) if not path.endswith("__init__.py")}
+    tables = f"{package}/{SHIPPED}"  # the package's first import reads them
+    own = (reached - stubs.keys()) | ({tables} if (project / tables).is_file() else set())
+    return Needed(tuple(sorted(own)), stubs)
 
 
 def _packages(project: Path, path: str) -> Iterable[str]:
@@ -77,21 +68,19 @@ def _packages(project: Path, path: str) -> Iterable[str]:
 
 
 def _run(tree: ast.AST) -> Iterable[ast.AST]:
-    """Return all parts of a module but those for type checkers alone."""
+    """Yield all parts of a module but those for type checkers alone."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            for other in node.orelse:
-                yield other
-                yield from _run(other)
-            continue
-        yield node
-        yield from _run(node)
+            yield from _run(ast.Module(node.orelse, []))
+        else:
+            yield node
+            yield from _run(node)
 
 
 def _imports(project: Path, path: str) -> list[str]:
-    tree = python_of(project / path)
+    """Return the files of the package that a module imports as it runs."""
     found: list[str] = []
-    for node in _run(tree):
+    for node in _run(python_of(project / path)):
         if isinstance(node, ast.ImportFrom):
             module = absolute(node, module_name(path), is_package=is_package(path))
             found += [f"{module}.{alias.name}" for alias in node.names] + [module]

@@ -10,14 +10,14 @@ from typing import Any
 
 from extractor.importers.config.keys import Key, Status
 from extractor.importers.config.project import ProjectConfig
-from extractor.importers.config.release import Target
+from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.export.edits import UpstreamEdit
 from extractor.project.lock import Lock
 
 LOCAL_NOTE = "# vextract:"
 
 
-def script(lock: Lock, keys: Iterable[Key], overrides: Sequence[str], target: Target) -> str:
+def write_script(lock: Lock, keys: Iterable[Key], overrides: Sequence[str], target: ReleaseConfig) -> str:
     """Write run.sh: it keeps what verl has no key for in comments, from where `new --from-verl-run` takes it back."""
     options = lock.options
     lines = [
@@ -55,7 +55,7 @@ def script(lock: Lock, keys: Iterable[Key], overrides: Sequence[str], target: Ta
     return "\n".join(lines) + "\n"
 
 
-def environment(modules: str | None) -> str:
+def write_environment(modules: str | None) -> str:
     """Write env.sh: what verl's processes need of the environment, on every machine.
 
     Args:
@@ -84,7 +84,7 @@ def _quoted(override: str) -> str:
     return f'"{escaped}"'
 
 
-def table(keys: Iterable[Key], target: Target) -> str:
+def write_key_table(keys: Iterable[Key], target: ReleaseConfig) -> str:
     lines = [
         f"# The project's config in verl {target.release}",
         "",
@@ -103,13 +103,13 @@ def _short(value: Any) -> str:
     return json.dumps(value).replace("|", "\\|")
 
 
-def requirements(target: Target, config: ProjectConfig) -> str:
+def write_requirements(target: ReleaseConfig, config: ProjectConfig) -> str:
     engine = config.flat.get("actor_rollout_ref.rollout.name")
     extra = "sglang" if engine == "sglang" else "vllm"
     return f"# verl's own extra names the releases of the engine that it works with.\nverl[{extra}]=={target.release}\n"
 
 
-def upstream(edits: Iterable[UpstreamEdit], target: Target) -> str:
+def write_edit_list(edits: Iterable[UpstreamEdit], target: ReleaseConfig) -> str:
     lines = [
         f"# Edits to vendored files, and where they belong in verl {target.release}",
         "",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from extractor.pipeline import merge
 from extractor.pipeline.merge.files import merge_file
 from extractor.pipeline.source import Source
+from extractor.project import base as emitted_base
 from extractor.project.lock import Lock
 from extractor.usecases import diff
 from extractor.usecases.diff import FileDiff
+from extractor.values import readers
 from extractor.values.tree import FileKind
 
 
@@ -21,52 +23,47 @@ class UpstreamEdit:
     Attributes:
         path: The project's.
         upstream_path: verl's.
-        applies: Whether they fit verl's file without a conflict.
-        why: Why not.
+        why: Why they do not fit verl's file; empty where they do.
         patch: Against verl's file; empty where they do not apply.
         edit: Against what was emitted.
     """
 
     path: str
     upstream_path: str
-    applies: bool
     why: str
     patch: bytes = field(repr=False)
     edit: FileDiff = field(repr=False)
 
+    @property
+    def applies(self) -> bool:
+        """Tell whether they fit verl's file without a conflict."""
+        return not self.why
 
-def upstream_edits(
-    found: tuple[FileDiff, ...], lock: Lock, base: Mapping[str, bytes], ours: Mapping[str, bytes], target: Source
-) -> tuple[UpstreamEdit, ...]:
-    """Carry edits over: a three-way merge of verl's file with the edit, the emitted file being what both come from.
 
-    Args:
-        found: Edited files.
-        lock: The project's.
-        base: The bytes as emitted.
-        ours: The bytes as they are.
-        target: verl's source.
-    """
-    result = []
-    for edit in found:
+def merge_edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit, ...]:
+    """Merge each edit of a vendored file into verl's file, from which the emitted one was made."""
+    base = emitted_base.read(project, lock)
+    found = []
+    for edit in diff.edits(project, lock, base):
         entry = lock.file(edit.path)
-        if entry is None or entry.kind is not FileKind.VENDORED or entry.upstream_path is None:
-            continue
-        result.append(_one(edit, entry.upstream_path, base[edit.path], ours.get(edit.path), target))
-    return tuple(result)
+        if entry is not None and entry.kind is FileKind.VENDORED and entry.upstream_path is not None:
+            ours = readers.read_bytes(project / edit.path) if (project / edit.path).is_file() else None
+            why, patch = _merged(entry.upstream_path, base[edit.path], ours, source)
+            found.append(UpstreamEdit(edit.path, entry.upstream_path, why, patch, edit))
+    return tuple(found)
 
 
-def _one(edit: FileDiff, upstream_path: str, base: bytes, ours: bytes | None, target: Source) -> UpstreamEdit:
-    theirs = target.files.get(upstream_path)
+def _merged(upstream_path: str, base: bytes, ours: bytes | None, source: Source) -> tuple[str, bytes]:
+    """Return why an edit does not fit verl's file, and if it does the patch."""
+    theirs = source.files.get(upstream_path)
     if theirs is None:
-        return UpstreamEdit(edit.path, upstream_path, False, f"verl {target.release} has no such file", b"", edit)
+        return f"verl {source.release} has no such file", b""
     if ours is None:
-        return UpstreamEdit(edit.path, upstream_path, False, "the file was removed from the project", b"", edit)
+        return "the file was removed from the project", b""
     if not merge.mergeable(base, ours, theirs):
-        return UpstreamEdit(edit.path, upstream_path, False, "not text", b"", edit)
-    labels = merge.Labels("project", "emitted", f"verl {target.release}")
+        return "not text", b""
+    labels = merge.Labels("project", "emitted", f"verl {source.release}")
     merged = merge_file(upstream_path, base, ours, theirs, labels)
     if merged.conflicts:
-        why = f"changes lines that verl's file has otherwise, in {merged.conflicts} places"
-        return UpstreamEdit(edit.path, upstream_path, False, why, b"", edit)
-    return UpstreamEdit(edit.path, upstream_path, True, "", diff.unified(upstream_path, theirs, merged.data), edit)
+        return f"changes lines that verl's file has otherwise, in {merged.conflicts} places", b""
+    return "", diff.unified(upstream_path, theirs, merged.data)

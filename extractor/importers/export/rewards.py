@@ -1,26 +1,49 @@
-"""The reward in a project's config, under whichever names its release has, and in that of the target."""
+"""The reward in a project's config, and how verl is told of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from extractor.importers.config.keys import Key, Status
-from extractor.importers.config.project import ProjectConfig
-from extractor.importers.config.release import Target
-from extractor.importers.export.registered import ManagerClass, manager_class
+from extractor.importers.config.project import ProjectConfig, python_of
+from extractor.importers.config.release import Defaults, ReleaseConfig
 from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
+from extractor.values import readers
 from extractor.values.errors import UsageError
+from extractor.values.modules import module_name
 
-OWN = "env"
 # Gives every response the score that `naive` gives it, in processes side by side.
 _AS_NAIVE, _NAIVE = "prime", "naive"
 _OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg", "reward_model.overlong_buffer")
 _ARGUMENTS = ("reward.reward_kwargs", "reward_model.reward_kwargs")
 _FUNCTION = ("reward.custom_reward_function.path", "custom_reward_function.path")
 _MANAGER = ("reward.reward_manager.name", "reward_model.reward_manager")
+_JUDGED = ("reward.reward_model.enable", "reward_model.enable")
+
+
+@dataclass(frozen=True)
+class ManagerClass:
+    """A class of the project that is a reward manager.
+
+    Attributes:
+        path: Of its file, below the project.
+        name: Of the class.
+        own: Whether the file is the owner's, and not upstream's.
+        reads_texts: Whether a response's text and its row are all that it scores by.
+    """
+
+    path: str
+    name: str
+    own: bool
+    reads_texts: bool
+
+    @property
+    def module(self) -> str:
+        return module_name(self.path)
 
 
 @dataclass(frozen=True)
@@ -32,7 +55,7 @@ class RewardConfig:
         arguments: Further arguments of it.
         overlong: The penalty on long responses.
         function: The owner's file with a scoring function, if the config names one.
-        adapted: The class of the project that an adapter hands to the release; None: the release has the manager.
+        adapted: The class that an adapter hands to the release; None: the release has the manager.
     """
 
     manager: str
@@ -43,57 +66,28 @@ class RewardConfig:
 
     @classmethod
     def of(
-        cls, config: ProjectConfig, project: Path, package: str, target: Target, interface: VerlInterface
+        cls, config: ProjectConfig, project: Path, package: str, target: ReleaseConfig, interface: VerlInterface
     ) -> RewardConfig:
-        """Read it off a config.
-
-        Args:
-            config, project, package: The project's config, its directory, and the name of its package.
-            target, interface: The release.
+        """Read it off the config of a project.
 
         Raises:
             UsageError: neither the project nor the release has such a manager, or the release cannot take it.
         """
         arguments = dict(_first(config, _ARGUMENTS) or {})
-        name = str(_first(config, _MANAGER) or OWN)
+        name = str(_first(config, _MANAGER) or "env")
         key = next((key for key in _MANAGER if key in config.flat), _MANAGER[0])
         return cls(
             _NAIVE if name == _AS_NAIVE and name not in interface.managers else name,
             {name: value for name, value in arguments.items() if name not in ("overlong_buffer_cfg", "max_resp_len")},
             dict(_first(config, _OVERLONG) or {}),
             _first(config, _FUNCTION),
-            _adapted(key, name, manager_class(project, package, name), target, interface),
+            _adapted(key, name, _manager_class(project, package, name), target, interface),
         )
-
-    @property
-    def own(self) -> bool:
-        """Tell whether an adapter hands the project's manager to the release."""
-        return self.adapted is not None
 
     @property
     def penalises_length(self) -> bool:
         """Tell whether the penalty on long responses is on."""
         return bool(self.overlong.get("enable"))
-
-
-def _adapted(
-    key: str, name: str, found: ManagerClass | None, target: Target, interface: VerlInterface
-) -> ManagerClass | None:
-    """Return the class that needs an adapter, if one does."""
-    if (found is None or not found.own) and (name in interface.managers or name == _AS_NAIVE):
-        return None
-    if found is None or not (found.own or target.has(f"verl/{found.path.partition('/vendored/')[2]}")):
-        raise UsageError(
-            f"{key}={name}: verl {target.release} has no such reward manager, and no hook registers one",
-            hint=f"it has {', '.join(sorted(interface.managers))}",
-        )
-    if interface.manager is ManagerInterface.FUNCTION and not found.reads_texts:
-        raise UsageError(
-            f"{key}={name}: verl {target.release} takes functions, and no reward manager of one's own such as "
-            f"{found.name}, which reads more than a response's text",
-            hint="--verl 0.6.0 or later",
-        )
-    return found
 
 
 def _first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
@@ -107,69 +101,126 @@ def _first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
     return None
 
 
-def arguments_as_keys(keys: list[Key], reward: RewardConfig, interface: VerlInterface) -> list[Key]:
-    """Return what becomes of the keys that are arguments of the reward manager."""
-    return [_argument(key, reward, interface) for key in keys]
+def _manager_class(project: Path, package: str, name: str) -> ManagerClass | None:
+    """Find the class that a project has registered as a reward manager under a name."""
+    for folder in ("custom", "vendored/workers/reward_manager"):
+        for path in readers.python_below(project, f"{package}/{folder}"):
+            for node in ast.walk(python_of(project / path)):
+                if isinstance(node, ast.ClassDef) and name in _registered(node):
+                    defined = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
+                    plain = any(ast.unparse(base).endswith("TextRewardManager") for base in node.bases)
+                    reads_texts = plain and defined.isdisjoint(("__call__", "_arguments"))
+                    return ManagerClass(path, node.name, folder == "custom", reads_texts)
+    return None
 
 
-def _argument(key: Key, reward: RewardConfig, interface: VerlInterface) -> Key:
-    short = _short(key.key)
+def _registered(node: ast.ClassDef) -> Iterator[str]:
+    """Yield the names under which decorators register a class."""
+    for item in node.decorator_list:
+        if isinstance(item, ast.Call) and ast.unparse(item.func).rpartition(".")[2] == "register" and item.args:
+            yield from (str(word.value) for word in item.args[:1] if isinstance(word, ast.Constant))
+
+
+def _adapted(
+    key: str, name: str, found: ManagerClass | None, target: ReleaseConfig, interface: VerlInterface
+) -> ManagerClass | None:
+    """Return the class that needs an adapter, if one does."""
+    if (found is None or not found.own) and (name in interface.managers or name == _AS_NAIVE):
+        return None
+    if found is None or not (found.own or target.has(f"verl/{found.path.partition('/vendored/')[2]}")):
+        raise UsageError(
+            f"{key}={name}: verl {target.release} has no such reward manager, and no hook registers one",
+            hint=f"it has {', '.join(sorted(interface.managers))}",
+        )
+    if interface.manager is ManagerInterface.FUNCTION and not found.reads_texts:
+        raise UsageError(
+            f"{key}={name}: verl {target.release} takes functions, and no reward manager of one's own such as "
+            f"{found.name}, which reads more than a response's text",
+            hint="vextract upgrade --to 0.6.0 or later, then export",
+        )
+    return found
+
+
+def map_argument(key: Key, reward: RewardConfig, interface: VerlInterface) -> Key:
+    """Return what becomes of a key, which may be an argument of the reward manager."""
+    short = _argument_name(key.key)
     if short is None:
         return key
-    if reward.own and interface.manager is not ManagerInterface.FUNCTION:
+    dropped = Key(key.key, key.value, Status.DROPPED)
+    if reward.adapted and interface.manager is not ManagerInterface.FUNCTION:
         reason = "adapters/settings.json, from where the adapter hands it to the reward manager"
-        return Key(key.key, key.value, Status.DROPPED, reason=reason)
+        return replace(dropped, reason=reason)
     about_length = short == "max_resp_len" or short.startswith("overlong_buffer_cfg.")
     if (about_length and not reward.penalises_length) or key.value in ({}, None):
-        return Key(key.key, key.value, Status.DROPPED, reason="not in use")
-    if reward.own and not about_length:
-        reason = "adapters/settings.json, from where the adapter hands it to the scorer"
-        return Key(key.key, key.value, Status.DROPPED, reason=reason)
+        return replace(dropped, reason="not in use")
+    if reward.adapted and not about_length:
+        return replace(dropped, reason="adapters/settings.json, from where the adapter hands it to the scorer")
     name = f"{interface.arguments_section}.{short}".rstrip(".")
     status = Status.ADDED if name == key.key else Status.RENAMED
     return Key(key.key, key.value, status, name, key.value, "+", "argument of the reward manager")
 
 
-def _short(key: str) -> str | None:
+def _argument_name(key: str) -> str | None:
     """Return the name of a reward manager's argument, as the manager knows it; None where the key is none."""
     for prefix in _OVERLONG:
         if key.startswith(f"{prefix}."):
             return f"overlong_buffer_cfg.{key.removeprefix(prefix + '.')}"
     for prefix in _ARGUMENTS:
-        if key == prefix:
-            return ""
-        if key.startswith(f"{prefix}."):
-            return key.removeprefix(f"{prefix}.")
+        if key == prefix or key.startswith(f"{prefix}."):
+            return key.removeprefix(prefix).removeprefix(".")
     return None
 
 
-def as_naive(config: ProjectConfig, reward: RewardConfig) -> dict[str, tuple[Any, str]]:
+def change_manager(config: ProjectConfig, reward: RewardConfig) -> dict[str, tuple[Any, str]]:
     """Return the key of a manager that the release has under another name: what it is there, and why."""
     keys = [key for key in _MANAGER if config.flat.get(key) == _AS_NAIVE != reward.manager]
     return dict.fromkeys(keys, (reward.manager, "it gives every response the score that prime gives it"))
 
 
-def chosen_manager(reward: RewardConfig, interface: VerlInterface, file: str) -> dict[str, Any]:
+def choose_manager(reward: RewardConfig, interface: VerlInterface, file: str) -> dict[str, Any]:
     """Return what verl must be told to use the project's own reward manager.
 
     Args:
         reward, interface: The project's, and the release's.
         file: The adapter.
     """
-    if not reward.own:
+    if reward.adapted is None:
         return {}
-    if interface.reward_section:
-        found: dict[str, Any] = {
-            f"{interface.reward_section}.source": "importlib",
-            f"{interface.reward_section}.name": "ProjectRewardManager",
-            f"{interface.reward_section}.module.path": file,
+    section = interface.reward_section
+    if section:
+        found = {
+            f"{section}.source": "importlib",
+            f"{section}.name": "ProjectRewardManager",
+            f"{section}.module.path": file,
         }
-        if interface.manager is ManagerInterface.CLASS:
-            found["reward_model.use_reward_loop"] = False
-        return found
+        loop = {"reward_model.use_reward_loop": False} if interface.manager is ManagerInterface.CLASS else {}
+        return {**found, **loop}
     if interface.manager is ManagerInterface.REGISTERED:
         return {"reward_model.reward_manager": "project"}
-    manager = {"reward_model.reward_manager": "dapo" if reward.penalises_length else "naive"}
+    manager = {"reward_model.reward_manager": "dapo" if reward.penalises_length else _NAIVE}
     if reward.function is not None:
         return manager
     return {"custom_reward_function.path": file, "custom_reward_function.name": "compute_score", **manager}
+
+
+def is_judged(flat: Mapping[str, Any]) -> bool:
+    """Tell whether a model judges the project's responses."""
+    return any(flat.get(key) for key in _JUDGED)
+
+
+def configure_judge(flat: Mapping[str, Any], defaults: Defaults) -> dict[str, Any]:
+    """Return what a release must be told so that the reward model runs as it does in the project."""
+    if not is_judged(flat):
+        return {}
+    if is_served(defaults):  # which has no default for the engine, and one for a machine with two GPUs
+        engine = "sglang" if flat.get("actor_rollout_ref.rollout.name") == "sglang" else "vllm"
+        section = "reward.reward_model.rollout"
+        return {f"{section}.name": engine, f"{section}.tensor_model_parallel_size": 1}
+    # With a loop of its own 0.7.0 serves the model, and reads none of these settings.
+    loop = "reward_model.use_reward_loop"
+    return {loop: False} if loop in defaults else {}
+
+
+def is_served(defaults: Defaults) -> bool:
+    """Tell whether all that a release can do with a reward model is to serve it."""
+    return "reward_model.model.input_tokenizer" not in defaults

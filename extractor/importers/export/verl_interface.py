@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
-from extractor.importers.config.release import Target
-from extractor.importers.export.registered import manager_names
+from extractor.importers.config.release import ReleaseConfig
 
 _REWARD = "verl/trainer/ppo/reward.py"
 _LOOPS = "verl/experimental/agent_loop/agent_loop.py"
-_MANAGERS = ("verl/workers/reward_manager", "verl/experimental/reward_loop/reward_manager")
 _SPMD = "verl/workers/rollout/vllm_rollout/vllm_rollout_spmd.py"
 _QWEN_TOKENS = "verl/utils/tokenizer/continuous_token.py"
-# What a release's source says where it has the feature; there is no version of these interfaces to ask for.
-_AGENT_LOOPS = "agent_loop_config_path"
-_MESSAGES_FIRST = "agent_loop.run(messages"
-_LOOP_REWARD = "reward_score:"
-_MODULES = "VERL_USE_EXTERNAL_MODULES"
 
 
 class ManagerInterface(str, Enum):
@@ -58,44 +52,44 @@ class VerlInterface:
     modules: bool
 
     @classmethod
-    def of(cls, target: Target) -> VerlInterface:
-        """Read off a release's source how it takes hooks."""
+    def of(cls, target: ReleaseConfig) -> VerlInterface:
+        """Read off a release's source how it takes hooks: there is no version of these interfaces to ask for."""
         loops = target.source.read(_LOOPS) if target.has(_LOOPS) else ""
-        manager, loader = _interface(target), target.function(_REWARD, "load_reward_manager")
+        modules = "VERL_USE_EXTERNAL_MODULES" in target.source.read("verl/__init__.py")
+        loader = target.function(_REWARD, "load_reward_manager")
+        manager = ManagerInterface.REGISTERED if modules else ManagerInterface.FUNCTION
+        if "RewardManagerBase" in loader and "num_examine" not in loader.partition(")")[0]:
+            manager = ManagerInterface.LOOP
+        elif "reward_manager_cfg.source" in loader:
+            manager = ManagerInterface.CLASS
         return cls(
             manager=manager,
-            managers=manager_names(target, _MANAGERS[manager is ManagerInterface.LOOP], loader),
+            managers=_manager_names(target, manager, loader),
             spmd=target.has(_SPMD),
-            agent_loop=_AGENT_LOOPS in loops,
-            messages_first=_MESSAGES_FIRST in loops,
-            loop_reward=_LOOP_REWARD in loops,
+            agent_loop="agent_loop_config_path" in loops,
+            messages_first="agent_loop.run(messages" in loops,
+            loop_reward="reward_score:" in loops,
             qwen_tokens=target.has(_QWEN_TOKENS),
-            modules=_reads_modules(target),
+            modules=modules,
         )
 
     @property
     def reward_section(self) -> str:
-        """Return where the release's config says which class the reward manager is; "" where it cannot."""
-        return {ManagerInterface.LOOP: "reward.reward_manager", ManagerInterface.CLASS: "reward_manager"}.get(
-            self.manager, ""
-        )
+        """Return where the config says which class the reward manager is; "" where it cannot."""
+        sections = {ManagerInterface.LOOP: "reward.reward_manager", ManagerInterface.CLASS: "reward_manager"}
+        return sections.get(self.manager, "")
 
     @property
     def arguments_section(self) -> str:
-        """Return where the release's config has further arguments of the reward manager."""
+        """Return where the config has further arguments of the reward manager."""
         return "reward.reward_kwargs" if self.manager is ManagerInterface.LOOP else "reward_model.reward_kwargs"
 
 
-def _interface(target: Target) -> ManagerInterface:
-    loader = target.function(_REWARD, "load_reward_manager")
-    if "RewardManagerBase" in loader and "num_examine" not in loader.partition(")")[0]:
-        return ManagerInterface.LOOP
-    if "reward_manager_cfg.source" in loader:
-        return ManagerInterface.CLASS
-    if _reads_modules(target):
-        return ManagerInterface.REGISTERED
-    return ManagerInterface.FUNCTION
-
-
-def _reads_modules(target: Target) -> bool:
-    return _MODULES in target.source.read("verl/__init__.py")
+def _manager_names(target: ReleaseConfig, manager: ManagerInterface, loader: str) -> frozenset[str]:
+    """Return the names of a release's reward managers; before there was a registry its loader compared names."""
+    loop = "experimental/reward_loop" if manager is ManagerInterface.LOOP else "workers"
+    found = set(re.findall(r"reward_manager_name == [\"'](\w+)[\"']", loader))
+    for path in target.source.files:
+        if path.startswith(f"verl/{loop}/reward_manager/") and path.endswith(".py"):
+            found.update(re.findall(r"@register\(\s*[\"']([\w-]+)[\"']", target.source.read(path)))
+    return frozenset(found)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from extractor.importers.config.release import Target
+from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs import convert, earlier, fitting, turns
 from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.fitting import Fit
@@ -100,7 +100,7 @@ class Request:
 
         def fit(candidate: str) -> Fit:
             step(f"reading verl {candidate}")
-            return fitting.fit(run, Target.of(open_source(releases.load(candidate).pin, offline=self.offline)))
+            return fitting.fit(run, ReleaseConfig.of(open_source(releases.load(candidate).pin, offline=self.offline)))
 
         def strangeness(fit: Fit) -> tuple[int, int]:
             unknown = [item for item in fit.unhandled if item.override.key not in translated]

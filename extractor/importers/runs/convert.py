@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from extractor.importers.config.release import Target
+from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs import prime, reward_model
 from extractor.importers.runs.fitting import Fit
 from extractor.importers.runs.meaning import Remark, is_about_where
@@ -183,7 +183,7 @@ def _algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: l
     return found or estimator
 
 
-def _function(flat: Mapping[str, Any], run: Run, target: Target) -> str | None:
+def _function(flat: Mapping[str, Any], run: Run, target: ReleaseConfig) -> str | None:
     """Return the text of the run's reward function; None: it names none, or it is not here."""
     path = next((str(flat[name]) for name in _REWARD_FILE if flat.get(name)), None)
     try:
@@ -210,7 +210,7 @@ def _features(wanted: Iterator[str], manifest: Manifest, remarks: list[Remark]) 
     return tuple(sorted(found))
 
 
-def _wanted_features(flat: Mapping[str, Any], run: Run, target: Target, function: str | None) -> Iterator[str]:
+def _wanted_features(flat: Mapping[str, Any], run: Run, target: ReleaseConfig, function: str | None) -> Iterator[str]:
     """Yield the features that a run needs; `function` is the text of its reward function."""
 
     def has(*keys: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extractor.importers.config.keys import candidates
-from extractor.importers.config.release import Defaults, Target
+from extractor.importers.config.release import Defaults, ReleaseConfig
 from extractor.importers.runs.meaning import is_of_another_back_end
 from extractor.importers.runs.run import Run
 from extractor.values.configtree import Override, Problem, flatten
@@ -56,7 +56,7 @@ class Fit:
         overrides: The run's, under the names that the release has for them.
     """
 
-    target: Target
+    target: ReleaseConfig
     config: Mapping[str, Any]
     problems: tuple[Problem, ...]
     overrides: tuple[Override, ...] = ()
@@ -67,7 +67,7 @@ class Fit:
         return tuple(item for item in self.problems if not is_of_another_back_end(item.override.key))
 
 
-def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
+def fit(run: Run, target: ReleaseConfig, others: Sequence[ReleaseConfig] = ()) -> Fit:
     """Compose a run's config with a release's config tree.
 
     Args:
@@ -112,7 +112,7 @@ def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
     return Fit(target, config, tuple(problems), tuple(named))
 
 
-def strange(run: Run, target: Target) -> int:
+def strange(run: Run, target: ReleaseConfig) -> int:
     """Count the keys that a run has or lacks as against a release; 0 where the whole of its config is not known."""
     return len(set(flatten(run.defaults)) ^ set(flatten(target.compose().config))) if run.is_whole else 0
 
@@ -148,7 +148,7 @@ def _share_of(key: str, value: Any) -> Any:
     return value / 100 if key in _PERCENT and isinstance(value, (int, float)) else value
 
 
-def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None:
+def _elsewhere(key: str, target: ReleaseConfig, others: Sequence[ReleaseConfig]) -> str | None:
     """Return the name in a release of a key that it does not know; None where no release knows it."""
     if not others:
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, about_the_machine, candidates, name_in
-from extractor.importers.config.release import Defaults, Target
+from extractor.importers.config.release import Defaults, ReleaseConfig
 from extractor.importers.runs import prime, reward_model
 from extractor.importers.runs.convert import SERVICES, Experiment, logger_names
 from extractor.importers.runs.fitting import TAKES_ANYTHING
@@ -71,7 +71,7 @@ def settings_for(
     experiment: Experiment,
     run: Run,
     project: Mapping[str, Any],
-    target: Target,
+    target: ReleaseConfig,
     renamed_back: Callable[[str], str | None],
 ) -> tuple[dict[str, Any], list[Remark], dict[str, Any]]:
     """Return the project's settings that differ from what it would have anyway.
@@ -146,7 +146,7 @@ class _Carrying:
     remarks: list[Remark] = field(default_factory=list)
 
     @classmethod
-    def of(cls, experiment: Experiment, run: Run, project: Mapping[str, Any], target: Target) -> _Carrying:
+    def of(cls, experiment: Experiment, run: Run, project: Mapping[str, Any], target: ReleaseConfig) -> _Carrying:
         """Return a run beside a project; see `settings_for`."""
         flat = experiment.wanted
         commanded = frozenset(stated_by(replace(run, overlay=(), resolved=None)))

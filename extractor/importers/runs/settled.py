@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from extractor.importers.config.project import UNKNOWN
-from extractor.importers.config.release import Defaults, Target
+from extractor.importers.config.release import Defaults, ReleaseConfig
 from extractor.importers.runs import assemble, references, report, startable, supplied, unsaid
 from extractor.importers.runs import settings as settings_of
 from extractor.importers.runs.assemble import Assembled
@@ -100,7 +100,7 @@ class Found:
 
     run: Run
     experiment: Experiment
-    target: Target
+    target: ReleaseConfig
     unknown: Mapping[str, Any] = field(default_factory=dict)
     keeps_unknown: bool = False
 
@@ -235,7 +235,7 @@ class Found:
         config = assemble.load_config(tree)
         if not self.run.hints and not self.run.is_bare:
             stated = self._stated if self.run.resolved is None else {}
-            own, usual = flatten(self.run.defaults), Defaults.of(Target.of(source))
+            own, usual = flatten(self.run.defaults), Defaults.of(ReleaseConfig.of(source))
             ours, theirs = done.project.release, self.target.release
             renames = Renames(theirs, ours), Renames(ours, theirs)
             whole = unsaid.with_defaults_of_its_own(self.experiment.wanted, own, config, usual, renames)

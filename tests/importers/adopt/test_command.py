@@ -285,45 +285,34 @@ def test_release_can_be_forced(run, tmp_path: Path) -> None:
     assert len(report["edits"]) > 100
 
 
-class TestRefused:
-    """Bad inputs end with exit code 2 and a hint."""
+def test_bad_inputs_are_refused(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They end with exit code 2 and a hint."""
 
-    def refused(self, run: Any, *arguments: object, message: str) -> None:
+    def read(path: Path, *most: int) -> bytes:
+        if "unreadable" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *most)
+
+    for name, text in (
+        ("empty/notes", ""),
+        ("other/protocol.py", "class DataProto:\n    a_line_of_something_else = 1\n"),
+        ("unreadable/protocol.py", ""),
+        ("taken/file", ""),
+    ):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    real = readers.read_bytes
+    monkeypatch.setattr(readers, "read_bytes", read)
+    for arguments, message in (
+        ([tmp_path / "nothing"], "no such directory"),
+        ([tmp_path / "taken/file"], "not a directory"),
+        ([tmp_path / "empty"], "no copy of verl in it"),
+        ([tmp_path / "other"], "no copy of verl in it"),
+        ([tmp_path / "unreadable"], "cannot be read: Permission denied"),
+        ([tmp_path / "other", tmp_path / "taken"], "not empty"),
+        ([tmp_path / "other", "--verl", "0.6.2"], "not supported"),
+    ):
         result = run("adopt", *arguments)
         assert result.code == 2, result.err
         assert message in result.err
         assert "hint: " in result.err
-
-    def test_missing(self, run, tmp_path: Path) -> None:
-        self.refused(run, tmp_path / "nothing", message="no such directory")
-
-    def test_a_file(self, run, tmp_path: Path) -> None:
-        (tmp_path / "file").write_text("")
-        self.refused(run, tmp_path / "file", message="not a directory")
-
-    def test_empty(self, run, tmp_path: Path) -> None:
-        self.refused(run, tmp_path, message="no copy of verl in it")
-
-    def test_other_code(self, run, tmp_path: Path) -> None:
-        (tmp_path / "protocol.py").write_text("class DataProto:\n    a_line_of_something_else = 1\n")
-        self.refused(run, tmp_path, message="no copy of verl in it")
-
-    def test_unreadable(self, run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def read(path: Path, *most: int) -> bytes:
-            if "fork" in path.parts:
-                raise PermissionError(13, "Permission denied", str(path))
-            return real(path, *most)
-
-        (tmp_path / "fork").mkdir()
-        (tmp_path / "fork/protocol.py").write_text("")
-        real = readers.read_bytes
-        monkeypatch.setattr(readers, "read_bytes", read)
-        self.refused(run, tmp_path / "fork", message="cannot be read: Permission denied")
-
-    def test_target_not_empty(self, run, tmp_path: Path) -> None:
-        (tmp_path / "toy").mkdir()
-        (tmp_path / "toy/file").write_text("")
-        self.refused(run, tmp_path, tmp_path / "toy", message="not empty")
-
-    def test_unknown_release(self, run, tmp_path: Path) -> None:
-        self.refused(run, tmp_path, "--verl", "0.6.2", message="not supported")
