@@ -86,6 +86,7 @@ def render(
     code = {item.path: item.text for item in vendored}
     settings = _settings(texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options)
     absent = {
+        "project": {"verl": options.verl, "vextract": __version__, "engine": options.engine, "recipe": options.recipe},
         "absent_modules": absent_modules(manifest, options, texts),
         "absent_settings": absent_settings_of(manifest, options),
         "absent_presets": absent_presets(manifest, options.features),

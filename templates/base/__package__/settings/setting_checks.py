@@ -24,7 +24,7 @@ from ..switches import (
     REWARD_MODEL,
     SHARDED_CHECKPOINTS,
 )
-from ..tracking.trackers import LOGGERS, TRACKER_CLASSES, is_installed, logger_names
+from ..tracking.run_tracker import LOGGERS, TRACKER_CLASSES, is_installed, logger_names
 from . import reward_keys
 from .devices import device_problems
 from .placement import hidden_devices, placement_problems

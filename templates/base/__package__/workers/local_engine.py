@@ -15,7 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..shims.device import to_dtype
 from ..switches import DYNAMIC_BSZ
-from ..tracking.timing import begin
+from ..tracking import begin
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu
 from ..vendored.utils.metric.utils import Metric

@@ -21,8 +21,8 @@ import psutil
 import torch.distributed as dist
 
 from ..errors import RESUMABLE
+from ..tracking import phases
 from ..tracking.terminal import live_views
-from ..tracking.timing import phases
 
 T = TypeVar("T")
 
