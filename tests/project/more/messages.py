@@ -18,10 +18,9 @@ from toy.data.toy import ensure_toy_model
 from toy.errors import ConfigError
 from toy.output import PROJECT, module_command, settle_streams
 from toy.rewards.scoring import Scorer
-from toy.settings.devices import attention_for
 from toy.settings.loading import load_config
 from toy.settings.setting_checks import CACHE, WRITTEN, check_paths
-from toy.workers.models import check_positions, load_model
+from toy.workers.models import attention_for, check_positions, load_model
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 
