@@ -161,7 +161,7 @@ def _message(message: dict[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(content, list):
         found = "is missing, or null" if content is None else f"is {content!r:.60}, of type {type(content).__name__}"
         raise DataError(f"{where}: its content {found}", "write text; of an object or a number its JSON, in quotes")
-    texts = []
+    texts: list[Any] = []
     for part in content:
         texts.append(part.get("text") if isinstance(part, dict) and part.keys() <= {"type", "text"} else part)
         if not isinstance(texts[-1], str):

@@ -103,7 +103,7 @@ def rows_of_environment(make: Callable[[Any], Any], split: str, settings: Any) -
         val_size, train_size = int(settings.get("val_size", 20)), int(settings.get("train_size", 200))
         seeds = range(val_size) if split == "val" else range(val_size, val_size + train_size)
         starts = [(seed, {"env_seed": seed}) for seed in seeds]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for index, (seed, state) in enumerate(starts):
         result = called("reset", env.reset, seed=seed, options=state)
         problem = None

@@ -42,8 +42,10 @@ def load_config(
     words: list[str] = []
     for given in overrides:
         if not isinstance(given, (str, Mapping)):
-            text = f"settings are given as {given!r:.60}, of type {type(given).__name__}"
-            raise ConfigError(text, 'give texts, "trainer.total_epochs=3", or mappings, {"trainer.total_epochs": 3}')
+            raise ConfigError(
+                f"settings are given as {given!r:.60}, of type {type(given).__name__}",
+                'give texts, "trainer.total_epochs=3", or mappings, {"trainer.total_epochs": 3}',
+            )
         words += [given] if isinstance(given, str) else as_overrides(given)
     path = None if config_path is None else Path(config_path)
     config = loading.load_config(config_files(CONFIG_DIRECTORY, str(config_name), path), words)

@@ -159,7 +159,8 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     flags = [f"{flag}={value}" for flag, value in given.items() if value is not None]
     if SWEEP:
         return CommandLine(overrides, files, flags, found.cfg, found.multirun, found.trials)
-    return CommandLine(overrides, files, flags, found.cfg)
+    else:
+        return CommandLine(overrides, files, flags, found.cfg)
 
 
 def as_overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
