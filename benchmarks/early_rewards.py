@@ -18,7 +18,7 @@ import asyncio, json, sys, time
 from pathlib import Path
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
-from bench.settings.configuration import load_config
+from bench.settings import load_config
 from bench.data.toy import ensure_toy_model
 from bench.training.trainer import LocalPPOTrainer
 

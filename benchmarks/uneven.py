@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
-from bench.settings.configuration import load_config
+from bench.settings import load_config
 from bench.custom import env_wrapper
 from bench.data.toy import ensure_toy_model
 from bench.episodes.playing import play_episodes

@@ -7,7 +7,7 @@ is made for and whichever it is taken to. Other names may go with an upgrade.
 # Module below the package -> names in it.
 SURFACE: dict[str, tuple[str, ...]] = {
     "data.datasets": ("DataError",),
-    "data.encoding": ("encoded",),
+    "data.dataloading": ("encoded",),
     "data.rows": ("RowsDataset", "rows_of_environment"),
     "vendored.data.rl_dataset": ("RLHFDataset",),
     "data.toy": ("ensure_toy_model",),

@@ -113,18 +113,15 @@ MISTAKES = {
     "+trainer.totl_epochs=3": "did you mean trainer.total_epochs?",
     "trainer.n_gpus_per_node=8": "torchrun --nproc-per-node 8 main.py",
     "+trainer.nnodes=2": "torchrun --nnodes 2",
-    "actor_rollout_ref.rollout.name=vllm": "vextract upgrade --engine vllm",
+    "actor_rollout_ref.rollout.name=vllm": "(hf, sglang, vllm): vextract upgrade --engine",
     "actor_rollout_ref.rollout.mode=async": "vextract upgrade --engine",
     "+actor_rollout_ref.rollout.engine_kwargs.vllm.seed=1": "nothing in this project reads it",
     "actor_rollout_ref.actor.kl_loss_type=low_var": "did you mean low_var_kl?",
     "trainer.balance_batch=true": "vextract add dynamic_bsz",
     "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2": "processes do not share a sequence here",
     "actor_rollout_ref.rollout.prompt_length=3": "set data.max_prompt_length",
-    "actor_rollout_ref.model.override_config.attn_implementation=flash_attention_2": "-m pip install flash-attn",
-    "actor_rollout_ref.model.override_config.attn_implementation=spda": "did you mean sdpa?",
-    "local.gradient_accumulation_steps=3": "choose a divisor of 512",
+    "local.gradient_accumulation_steps=3": "vextract add short_names",
     "local.quantization.load_in_4bit=true": "vextract add qlora",
-    "local.gradient_accumulation_steps=0": "must be at least 1",
     "algorithm.gamma=2": "must be from 0 to 1",
     "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=2": "must be from 0 to 1",
     "local.seed=99999999999999999999": "must be from 0 to 2^63 - 1",
@@ -273,7 +270,7 @@ def test_names_that_a_file_has_are_told(project: Path, tmp_path: Path) -> None:
 
 
 def test_passes_are_counted_instead_of_their_size(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=("critic",))).root
+    root = made(Configuration(NEWEST[-1], "hf", features=("critic", "short_names"))).root
     steps, actor = "local.gradient_accumulation_steps=4", "actor_rollout_ref.actor"
     for settings, processes, sizes in (
         ((), 1, (128, 128)),

@@ -18,7 +18,7 @@ from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
-TABLE = f"import json; from {PACKAGE}.tracking.trackers import LOGGERS, TRACKER_CLASSES; "
+TABLE = f"import json; from {PACKAGE}.tracking.run_tracker import LOGGERS, TRACKER_CLASSES; "
 
 
 def test_a_converted_script_keeps_the_loggers_that_there_are(made: Callable[[Configuration], Made]) -> None:

@@ -80,7 +80,6 @@ def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str
         "vextract.lock",
         "mine/api/names/recipe_flags.py",
         "mine/shipped.json",
-        "mine/tracking/provenance.py",
         ".vextract/base.zip",
         "README.md",
         "pyproject.toml",

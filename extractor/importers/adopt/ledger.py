@@ -37,8 +37,8 @@ _ROLES = (
     ("verl/utils/reward_score/", ("custom/reward_manager.py", "rewards/scoring.py")),
     ("verl/utils/dataset/", ("data/datasets.py",)),
     ("verl/utils/checkpoint/", ("training/checkpoint.py",)),
-    ("verl/utils/tracking.py", ("tracking/trackers.py",)),
-    ("verl/utils/logger/", ("tracking/trackers.py",)),
+    ("verl/utils/tracking.py", ("tracking/run_tracker.py",)),
+    ("verl/utils/logger/", ("tracking/run_tracker.py",)),
     ("verl/single_controller/", ("run/distributed.py",)),
 )
 

@@ -44,6 +44,24 @@ from extractor.values.tree import File, FileKind
 
 # One file per algorithm; a project gets those that its release has.
 PRESETS = "config/preset/"
+# Up to 0.7.0 this mean adds the responses of a pass up.
+_NOTES = {
+    "seq-mean-token-sum-norm": (
+        "loss_agg_mode=seq-mean-token-sum-norm adds the responses of a pass up in this release of verl, where later "
+        "ones take their mean: the gradient grows with ppo_micro_batch_size_per_gpu, and grad_clip cuts it off"
+    )
+}
+# Losses that choose tokens among those of a pass.
+_BY_PASS = ("clip_cov", "kl_cov")
+_CHOOSES = (
+    "the loss {} chooses tokens among those of a pass, as verl's does: what is learned depends on how the responses of "
+    "an update are cut into passes"
+)
+# Up to 0.7.1.
+_MEAN_OF_MEANS = (
+    "loss_agg_mode=token-mean is a mean over the passes in this release of verl: one of few tokens weighs as much as "
+    "one of many, and the gradient depends on ppo_micro_batch_size_per_gpu"
+)
 _MARK = "vextract:template"
 # The project's package in modules that name it in full: tests are Python as they stand in templates/, too.
 _NAMED = re.compile(rf"(?<=\bfrom ){PACKAGE}(?=[. ])|(?<=\bimport ){PACKAGE}\b|(?<=[\"']){PACKAGE}(?=[./\"'])")
@@ -86,6 +104,7 @@ def render(
     code = {item.path: item.text for item in vendored}
     settings = _settings(texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options)
     absent = {
+        "project": {"verl": options.verl, "vextract": __version__, "engine": options.engine, "recipe": options.recipe},
         "absent_modules": absent_modules(manifest, options, texts),
         "absent_settings": absent_settings_of(manifest, options),
         "absent_presets": absent_presets(manifest, options.features),
@@ -196,10 +215,12 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
         "features": options.features,
         # The hooks that register something: those that came with the project, and those that an upgrade has brought.
         "hooks": sorted(name for name, text in hooks.items() if "\n@register" in text),
-        # Whether seq-mean-token-sum-norm adds the responses of a pass up, as verl's up to 0.7.0 does.
-        "sums_responses": "torch.sum(seq_losses) / " in algorithms,
-        # Whether a loss is the mean of the means of its passes, as verl's is up to 0.7.1.
-        "means_of_passes": f"{options.package}/vendored/workers/dp_actor.py" in files,
+        # What is to be said of a loss or a mean: always, and where a batch is cut into passes.
+        "notes": _NOTES if "torch.sum(seq_losses) / " in algorithms else {},
+        "notes_on_passes": {
+            **{name: _CHOOSES.format(name) for name in _BY_PASS},
+            **({"token-mean": _MEAN_OF_MEANS} if f"{options.package}/vendored/workers/dp_actor.py" in files else {}),
+        },
         # Which settings each estimator and loss reads, where not all do.
         "reads": reads_of(shipped, algorithms),
         # What settings were called in earlier releases, and are called in other libraries.

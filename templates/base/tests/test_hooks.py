@@ -9,7 +9,7 @@ from __package__.custom import env_dataset
 from __package__.custom.env_dataset import EnvDataset, environment_rows
 from __package__.custom.env_wrapper import make_env
 from __package__.custom.reward_manager import EnvRewardManager, extract_action, score_action
-from __package__.data.encoding import encoded
+from __package__.data.dataloading import encoded
 from __package__.switches import EPISODES
 
 # The environment

@@ -120,7 +120,7 @@ def _smaller_passes(config: Any, phase: str) -> Iterator[Change]:
         if tokens > longest:
             yield {f"{name}.{prefix}max_token_len_per_gpu": max(longest, tokens // 2)}
         return
-    steps = config.local.gradient_accumulation_steps
+    steps = config.local.get("gradient_accumulation_steps")
     if prefix == "ppo_" and steps:
         yield {"local.gradient_accumulation_steps": 2 * steps}
         return

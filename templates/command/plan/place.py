@@ -12,7 +12,8 @@ import torch
 
 from ..data.toy import ensure_toy_model
 from ..errors import ConfigError
-from ..settings.devices import AUTO, LOGITS_MB, settle_on
+from ..settings.loading import settle_on
+from ..workers.logits import LOGITS_MB
 
 GIB = 2**30
 
@@ -29,7 +30,7 @@ def settled(config: Any) -> Any:
             "a plan is made of training by rewards, and this config is for demonstrations", "leave it out"
         )
     settle_on(config, config.local.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if config.local.max_logits_mb == AUTO:  # of that machine's device, and not of this one's
+    if config.local.max_logits_mb == "auto":  # of that machine's device, and not of this one's
         config.local.max_logits_mb = LOGITS_MB[config.local.device]
     return config
 

@@ -15,12 +15,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers.cache_utils import DynamicCache
 
 from ..errors import ConfigError
-from ..settings.devices import attention_for
 from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, PLANNED_FOR, having
 from ..vendored.utils import fsdp_utils
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
 from ..workers.logits import Asked, LogitsInPieces
+from ..workers.models import attention_for
 from .tracing import Tracker, Usage, size_of, weights_of, without_numbers
 
 BLOCK = 64  # weights that share a scale in bitsandbytes' 4 bits

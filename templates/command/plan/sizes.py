@@ -86,7 +86,7 @@ def update_passes(config: Any, section: Any, length: int, world: int) -> tuple[i
         own = -(-mini // world)
         rows = max(1, min(own, section.ppo_max_token_len_per_gpu // length))
         return rows, -(-own // rows)
-    steps = config.local.gradient_accumulation_steps
+    steps = config.local.get("gradient_accumulation_steps")
     micro = mini // (steps * world) if steps else min(section.ppo_micro_batch_size_per_gpu, mini)
     sizes = {"ppo_mini_batch_size": mini, "ppo_micro_batch_size_per_gpu": max(1, micro), "use_dynamic_bsz": False}
     passes = SharedPasses(SimpleNamespace(**sizes), uneven=True)

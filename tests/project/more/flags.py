@@ -33,7 +33,7 @@ def test_a_config_of_ones_own_starts_from_the_projects(own):
 def test_flags_stand_anywhere_and_what_is_none_is_a_setting():
     asked = parse(["a=1", "--cfg", "job", "~b", "--none"], CONFIG_DIRECTORY)
     assert asked.overrides == ["a=1", "~b", "--none"]
-    assert asked.cfg and not asked.multirun and asked.files == ConfigFiles(CONFIG_DIRECTORY)
+    assert asked.cfg and asked.files == ConfigFiles(CONFIG_DIRECTORY)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """What is under way, and how far it has come."""
 
 import pytest
-from toy.tracking import timing
-from toy.tracking.timing import Phase, advance, begin, expect, phases, timed, under_way
+from toy import tracking
+from toy.tracking import Phase, advance, begin, expect, phases, timed, under_way
 
 
 class Kept(list[Phase]):
@@ -42,7 +42,7 @@ def test_the_innermost_phase_counts_its_parts():
 
 def test_every_part_of_every_phase_of_a_run_is_counted(train, monkeypatch):
     kept = Kept()
-    monkeypatch.setattr(timing, "_under_way", kept)
+    monkeypatch.setattr(tracking, "_under_way", kept)
     train(
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4",
         "actor_rollout_ref.actor.ppo_epochs=2",

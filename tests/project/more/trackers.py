@@ -7,8 +7,7 @@ from omegaconf import OmegaConf
 from toy.output import install_command
 from toy.settings import setting_checks
 from toy.settings.setting_checks import missing_loggers, unknown_loggers
-from toy.tracking.run_tracker import RunTracker, read_starts
-from toy.tracking.trackers import LOGGERS, TRACKER_CLASSES
+from toy.tracking.run_tracker import LOGGERS, TRACKER_CLASSES, RunTracker, read_starts
 
 SECRET = "not-to-be-seen"
 SAMPLE = {"prompt": "37=", "response": "4|8`\n\ud800é", "ground_truth": "48", "score": 1.0, "data_source": "a"}

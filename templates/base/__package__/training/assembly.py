@@ -26,7 +26,6 @@ from ..run.shared_checkpoints import SharedCheckpoints, waiting_for_last
 from ..settings import reward_keys
 from ..settings.ahead import check_ahead, check_dataset_ahead
 from ..settings.critic_checks import check_critic, wants_critic
-from ..settings.devices import device_problems
 from ..settings.loading import settle_device
 from ..settings.placement import missing_devices, placement_problems
 from ..settings.setting import choose
@@ -257,8 +256,6 @@ def check_config(config: Any, world_size: int) -> bool:
             "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
             "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
         )
-    for problem in device_problems(config):
-        raise ConfigError(*problem)
     if PLACEMENT:
         for problem in (*placement_problems(config, world_size), *missing_devices(config)):
             raise ConfigError(*problem)

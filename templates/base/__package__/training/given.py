@@ -32,7 +32,7 @@ from omegaconf import OmegaConf, open_dict
 from torch.utils.data import Dataset
 
 from ..data.datasets import build_datasets, data_section, dataset_of_files, dataset_of_rows, file_list
-from ..data.messages import plain
+from ..data.files import plain
 from ..episodes.checks import is_reward
 from ..errors import ConfigError, DataError
 from ..hooks import arguments_of

@@ -18,8 +18,8 @@ from ..run.heap import freed_memory
 from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory, without_running_loop
 from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last
 from ..switches import EARLY_STOPPING, FREED_MEMORY, GIVEN_OBJECTS, LORA, OVERLAP, PARTS, SHARDED_CHECKPOINTS
+from ..tracking import timed
 from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
-from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
 from ..vendored.protocol import DataProto
 from .assembly import load_parts

@@ -34,9 +34,9 @@ from ..switches import (
     ROLLOUT_CORRECTION,
     WATCH,
 )
+from ..tracking import timed, under_way
 from ..tracking.run_tracker import as_numbers
 from ..tracking.terminal import validation_score
-from ..tracking.timing import timed, under_way
 from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
 from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics
 from ..vendored.algorithms.trainer_functions import apply_kl_penalty

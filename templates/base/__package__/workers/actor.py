@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
 from ..switches import DYNAMIC_BSZ
-from ..tracking.timing import begin
+from ..tracking import begin
 from ..vendored.algorithms.losses import ppo_loss
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu

@@ -21,7 +21,6 @@ from ..errors import ConfigError
 from ..output import install_command
 from ..run.distributed import Ranks
 from ..run.share_names import holds_shares
-from ..settings.devices import attention_for
 from ..shims.device import get_device_name, here, to_dtype
 from ..switches import GIVEN_OBJECTS, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
 from ..vendored.utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
@@ -35,6 +34,24 @@ ADAPTER_CONFIG = "adapter_config.json"  # of a directory in peft's format
 WEIGHTS = ("*.safetensors", "*.bin")
 # One of these is in every directory that has a tokenizer.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenization*.py", "vocab.*", "spiece.model", "*.tiktoken", "*.spm")
+
+
+def attention_for(auto_class: Any, model_config: Any, said: str | None = None) -> str:
+    """Return the name of what computes a model's attention.
+
+    Where nothing is said it is sdpa; or eager, for an architecture that transformers has no sdpa for, and for a model
+    that caps the logits of its attention (Gemma 2), as sdpa does not.
+
+    Args:
+        auto_class: the class of transformers that chooses the architecture.
+        model_config: the model's own config.
+        said: what the settings say.
+    """
+    if said:
+        return said
+    architecture = auto_class._model_mapping.get(type(model_config), None)
+    capped = getattr(model_config.get_text_config(), "attn_logit_softcapping", None)
+    return "eager" if capped or not getattr(architecture, "_supports_sdpa", True) else "sdpa"
 
 
 def load_tokenizer(model: Any, ranks: Ranks) -> Any:

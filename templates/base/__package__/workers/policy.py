@@ -18,7 +18,7 @@ from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
 from ..switches import LORA, MFU, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
-from ..tracking.timing import expect
+from ..tracking import expect
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .actor import Actor

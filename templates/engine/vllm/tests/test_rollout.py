@@ -14,7 +14,7 @@ from __package__.data.toy import ensure_toy_model
 from __package__.errors import ConfigError
 from __package__.run.distributed import Ranks
 from __package__.settings.loading import load_config, settle_device
-from __package__.tracking.timing import phases, under_way
+from __package__.tracking import phases, under_way
 from __package__.vendored.protocol import DataProto
 from __package__.workers.models import load_tokenizer
 from __package__.workers.policy import Policy

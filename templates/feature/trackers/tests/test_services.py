@@ -9,9 +9,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from __package__.tracking import several
-from __package__.tracking.run_tracker import RunTracker
+from __package__.tracking.run_tracker import TRACKER_CLASSES, RunTracker
 from __package__.tracking.several import Trackers
-from __package__.tracking.trackers import TRACKER_CLASSES
 
 SECRET = "not-to-be-seen"
 SAMPLE = {"prompt": "37=", "response": "4|8`\n\ud800é", "ground_truth": "48", "score": 1.0, "data_source": "a"}

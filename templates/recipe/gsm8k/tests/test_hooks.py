@@ -12,8 +12,8 @@ from __package__.custom.env_dataset import EnvDataset, environment_rows, ground_
 from __package__.custom.env_wrapper import make_env
 from __package__.custom.reward_manager import EnvRewardManager, score_answer
 from __package__.data import problems
+from __package__.data.dataloading import encoded
 from __package__.data.datasets import DataError
-from __package__.data.encoding import encoded
 from __package__.data.toy import ensure_toy_model
 
 # The problems

@@ -10,7 +10,7 @@ from __package__ import custom  # noqa: F401  (registers the hooks)
 from __package__.custom.env_dataset import EnvDataset, environment_rows
 from __package__.custom.env_wrapper import make_env
 from __package__.custom.reward_manager import EnvRewardManager
-from __package__.data.encoding import encoded
+from __package__.data.dataloading import encoded
 
 # The environment
 

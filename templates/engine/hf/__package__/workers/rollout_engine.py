@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..shims.device import computing_on, here
 from ..switches import OFFLOAD, OVERLAP, PLACEMENT
-from ..tracking.timing import begin, expect
+from ..tracking import begin, expect
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
 from .device_map import device_of

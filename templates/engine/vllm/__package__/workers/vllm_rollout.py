@@ -11,7 +11,7 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, empty_cache, here, to_dtype
 from ..switches import LORA, PLACEMENT
-from ..tracking.timing import advance, expect
+from ..tracking import advance, expect
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .device_map import device_of

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
 from ..switches import MFU, PLACEMENT, SHARDED_CHECKPOINTS
-from ..tracking.timing import expect
+from ..tracking import expect
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic

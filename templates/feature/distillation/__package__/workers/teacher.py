@@ -8,7 +8,7 @@ import torch
 from omegaconf import open_dict
 
 from ..run.distributed import Ranks
-from ..tracking.timing import expect
+from ..tracking import expect
 from ..vendored.protocol import DataProto
 from .actor import Actor, used_tokens
 from .policy import Reference

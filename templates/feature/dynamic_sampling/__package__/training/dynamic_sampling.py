@@ -14,7 +14,7 @@ import torch
 
 from ..errors import ConfigError
 from ..switches import PRIME
-from ..tracking.timing import timed
+from ..tracking import timed
 from ..vendored.protocol import DataProto
 from .batches import add_columns, joined_components, varying_groups
 from .rollouts import Metrics, Reward

@@ -24,7 +24,7 @@ from ..data.steps import UnusableStep
 from ..errors import ConfigError
 from ..hooks import importing_hooks
 from ..run.distributed import SEEDS, draw_seeds
-from ..tracking.timing import advance, expect
+from ..tracking import advance, expect
 from ..training.model_words import ModelWords
 from ..vendored.protocol import DataProto
 from .environments import Environment, Environments, Failure, StepResult

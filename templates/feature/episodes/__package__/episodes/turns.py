@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import torch
 
-from ..tracking.timing import under_way
+from ..tracking import under_way
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 

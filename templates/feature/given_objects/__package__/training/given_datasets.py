@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from ..data.dataloading import SharedLoader, build_loaders
 from ..data.datasets import GIVEN, data_section, dataset_of_files, dataset_of_rows
-from ..data.messages import plain
+from ..data.files import plain
 from ..data.rows import RowsDataset
 from ..errors import DataError, ProjectError
 from ..hooks import HookError, hook_file_of

@@ -19,9 +19,9 @@ import torch
 from omegaconf import open_dict
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
+from ..data.dataloading import encoded
 from ..data.datasets import check_item
-from ..data.encoding import encoded
-from ..data.messages import plain
+from ..data.files import plain
 from ..errors import DataError
 from ..vendored.data.rl_dataset import collate_fn
 

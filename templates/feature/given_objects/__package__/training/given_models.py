@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from ..errors import ConfigError
-from ..settings.configuration import CONFIG_DIRECTORY
+from ..settings import CONFIG_DIRECTORY
 from ..switches import PLACEMENT
 from ..workers.given_policy import GivenPolicy
 from ..workers.policy import Policy

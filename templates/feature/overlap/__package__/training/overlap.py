@@ -16,7 +16,7 @@ from ..run.background import Background, without_deadline
 from ..run.distributed import Ranks, draw_seeds, drawing_from, set_random_state
 from ..settings import reward_keys
 from ..switches import DYNAMIC_SAMPLING, EPISODES
-from ..tracking.timing import beside_the_loop, timed, under_way
+from ..tracking import beside_the_loop, timed, under_way
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
 from .early_rewards import EarlyRewards, early_rewards

@@ -21,8 +21,8 @@ import psutil
 import torch.distributed as dist
 
 from ..errors import RESUMABLE
+from ..tracking import phases
 from ..tracking.terminal import live_views
-from ..tracking.timing import phases
 
 PERIOD = 1.0
 GRACE = 5.0  # seconds in which a process may end by itself before the watch ends it

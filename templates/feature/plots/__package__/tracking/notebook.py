@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..output import say
-from .terminal import COLUMNS, QuietView, cell, telling, values
+from .terminal import COLUMNS, QuietView, cells
 
 ROWS = 12
 SECONDS = 0.5  # between two tables
@@ -37,7 +37,7 @@ class NotebookView(QuietView):
         from IPython.display import HTML, display
 
         self._html, self._title, self._total = HTML, title, total_steps
-        self._rows: deque[tuple[int, dict[str, float]]] = deque(maxlen=ROWS)
+        self._rows: deque[tuple[int, dict[str, str]]] = deque(maxlen=ROWS)
         self._all: list[dict[str, Any]] = []
         self._titles: set[str] = set()
         self._sample: Mapping[str, Any] = {}
@@ -48,9 +48,8 @@ class NotebookView(QuietView):
 
     def row(self, step: int, metrics: Mapping[str, float]) -> None:
         """Add a step, and draw, unless that was done just now."""
-        known = values(metrics)
-        self._rows.append((step, known))
-        self._titles |= telling([known])
+        self._rows.append((step, cells(metrics)))
+        self._titles |= self._rows[-1][1].keys()
         self._all.append({"step": step, **metrics})
         if time.monotonic() - self._drawn > SECONDS:
             self._draw()
@@ -91,15 +90,15 @@ class NotebookView(QuietView):
 
     def _text(self) -> str:
         """Return the table as HTML."""
-        columns = [column for column in COLUMNS if column.title in self._titles]
+        titles = [column.title for column in COLUMNS if column.title in self._titles]
         step = self._rows[-1][0] if self._rows else 0
         seconds = time.monotonic() - self._begin
-        head = "".join(f"<th>{name}</th>" for name in ["step", *(column.title for column in columns)])
+        head = "".join(f"<th>{name}</th>" for name in ["step", *titles])
         lines = "".join(
             "<tr>"
-            + "".join(f"<td>{text}</td>" for text in [str(step), *(cell(column, known) for column in columns)])
+            + "".join(f"<td>{text}</td>" for text in [str(step), *(texts.get(title, "") for title in titles)])
             + "</tr>"
-            for step, known in self._rows
+            for step, texts in self._rows
         )
         sample = ""
         if self._sample:

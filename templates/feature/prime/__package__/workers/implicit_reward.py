@@ -8,7 +8,7 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..run.distributed import Ranks
-from ..tracking.timing import expect
+from ..tracking import expect
 from ..training.process_advantages import row_losses
 from ..vendored.protocol import DataProto
 from .implicit_updates import update_by

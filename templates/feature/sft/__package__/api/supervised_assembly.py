@@ -14,7 +14,6 @@ from ..run.base_models import base_models
 from ..run.distributed import Ranks, seed_everything
 from ..run.process import lock_run_directory
 from ..run.shared_checkpoints import waiting_for_last
-from ..settings.devices import device_problems
 from ..settings.setting_checks import fitting
 from ..switches import CRITIC, DISTILLATION, DYNAMIC_SAMPLING, LORA, PRIME, QLORA, SHARDED_CHECKPOINTS
 from ..training.assembly import (
@@ -125,8 +124,6 @@ def _check(config: Any) -> None:
                 f"{key} is {value}, and supervised training needs {needed}",
                 "leave it out, and start from config/sft.yaml: --config-name sft",
             )
-    for problem in device_problems(config):
-        raise ConfigError(*problem)
     if LORA:
         check_adapter(config.actor_rollout_ref.model)
     if QLORA:

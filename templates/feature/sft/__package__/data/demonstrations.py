@@ -23,9 +23,8 @@ from torch.utils.data import Dataset
 from ..errors import ConfigError, DataError
 from ..training.given_datasets import files_of, rows_of
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
-from .datasets import data_section, file_list, load_class
-from .files import read_rows, with_all_columns
-from .messages import HINT, as_it_stands, check_characters, messages_of, plain, without_nulls
+from .datasets import as_it_stands, data_section, file_list, load_class
+from .files import HINT, messages_of, plain, read_rows, with_all_columns, without_nulls
 from .token_cache import digests, kept
 
 Tokens = dict[str, torch.Tensor]  # input_ids, and loss_mask, 1 on what is learned: (length,) int64
@@ -80,8 +79,6 @@ def demonstrations_of(value: Any, split: str, config: Any, tokenizer: Any) -> Da
     if rows is None:
         raise DataError(f"the {split} dataset holds tokens", "give rows: conversations, or prompts with responses")
     source = {f"the {split} dataset": rows}
-    for number, row in enumerate(rows):
-        check_characters(row, f"the {split} dataset, row {number}")
     return kept(lambda: _of_rows(source, split, data, tokenizer), [split, rows], data, tokenizer)
 
 

@@ -17,8 +17,8 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..run.process import without_running_loop
 from ..switches import WATCH
+from ..tracking import advance, expect, timed, under_way
 from ..tracking.run_tracker import as_numbers
-from ..tracking.timing import advance, expect, timed, under_way
 from ..vendored.algorithms.metric_utils import compute_throughout_metrics
 from ..vendored.protocol import DataProto
 from ..workers.trained_model import reduced

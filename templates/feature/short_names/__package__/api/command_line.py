@@ -12,7 +12,7 @@ from typing import Any, NoReturn, get_type_hints
 import typer
 
 from ..errors import ConfigError
-from ..settings.configuration import CONFIG_DIRECTORY
+from ..settings import CONFIG_DIRECTORY
 from ..settings.flags import CommandLine, parse
 from .names.flags import Flags
 from .names.short_names import table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from ..errors import ConfigError
-from ..settings.configuration import load_config
+from ..settings import load_config
 from ..settings.flags import as_overrides
 from .names.short_names import GRPO, PPO, ShortNames, TrainingConfig
 from .names.trl_names import adapter_settings

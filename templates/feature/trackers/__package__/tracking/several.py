@@ -2,12 +2,11 @@
 """Several trackers at once, of which one that fails does not end the run."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from .tensorboard import Rows
-from .trackers import TRACKER_CLASSES
 
 
 class Tracker(Protocol):
@@ -44,7 +43,7 @@ class Trackers:
     """The trackers of a run. One that fails is named once, rests for a while, and does not end the run.
 
     Args:
-        names: of TRACKER_CLASSES.
+        classes: of trackers, by their names.
         config, directory, start_step: what they are told of the run.
         say: shows a line of text.
     """
@@ -53,7 +52,7 @@ class Trackers:
 
     def __init__(
         self,
-        names: Sequence[str],
+        classes: Mapping[str, type[Tracker]],
         config: Mapping[str, Any],
         directory: Path,
         start_step: int,
@@ -62,11 +61,11 @@ class Trackers:
         self._say = say
         self._rests: dict[str, float] = {}
         self._open: dict[str, Tracker] = {}
-        for name in names:
-            self._try(name, self._begin, name, config, directory, start_step)
+        for name, tracker in classes.items():
+            self._try(name, self._begin, name, tracker, config, directory, start_step)
 
-    def _begin(self, name: str, *run: Any) -> None:
-        self._open[name] = TRACKER_CLASSES[name](*run)
+    def _begin(self, name: str, tracker: type[Tracker], *run: Any) -> None:
+        self._open[name] = tracker(*run)
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Record a step's metrics in each."""

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import aiohttp
 
 from ...run.process import StopRequested, stop_requested
-from ...tracking.timing import advance, expect
+from ...tracking import advance, expect
 from ..rollout_interface import RolloutError
 from .answers import BadAnswer, parse
 

@@ -144,7 +144,7 @@ def states_of(environment: Any, config: Any) -> tuple[list[Any], list[Any] | Non
 
 def with_columns(row: Mapping[str, Any], split: str, config: Any) -> dict[str, Any]:
     """Return a row in verl's schema whose `extra_info` has what rewards may ask for besides."""
-    from ...data.datasets import GIVEN_PROMPT
+    from ...data.files import GIVEN_PROMPT
     from .workers import GIVEN
 
     schema = {config.data.prompt_key, config.data.reward_fn_key, "ability", "reward_model", "extra_info", GIVEN_PROMPT}

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..tracking.timing import begin
+from ..tracking import begin
 from .passes import SharedPasses
 
 

@@ -1,8 +1,7 @@
 # vextract:template - edit freely
 """How long each phase of a step takes, which ones are under way, and how far they have come.
 
-Whatever works through parts (prompts, passes, decode steps) says so here, without knowing whether anybody watches:
-`terminal.py` shows it.
+Whatever works through parts (prompts, passes, decode steps) says so here; `terminal.py` shows it.
 """
 
 import contextlib
@@ -21,8 +20,7 @@ class Phase:
     Attributes:
         name: as in upstream's timing_s/`name`, or what it does in words.
         began: when, by `time.monotonic`.
-        total: how many parts it has; 0: that is not known.
-        unit: what they are: sequences, say.
+        total: how many parts it has, each a `unit`; 0: that is not known.
         done: how many of them are done.
         begun: how many are being worked on.
     """
@@ -39,9 +37,6 @@ _under_way: list[Phase] = []
 if OVERLAP:
     # Of what goes on beside the training loop, and is not shown.
     _beside: contextvars.ContextVar[list[Phase] | None] = contextvars.ContextVar("beside", default=None)
-
-
-if OVERLAP:
 
     @contextlib.contextmanager
     def beside_the_loop() -> Iterator[None]:

@@ -4,24 +4,20 @@
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-from omegaconf import DictConfig
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
-from ..output import install_command
-from . import loading
-from .flags import MAIN, as_overrides, config_files
-from .setting_checks import check_paths
+from ..output import PROJECT, install_command
 
-CONFIG_DIRECTORY = Path(__file__).resolve().parents[2] / "config"
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+CONFIG_DIRECTORY = PROJECT / "config"
 
 
 def load_config(
-    *overrides: str | Mapping[str, Any],
-    config_name: str = MAIN,
-    config_path: str | Path | None = None,
-) -> DictConfig:
+    *overrides: str | Mapping[str, Any], config_name: str = "ppo_trainer", config_path: str | Path | None = None
+) -> "DictConfig":
     """Compose the config as the command line does, with the same keys and the same checks.
 
     Args:
@@ -36,11 +32,13 @@ def load_config(
     Raises:
         ConfigError: a key is unknown, a value cannot be right, or a file that is named is not there.
     """
+    from . import loading
+    from .flags import as_overrides, config_files
+    from .setting_checks import check_paths
+
     if not CONFIG_DIRECTORY.is_dir():
-        raise ConfigError(
-            f"the project's config is not at {CONFIG_DIRECTORY}",
-            f"install the project as `make setup` does: {install_command('-e', '.')}",
-        )
+        hint = f"install the project as `make setup` does: {install_command('-e', '.')}"
+        raise ConfigError(f"the project's config is not at {CONFIG_DIRECTORY}", hint)
     words: list[str] = []
     for given in overrides:
         if not isinstance(given, (str, Mapping)):
