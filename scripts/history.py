@@ -27,7 +27,7 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
-from extractor.importers.runs.taken_over.own_verl import manager_of_program
+from extractor.importers.runs.copied_code.own_verl import manager_of_program
 from extractor.pipeline.merge.pieces import Unsupported
 from extractor.pipeline.merge.python import python_pieces
 from extractor.pipeline.source import open_source

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import warnings
@@ -12,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.runs.files import Places
-from extractor.importers.runs.files.imports import Name, rewritten
-from extractor.importers.runs.files.packages import package_of
-from extractor.importers.runs.taken_over import named_files, named_modules
-from extractor.importers.runs.taken_over.recipient import Recipient
+from extractor.importers.runs.copied_code import named
+from extractor.importers.runs.copied_code.packages import package_of
+from extractor.importers.runs.copied_code.target import TargetProject
+from extractor.importers.runs.module_imports import Name, rewritten
+from extractor.importers.runs.places import Places
 from extractor.values.tree import File, FileKind, Tree
 from tests.importers.conftest import vextract
 from tests.releases import NEWEST, source_of
@@ -182,7 +181,7 @@ def test_a_dataset_class_starts_from_that_of_its_own_release(tmp_path: Path, rel
     theirs = File("p/vendored/rl_dataset.py", FileKind.VENDORED, b"class RLHFDataset: ...\n", upstream)
     settings = {"data.custom_cls.path": path, "data.custom_cls.name": "Mine"}
     source, places = source_of(release), Places((tmp_path,))
-    taken = named_files.take(Recipient(Tree.of([theirs]), "p", source, places, settings, NEWEST[-1]))
+    taken = named.take_files(TargetProject(Tree.of([theirs]), "p", source, places, settings, NEWEST[-1]))
     files = {file.path: file.data.decode() for file in taken.tree}
     copy = "p/custom/from_run/verl/utils/dataset/rl_dataset.py"
     assert (copy in files) is (release != NEWEST[-1])
@@ -301,11 +300,11 @@ def test_a_function_that_its_file_has_not_is_named(tmp_path: Path, text: str, sa
     section = "reward.custom_reward_function"
     settings = {f"{section}.path": "reward.py", f"{section}.name": "score"}
     tree = Tree.of([File("p/__init__.py", FileKind.TEMPLATE, b"")])
-    project = Recipient(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings)
-    assert [item.why for item in named_files.take(project).remarks if item.what == "to do"] == said
+    project = TargetProject(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings)
+    assert [item.why for item in named.take_files(project).remarks if item.what == "to do"] == said
 
 
-ACTORS, CRITICS = named_modules.KEYS
+ACTORS, CRITICS = "actor_rollout_ref.model.external_lib", "critic.model.external_lib"
 
 
 @pytest.mark.usefixtures("verl")
@@ -329,7 +328,7 @@ def test_what_registers_models_comes_along(
     (tmp_path / "models/mine.py").write_text("from transformers import AutoConfig\n\nfrom . import other\n\nother.N\n")
     (tmp_path / "models/other.py").write_text("N = 1\n")
     tree = Tree.of([File("p/__init__.py", FileKind.TEMPLATE, b"")])
-    taken = named_modules.take(Recipient(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings))
+    taken = named.take_modules(TargetProject(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings))
     files = {file.path: file.data.decode() for file in taken.tree}
     hook = files.get("p/custom/verl_models.py", "")
     assert re.findall(r"import p\.custom\.from_run\.(\S+)", hook) == imported
@@ -344,175 +343,6 @@ def put(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-
-
-def test_a_package_beside_the_file_that_imports_it_comes_along(tmp_path: Path) -> None:
-    folder = tmp_path / "repo/rewards"
-    files = {
-        "__init__.py": "",
-        "toolkit/parser.py": "def answer(text):\n    return text\n",
-        "grader/__init__.py": "def equal(one, other):\n    return one == other\n",
-        "math_verify.py": "raise RuntimeError\n",  # the package of that name is meant
-        "score.py": "import grader\nfrom math_verify import parse\nfrom toolkit.parser import answer\n"
-        "def compute_score(solution_str, ground_truth, **_):\n"
-        "    return float(grader.equal(answer(solution_str), parse(ground_truth)))\n",
-    }
-    put(folder, files)
-    script = "python3 -m verl.trainer.main_ppo custom_reward_function.path=rewards/score.py\n"
-    (tmp_path / "repo/run.sh").write_text(script)
-    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
-    hook = (tmp_path / "one/one/custom/verl_reward.py").read_text()
-    assert "import one.custom.from_run.grader" in hook
-    assert "from one.custom.from_run.toolkit.parser import answer" in hook
-    assert "from math_verify import parse" in hook
-    assert "pip install math_verify |" in (tmp_path / "one/from_run.md").read_text()
-
-
-@pytest.mark.parametrize(
-    ("line", "comes"),
-    [
-        ("sys.path.append(os.path.abspath(os.path.dirname(__file__)))", True),
-        ("sys.path.insert(0, str(Path(__file__).parent))", True),
-        ("sys.path.append('/elsewhere')", False),
-        ("sys.path.append('/somebody/verl/rewards/inside/')", True),
-    ],
-)
-def test_a_module_beside_a_file_that_looks_for_modules_there_comes_along(
-    tmp_path: Path, line: str, comes: bool
-) -> None:
-    folder = tmp_path / "repo/rewards"
-    files = {
-        "__init__.py": "",
-        "inside/__init__.py": "",
-        "inside/shapes.py": "def size(text):\n    return len(text)\n",
-        "inside/score.py": f"import os, sys\nfrom pathlib import Path\n{line}\nfrom shapes import size\n"
-        "def compute_score(solution_str, **_):\n    return float(size(solution_str))\n",
-    }
-    put(folder, files)
-    script = "python3 -m verl.trainer.main_ppo custom_reward_function.path=rewards/inside/score.py\n"
-    (tmp_path / "repo/run.sh").write_text(script)
-    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
-    hook = (tmp_path / "one/one/custom/verl_reward.py").read_text()
-    assert ("from one.custom.from_run.shapes import size" in hook) == comes
-    assert ("pip install shapes" in (tmp_path / "one/from_run.md").read_text()) != comes
-
-
-def test_a_copy_does_not_search_for_packages_that_it_has_by_it(tmp_path: Path) -> None:
-    files = {
-        "pyproject.toml": "",
-        "src/scores/__init__.py": "def size(text):\n    return float(len(text))\n",
-        "scripts/reward.py": "import sys\nfrom pathlib import Path\n"
-        "def package():\n    place = Path(__file__).resolve().parents[1] / 'src'\n"
-        "    if not (place / 'scores').is_dir():\n        raise ModuleNotFoundError('no scores')\n    return place\n"
-        "sys.path.insert(0, str(package()))\nfrom scores import size\n"
-        "def compute_score(solution_str, **_):\n    return size(solution_str)\n",
-        "run.sh": "python3 -m verl.trainer.main_ppo custom_reward_function.path=scripts/reward.py\n",
-    }
-    put(tmp_path / "repo", files)
-    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
-    shutil.rmtree(tmp_path / "repo")
-    code = "from one.custom.verl_reward import compute_score; print(compute_score('xy'))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("2.0\n", "")
-
-
-@pytest.mark.parametrize("where", ["Path(__file__).resolve().parents[2]", "Path(__file__).parent.parent.parent"])
-def test_files_above_a_module_that_opens_them_come_along(tmp_path: Path, where: str) -> None:
-    reads = f'from pathlib import Path\nROOT = {where}\nWORTH = float((ROOT / "configs" / "worth.txt").read_text())\n'
-    files = {
-        "pyproject.toml": "",
-        "configs/worth.txt": "2",
-        "configs/secret.txt": "not named",
-        "src/scores/__init__.py": "",
-        "src/scores/inner.txt": "3",
-        "src/scores/helper.py": reads,
-        "src/scores/reward.py": f"{reads}from scores.helper import WORTH as MORE\n"
-        "INNER = float((Path(__file__).parent / 'inner.txt').read_text())\n"
-        "def compute_score(solution_str, **_):\n    return WORTH + MORE + INNER\n",
-        "run.sh": "python3 -m verl.trainer.main_ppo custom_reward_function.path=src/scores/reward.py\n",
-    }
-    put(tmp_path / "repo", files)
-    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
-    shutil.rmtree(tmp_path / "repo")
-    there = tmp_path / "one/one/custom/from_run/checkout"
-    assert {path.name for path in there.rglob("*") if path.is_file()} == {"worth.txt", "inner.txt"}
-    code = "from one.custom.verl_reward import compute_score; print(compute_score('x'))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("7.0\n", "")
-
-
-def test_a_dataset_class_finds_settings_of_the_run_that_no_release_has(tmp_path: Path) -> None:
-    dataset = (
-        "class Rows:\n    def __init__(self, data_files, tokenizer, config, processor=None):\n"
-        "        self.found = [config.get('math_path'), config.kinds.first, config['seed']]\n"
-    )
-    (tmp_path / "rows.py").write_text(dataset)
-    words = "+data.math_path=a/b +data.kinds.first=2 +data.unread=3 data.custom_cls.path=rows.py"
-    (tmp_path / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {words} data.custom_cls.name=Rows\n")
-    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "run.sh", "--keep-unknown")
-    code = (
-        "from omegaconf import OmegaConf; from one.custom.verl_dataset import Rows; "
-        "print(Rows([], None, config=OmegaConf.create({'seed': 1})).found)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("['a/b', 2, 1]\n", "")
-    said = (tmp_path / "one/from_run.md").read_text()
-    assert "`data.math_path` | `a/b` | no release of verl has it: config/unknown.yaml keeps it, where the copy" in said
-
-
-def test_a_dataset_class_finds_settings_of_its_release_that_the_project_has_none_for(tmp_path: Path) -> None:
-    dataset = (
-        "class Rows:\n    def __init__(self, data_files, tokenizer, config, processor=None):\n"
-        "        self.found = [config.video_key, config['image_patch_size'], 'use_shm' in config]\n"
-    )
-    (tmp_path / "rows.py").write_text(dataset)
-    words = "data.image_patch_size=16 data.custom_cls.path=rows.py data.custom_cls.name=Rows"
-    (tmp_path / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {words}\n")
-    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "run.sh")
-    code = (
-        "from omegaconf import OmegaConf; from one.custom.verl_dataset import Rows; "
-        "print(Rows([], None, config=OmegaConf.create({})).found)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("['videos', 16, False]\n", "")
-    kept = (tmp_path / "one/config/unknown.yaml").read_text().splitlines()[1:]
-    assert kept == ["data.image_patch_size: 16", "data.video_key: videos"]
-
-
-OPENS = {
-    "a text beside it": "import json, os\n"
-    "with open(os.path.join(os.path.dirname(__file__), 'worth.json')) as file:\n    WORTH = json.load(file)\n",
-    "a text in a folder beside it": "import json\nfrom pathlib import Path\n"
-    "WORTH = json.loads((Path(__file__).parent / 'inner' / 'worth.json').read_text())\n",
-    "a module by its file": "import importlib.util, os\n"
-    "spec = importlib.util.spec_from_file_location('w', os.path.join(os.path.dirname(__file__), 'worth.py'))\n"
-    "w = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(w)\nWORTH = w.WORTH\n",
-    "a module by its name": "import importlib, os, sys\nsys.path.insert(0, os.path.dirname(__file__))\n"
-    "WORTH = importlib.import_module('worth').WORTH\n",
-    "a module of a folder beside its own": "import os, sys\n"
-    "sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'lib'))\n"
-    "from graders import WORTH\n",
-}
-
-
-@pytest.mark.parametrize("text", OPENS.values(), ids=OPENS)
-def test_what_a_reward_function_opens_and_loads_comes_along(tmp_path: Path, text: str) -> None:
-    files = {
-        ".git/HEAD": "",
-        "rewards/score.py": f"{text}\ndef compute_score(solution_str, **_):\n    return float(WORTH)\n",
-        "rewards/worth.json": "2",
-        "rewards/inner/worth.json": "2",
-        "rewards/worth.py": "WORTH = 2\n",
-        "lib/graders.py": "WORTH = 2\n",
-        "run.sh": "python3 -m verl.trainer.main_ppo custom_reward_function.path=rewards/score.py\n",
-    }
-    put(tmp_path / "repo", files)
-    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "repo/run.sh")
-    shutil.rmtree(tmp_path / "repo")
-    code = "from one.custom.verl_reward import compute_score; print(compute_score('x'))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "one", capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("2.0\n", "")
-    assert "pip install" not in (tmp_path / "one/from_run.md").read_text()
 
 
 def test_a_script_goes_up_from_its_folder_in_a_checkout_that_nothing_marks(tmp_path: Path) -> None:

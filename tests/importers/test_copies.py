@@ -3,70 +3,20 @@
 from __future__ import annotations
 
 import ast
-import importlib
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from extractor.importers.runs import templates
-from extractor.importers.runs.files import Copied, Copying, Places
-from extractor.importers.runs.files.needed import needed_part, without_unused
-from extractor.importers.runs.taken_over import manager_hooks, registered, scorers, surroundings
-from extractor.importers.runs.taken_over.recipient import Recipient, Taken
+from extractor.importers.runs.copied_code import take_over
+from extractor.importers.runs.copied_code.copying import Copied, Copying
+from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
+from extractor.importers.runs.definitions import needed_part, without_unused
+from extractor.importers.runs.places import Places
 from extractor.values.tree import File, FileKind, Tree
-from tests.importers.conftest import written
 from tests.releases import NEWEST, source_of
-
-CORE = "verl/trainer/ppo/core_algos.py"
-ESTIMATORS = '''
-from enum import Enum
-
-FOUND = {}
-
-
-class AdvantageEstimator(str, Enum):
-    GRPO = "grpo"
-
-
-def register_adv_est(name):
-    """Register an estimator."""
-    def decorated(function):
-        FOUND[name.value if isinstance(name, AdvantageEstimator) else name] = function
-        return function
-    return decorated
-
-
-def centred(scores):
-    return [score - sum(scores) / len(scores) for score in scores]
-
-
-def scale():
-    return 1
-
-
-@register_adv_est(AdvantageEstimator.GRPO)
-def grpo(scores):
-    return [scale() * score for score in centred(scores)]
-'''
-# A fork's: one more estimator, whose name is a member of the enumeration, and one helper of its own.
-OF_A_FORK = (
-    ESTIMATORS.replace('    GRPO = "grpo"', '    GRPO = "grpo"\n    MINE = "mine"').replace("return 1", "return 2")
-    + """
-
-@register_adv_est(AdvantageEstimator.MINE)
-def mine(scores):
-    return [scale() * score for score in centred(scores)]
-
-
-@register_adv_est("other")
-def other(scores):
-    return wanted_by_others(scores)
-"""
-)
 
 
 def checkout(folder: Path, files: dict[str, str]) -> Places:
@@ -76,83 +26,14 @@ def checkout(folder: Path, files: dict[str, str]) -> Places:
     return Places((folder,))
 
 
-def recipient(places: Places, settings: dict[str, Any], *more: File) -> Recipient:
+def recipient(places: Places, settings: dict[str, Any], *more: File) -> TargetProject:
     hooks = [File(f"pkg/custom/{name}.py", FileKind.HOOK, b"") for name in ("algorithms", "reward_manager", "__init__")]
-    core = File("pkg/vendored/core_algos.py", FileKind.VENDORED, ESTIMATORS.encode(), CORE)
-    tree = Tree.of([*hooks, core, *more])
-    return Recipient(tree, "pkg", source_of(NEWEST[-1]), places, settings, NEWEST[-1])
+    tree = Tree.of([*hooks, *more])
+    return TargetProject(tree, "pkg", source_of(NEWEST[-1]), places, settings, NEWEST[-1])
 
 
-def text_of(taken: Taken, path: str) -> str:
+def text_of(taken: CopyResult, path: str) -> str:
     return next(file.data.decode() for file in taken.tree if file.path == path)
-
-
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("decorated", ["AdvantageEstimator.MINE", "AdvantageEstimator.MINE.value", '"mine"'])
-def test_an_estimator_of_a_forks_own_core_algos_is_registered_with_the_projects(
-    tmp_path: Path, pkg: Path, decorated: str
-) -> None:
-    fork = OF_A_FORK.replace("AdvantageEstimator.MINE", decorated)
-    project = recipient(checkout(tmp_path / "fork", {CORE: fork}), {"algorithm.adv_estimator": "mine"})
-    taken = registered.take(project)
-    written(taken.tree, pkg)
-    importlib.import_module("pkg.custom.algorithms")
-    core = importlib.import_module("pkg.vendored.core_algos")
-    assert core.FOUND["mine"]([1.0, 3.0]) == [-2.0, 2.0]  # by the fork's own helper
-    assert core.FOUND["grpo"]([1.0, 3.0]) == [-1.0, 1.0]  # and the project's estimators are as they were
-    assert sorted(core.FOUND) == ["grpo", "mine"]
-    assert not [item.why for item in taken.remarks if "pip install" in item.why]
-    copied = text_of(taken, "pkg/custom/verl_algorithms.py")
-    assert "from pkg.vendored.core_algos import centred" in copied
-    assert "wanted_by_others" not in copied
-
-
-@pytest.mark.usefixtures("verl")
-def test_what_only_the_forks_trainer_hands_to_an_estimator_is_named(tmp_path: Path) -> None:
-    takes = "def mine(token_level_rewards, response_mask, values, config=None, *, lengths, index=None, **more):"
-    fork = OF_A_FORK.replace("def mine(scores):", takes).replace(
-        "for score in centred(scores)]", "for score in values]"
-    )
-    project = recipient(checkout(tmp_path, {CORE: fork}), {"algorithm.adv_estimator": "mine"})
-    said = [item.why for item in registered.take(project).remarks if item.what == "to do"]
-    assert said == ["pkg/custom/verl_algorithms.py: mine takes values, lengths, which only its own trainer hands over"]
-
-
-PROGRAM = """
-import wandb
-from verl.trainer.mine import Mine, MineInValidation
-
-wandb.login(key="x")
-
-def main(config):
-    reward_fn = Mine(tokenizer=None, num_examine=0, config=config)
-    val_reward_fn = MineInValidation(tokenizer=None, num_examine=1)
-"""
-MANAGER = """
-import snooper
-import json
-
-class Mine:
-    def __init__(self, tokenizer, num_examine, config=None):
-        self.threshold = json.loads("0.5")
-
-    def __call__(self, data, return_dict=False):
-        return {"reward_tensor": [self.threshold for _ in data], "reward_extra_info": {}}
-
-class MineInValidation(Mine):
-    pass
-"""
-
-
-@pytest.mark.usefixtures("verl")
-def test_the_manager_that_a_program_imports_scores(tmp_path: Path) -> None:
-    files = {"verl/trainer/main_ppo.py": PROGRAM, "verl/trainer/mine.py": MANAGER}
-    before = {"reward.custom_reward_function.path": None, "reward.reward_manager.name": "naive"}
-    taken = scorers.take(recipient(checkout(tmp_path, files), {}), "verl.trainer.main_ppo", before)
-    assert taken.settings == {"reward.reward_manager.name": "of_the_run"}
-    assert "class Mine:" in text_of(taken, "pkg/custom/verl_program.py")
-    assert "verl/trainer/mine.py" in taken.remarks[0].why
-    assert [item.what for item in taken.remarks] == ["changed"]  # no package is to be installed: it is not used
 
 
 def copied(folder: Path, text: str, roots: tuple[str, ...], files: dict[str, str] | None = None) -> Copied:
@@ -325,21 +206,6 @@ def test_what_a_file_takes_from_a_module_is_asked_for_together(tmp_path: Path, m
 
 
 @pytest.mark.usefixtures("verl")
-def test_a_part_that_was_copied_for_something_else_stays(tmp_path: Path) -> None:
-    project = recipient(checkout(tmp_path, {"verl/helpers.py": HELPERS}), {})
-    for name in ("third", "parsed", "half"):
-        copying = project.copying()
-        copying.copy(f"from verl.helpers import {name}\n{name}(1)\n", ())
-        project = replace(project, tree=project.with_hooks(copying.files, {}))
-    helpers = next(file for file in project.tree if file.path.endswith("helpers.py")).data.decode()
-    assert [node.name for node in ast.parse(helpers).body if isinstance(node, ast.FunctionDef)] == [
-        "half",
-        "third",
-        "parsed",
-    ]
-
-
-@pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize(
     "use", ["from verl.utils.torch_functional import mine", "import verl.utils.torch_functional as F\nmine = F.mine"]
 )
@@ -353,44 +219,6 @@ def test_what_a_fork_has_added_to_a_module_of_verls_is_copied(tmp_path: Path, us
     assert "def mine" in copying.files["custom/from_run/verl/utils/torch_functional.py"]
 
 
-VERLS_DATASET = """
-class RLHFDataset:
-    prompt_key = "prompt"
-
-    def _build_messages(self, example, key):
-        return [example[key]]
-
-    def row(self, example):
-        return self._build_messages(example, key=self.prompt_key)
-"""
-
-
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize(
-    ("own", "messages"),
-    [
-        ("def _build_messages(self, row):\n        return [row['other']]", ["b"]),
-        ("def row(self, example):\n        return self._build_messages(example)", ["a"]),
-        ("def _build_messages(self, row):\n        return super()._build_messages(row) + [1]", ["a", 1]),
-        ("def _build_messages(self, row, key):\n        return [row[key]]", ["a"]),
-    ],
-)
-def test_a_dataset_of_before_080_makes_messages_of_a_row_alone(
-    tmp_path: Path, pkg: Path, own: str, messages: list[Any]
-) -> None:
-    path = "verl/utils/dataset/rl_dataset.py"
-    theirs = File("pkg/vendored/data/rl_dataset.py", FileKind.VENDORED, VERLS_DATASET.encode(), path)
-    project = recipient(checkout(tmp_path / "fork", {}), {}, theirs)
-    copying = project.copying()
-    text = f"from verl.utils.dataset.rl_dataset import RLHFDataset\n\n\nclass Mine(RLHFDataset):\n    {own}\n"
-    copied = copying.copy(text, ("Mine",))
-    assert copied.missing == ()
-    assert ("custom/from_run/earlier_dataset.py" in copying.files) == ("key)" not in own)
-    written(project.with_hooks({"custom/mine.py": copied.text, **copying.files}, {}), pkg)
-    found = importlib.import_module("pkg.custom.mine").Mine().row({"prompt": "a", "other": "b"})
-    assert found == messages
-
-
 @pytest.mark.usefixtures("verl")
 def test_a_name_that_a_package_hands_on_with_a_star_is_the_projects(tmp_path: Path) -> None:
     theirs = File(
@@ -401,19 +229,6 @@ def test_a_name_that_a_package_hands_on_with_a_star_is_the_projects(tmp_path: Pa
         "from verl.workers.config import ActorConfig\n\ndef loss(config: ActorConfig): ...\n", ("loss",)
     )
     assert "from pkg.vendored.actor import ActorConfig" in found.text
-    assert not copying.files
-
-
-@pytest.mark.usefixtures("verl")
-def test_what_configs_are_made_of_is_the_projects_also_where_the_fork_has_its_own(tmp_path: Path) -> None:
-    theirs = File(
-        "pkg/vendored/actor.py", FileKind.VENDORED, b"class ActorConfig: ...\n", "verl/workers/config/actor.py"
-    )
-    forks = {"verl/workers/config/__init__.py": "from .actor import *\n"}
-    forks["verl/workers/config/actor.py"] = "import ray\nclass ActorConfig: ...\nclass Mine: ...\n"
-    copying = recipient(checkout(tmp_path, forks), {}, theirs).copying()
-    text = "from verl.workers.config import ActorConfig\n\n\ndef loss(config):\n    isinstance(config, ActorConfig)\n"
-    assert "from pkg.vendored.actor import ActorConfig" in copying.copy(text, ("loss",)).text
     assert not copying.files
 
 
@@ -472,160 +287,6 @@ def test_imports_that_share_a_line_or_are_exported_stay() -> None:
     ]
 
 
-def surrounded(tmp_path: Path, text: str, environment: dict[str, str]) -> tuple[str, list[str]]:
-    places = checkout(tmp_path, {"data/items.json": "{}"})
-    hook = File("pkg/custom/verl_reward.py", FileKind.HOOK, dedent(text).encode())
-    taken = surroundings.take(recipient(places, {}, hook), environment)
-    return text_of(taken, hook.path), [f"{item.what}: {item.key}={item.value}" for item in taken.remarks]
-
-
-@pytest.mark.usefixtures("verl")
-def test_copies_find_what_the_script_exports_and_secrets_are_not_written_down(tmp_path: Path) -> None:
-    text = '''
-        """Score."""
-        import os
-        ITEMS = os.environ.get("ITEMS", "nowhere")
-        HOME = os.getenv("HOME")
-        KEY = os.environ["JUDGE_API_KEY"]
-        '''
-    exported = {"ITEMS": "data/items.json", "JUDGE_API_KEY": "sk-1", "HOME": "/root", "NOT_READ": "1"}
-    found, said = surrounded(tmp_path, text, exported)
-    known: dict[str, Any] = {"__name__": "hook"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("ITEMS", raising=False)
-        patch.setenv("JUDGE_API_KEY", "of the owner")
-        exec(found, known)
-        patch.setenv("ITEMS", "the owner's")
-        again: dict[str, Any] = {}
-        exec(found, again)
-        patch.delenv("ITEMS")
-    assert (known["ITEMS"], known["KEY"]) == (str(tmp_path / "data/items.json"), "of the owner")
-    assert again["ITEMS"] == "the owner's"
-    assert "sk-1" not in found
-    assert said == ["changed: $ITEMS=data/items.json", "to do: $JUDGE_API_KEY=None"]
-
-
-@pytest.mark.usefixtures("verl")
-def test_data_files_of_the_checkout_are_found_from_a_project(tmp_path: Path) -> None:
-    text = """
-        import json
-        def read(path="data/items.json"):
-            with open("data/log.txt", "w") as file, open("/else/where/names.txt") as names:
-                file.write(f"{path}/data/items.json")
-            return json.load(open("data/items.json")), "data/items.json is read"
-        """
-    found, said = surrounded(tmp_path, text, {})
-    assert found.count(repr(str(tmp_path / "data/items.json"))) == 2
-    assert 'open("data/log.txt", "w")' in found
-    assert sorted(set(said)) == ["changed: file=data/items.json", "to do: file=/else/where/names.txt"]
-    ast.parse(found)
-
-
-@pytest.mark.usefixtures("verl")
-def test_names_that_the_checkout_defines_nowhere_are_said_with_their_lines(tmp_path: Path) -> None:
-    text = """
-        import json
-        def score(data):
-            found = defaultdict(list)
-            return found, json.dumps([item for item in data]), __name__, scale, defaultdict
-        scale = 2
-        if __name__ == "__main__":
-            print(only_when_run_alone())
-        """
-    _, said = surrounded(tmp_path, text, {})
-    assert said == ["to do: name=defaultdict"]
-    _, said = surrounded(tmp_path, f"from collections import *{text}", {})
-    assert said == []  # a star may bring any
-
-
-@pytest.mark.usefixtures("verl")
-def test_what_only_the_forks_trainer_puts_into_a_batch_is_named(tmp_path: Path) -> None:
-    text = """
-        def score(data):
-            data.batch["made_here"] = 1
-            return data.batch["turn_scores"], data.batch["made_here"], data.batch["responses"]
-        """
-    hook = File("pkg/vendored/rollout.py", FileKind.VENDORED, b'COLUMNS = ("responses", "prompts")\n')
-    copy = File("pkg/custom/verl_program.py", FileKind.HOOK, dedent(text).encode())
-    taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, copy), {})
-    assert [(item.key, item.value, item.what) for item in taken.remarks] == [("batch", "turn_scores", "to do")]
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_manager_of_before_040_finds_log_probs_in_the_batch(tmp_path: Path, pkg: Path) -> None:
-    register = "def register(name):\n    return lambda found: found\n"
-    reads = "class Mine:\n    def __call__(self, data):\n        return list(data.batch['old_log_probs'])\n"
-    text = manager_hooks.adapted("mine", "x.py", "Mine", "from .from_run.mine import Mine", "None")
-    hook = File("pkg/custom/verl_reward_manager.py", FileKind.HOOK, text.encode())
-    own = File("pkg/custom/from_run/own_settings.py", FileKind.HOOK, templates.render("own_settings.py").encode())
-    copy = File("pkg/custom/from_run/mine.py", FileKind.HOOK, reads.encode())
-    vendored = "pkg/vendored/workers/reward_manager/registry.py"
-    core = File(vendored, FileKind.VENDORED, register.encode(), "verl/workers/reward_manager/registry.py")
-    project = recipient(checkout(tmp_path, {}), {}, hook, own, copy, core)
-    taken = surroundings.take(project, {})
-    assert [item.value for item in taken.remarks if item.what == "changed"] == ["old_log_probs"]
-    key = "actor_rollout_ref.rollout.calculate_log_probs"
-    asked = surroundings.asking_the_engine(project, {key: False})
-    assert asked.settings == {key: True}
-    assert [item.key for item in asked.remarks] == [key]
-    assert surroundings.asking_the_engine(project, {}).settings == {}
-    written(taken.tree, pkg)
-    manager = importlib.import_module("pkg.custom.verl_reward_manager").RunRewardManager()
-    batch = {"rollout_log_probs": [0.5]}
-    assert manager(SimpleNamespace(batch=batch, meta_info={})) == [0.5]
-    assert batch == {"rollout_log_probs": [0.5]}  # the trainer's are computed later
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_manager_that_reads_conversations_gets_them_by_turns(tmp_path: Path, pkg: Path) -> None:
-    torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
-    register = "def register(name):\n    return lambda found: found\n"
-    reads = """
-        class Mine:
-            def __init__(self, tokenizer):
-                self.tokenizer = tokenizer
-
-            def __call__(self, data):
-                return [row["messages"] for row in data.non_tensor_batch["messages"]]
-        """
-    text = manager_hooks.adapted("mine", "x.py", "Mine", "from .from_run.mine import Mine", "None")
-    hook = File("pkg/custom/verl_reward_manager.py", FileKind.HOOK, text.encode())
-    own = File("pkg/custom/from_run/own_settings.py", FileKind.HOOK, templates.render("own_settings.py").encode())
-    copy = File("pkg/custom/from_run/mine.py", FileKind.HOOK, dedent(reads).encode())
-    vendored = "pkg/vendored/workers/reward_manager/registry.py"
-    core = File(vendored, FileKind.VENDORED, register.encode(), "verl/workers/reward_manager/registry.py")
-    taken = surroundings.take(recipient(checkout(tmp_path, {}), {}, hook, own, copy, core), {})
-    assert [item.value for item in taken.remarks if item.what == "changed"] == ["messages"]
-    written(taken.tree, pkg)
-
-    class Tokenizer:
-        def decode(self, tokens: Any, skip_special_tokens: bool = False) -> str:
-            return "".join(chr(int(token)) for token in tokens)
-
-    class Batch(SimpleNamespace):
-        def __len__(self) -> int:
-            return 2
-
-    asked = numpy.empty(2, dtype=object)
-    asked[:] = [({"role": "user", "content": "hi"},)] * 2
-    batch = {
-        "prompts": torch.tensor([[0, 63]] * 2),
-        "responses": torch.tensor([[97, 98, 99, 100], [101, 0, 0, 0]]),
-        "attention_mask": torch.tensor([[0, 1, 1, 1, 1, 1], [0, 1, 1, 0, 0, 0]]),
-        "response_mask": torch.tensor([[1, 0, 0, 1], [1, 0, 0, 0]]),
-    }
-    manager = importlib.import_module("pkg.custom.verl_reward_manager").RunRewardManager(tokenizer=Tokenizer())
-    rows = manager(Batch(batch=batch, meta_info={}, non_tensor_batch={"raw_prompt": asked}))
-    said = [[(item["role"], item["content"]) for item in row] for row in rows]
-    assert said[0] == [("user", "hi"), ("assistant", "a"), ("tool", "bc"), ("assistant", "d")]
-    assert said[1] == [("user", "hi"), ("assistant", "e")]
-    del batch["response_mask"]
-    columns: dict[str, Any] = {}
-    rows = manager(Batch(batch=batch, meta_info={}, non_tensor_batch=columns), return_dict=True)["reward_tensor"]
-    assert columns == {}  # what is trained on is as it was
-    assert [(item["role"], item["content"]) for item in rows[0]] == [("user", "?"), ("assistant", "abcd")]
-
-
 @pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("folder", ["helpers", "verl/utils/reward_score/code_utils"])
 def test_a_copy_of_pyext_is_not_needed_wherever_it_lies(tmp_path: Path, folder: str) -> None:
@@ -636,3 +297,12 @@ def test_a_copy_of_pyext_is_not_needed_wherever_it_lies(tmp_path: Path, folder: 
     found = copying.copy(text, ("score",))
     assert "from pkg.custom.from_run.runtime_module import RuntimeModule" in found.text
     assert list(copying.files) == ["custom/from_run/runtime_module.py"]
+
+
+@pytest.mark.usefixtures("verl")
+def test_variables_that_the_script_exports_and_copies_read_are_named(tmp_path: Path) -> None:
+    text = b"import os\nURL, HOME = os.environ.get('URL', 'here'), os.environ['HOME']\nOTHER = os.getenv('OTHER')\n"
+    project = recipient(Places((tmp_path,)), {}, File("pkg/custom/verl_reward.py", FileKind.HOOK, text))
+    (remark,) = take_over.variables_read(project, {"URL": "there", "HOME": "/", "MORE": "1"})
+    assert (remark.key, remark.what) == ("$URL", "to do")
+    assert remark.why.startswith("pkg/custom/verl_reward.py reads it, and the run's script exports it")

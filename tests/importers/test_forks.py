@@ -12,13 +12,13 @@ import yaml
 from extractor.importers.config.keys import candidates
 from extractor.importers.config.release import Defaults, ReleaseConfig
 from extractor.importers.runs import carry_over, convert, earlier, fitting, report, startable
-from extractor.importers.runs.files import Places
+from extractor.importers.runs.copied_code import registered
+from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.other_libraries import easyr1, trl_settings
+from extractor.importers.runs.places import Places
 from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.taken_over import estimators, registered
-from extractor.importers.runs.taken_over.recipient import Recipient, Taken
 from extractor.pipeline.source import Source
 from extractor.values import releases
 from extractor.values.configtree import flatten
@@ -497,8 +497,8 @@ def settled(wanted: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[
     return startable.settle(recipient(folder, wanted), project, wanted, wanted)
 
 
-def recipient(folder: Path, wanted: dict[str, Any], tree: Tree = TREE) -> Recipient:
-    return Recipient(tree, "p", Source("0.0.0", "checkout", "", {}, {}, ""), Places((folder,)), wanted)
+def recipient(folder: Path, wanted: dict[str, Any], tree: Tree = TREE) -> TargetProject:
+    return TargetProject(tree, "p", Source("0.0.0", "checkout", "", {}, {}, ""), Places((folder,)), wanted)
 
 
 def test_a_step_takes_at_most_one_batch(tmp_path: Path) -> None:
@@ -516,30 +516,6 @@ def test_an_asynchronous_trainer_updates_by_mini_batches(tmp_path: Path) -> None
     assert [item.what for item in remarks] == ["changed"]
 
 
-def test_a_pass_has_room_for_the_longest_sequence(tmp_path: Path) -> None:
-    actor = "actor_rollout_ref.actor"
-    lengths = {"data.max_prompt_length": 100, "data.max_response_length": 300}
-    wanted = {**lengths, f"{actor}.ppo_max_token_len_per_gpu": 256, f"{actor}.use_dynamic_bsz": True}
-    changed, remarks = settled(wanted, tmp_path)
-    assert changed == {f"{actor}.ppo_max_token_len_per_gpu": 400}
-    assert [item.what for item in remarks] == ["changed"]
-    assert settled({**wanted, f"{actor}.use_dynamic_bsz": False}, tmp_path) == ({}, [])
-
-
-def test_an_argument_that_is_not_given_is_no_number(tmp_path: Path) -> None:
-    for key, own in (("trainer.total_training_steps", None), ("data.seed", None), ("data.train_batch_size", 8)):
-        changed, remarks = settled({key: ""}, tmp_path)
-        assert changed == {key: own}
-        assert [item.what for item in remarks] == ["to do"]
-    assert settled({"data.cache_dir": ""}, tmp_path) == ({}, [])
-
-
-@pytest.mark.parametrize(("mode", "here"), [("latest", "auto"), (None, "disable"), ("auto", None)])
-def test_other_programs_name_what_they_go_on_from_otherwise(tmp_path: Path, mode: str | None, here: str | None) -> None:
-    changed, _ = settled({"trainer.resume_mode": mode}, tmp_path)
-    assert changed.get("trainer.resume_mode") == here
-
-
 def test_what_a_forks_checkout_knows_by_name_is_found(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text("")
     (tmp_path / "main.py").write_text(
@@ -549,6 +525,7 @@ def test_what_a_forks_checkout_knows_by_name_is_found(tmp_path: Path) -> None:
     assert "main.py:4" in remarks[0].why
 
 
+LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
 ESTIMATOR = """
 from helpers.ranks import centred
 from verl.trainer.ppo import core_algos
@@ -575,7 +552,7 @@ def test_an_estimator_that_the_checkout_registers_comes_along(tmp_path: Path) ->
             File("p/vendored/core_algos.py", FileKind.VENDORED, core.encode(), "verl/trainer/ppo/core_algos.py"),
         ]
     )
-    project = Recipient(tree, "p", source_of(NEWEST[-1]), run.places, {"algorithm.adv_estimator": "mine"})
+    project = TargetProject(tree, "p", source_of(NEWEST[-1]), run.places, {"algorithm.adv_estimator": "mine"})
     taken = registered.take(project)
     files = {file.path: file.data.decode() for file in taken.tree}
     assert "from . import verl_algorithms" in files["p/custom/algorithms.py"]
@@ -583,95 +560,33 @@ def test_an_estimator_that_the_checkout_registers_comes_along(tmp_path: Path) ->
     assert "p/custom/from_run/helpers/ranks.py" in files
     assert "verl.trainer" not in files["p/custom/verl_algorithms.py"].replace("from_run.verl.trainer", "")
     assert [item.what for item in taken.remarks] == ["changed"]
-    assert registered.is_known(files, registered.ESTIMATOR, "mine")
+    assert registered.is_known(files, "algorithm.adv_estimator", "mine")
     assert registered.take(replace(project, settings={"algorithm.adv_estimator": "grpo"})).remarks == []
 
 
-def test_a_constant_of_what_was_copied_is_no_algorithm() -> None:
-    names = "class AdvantageEstimator:\n    MINE = 'mine'\n"
-    assert registered.is_known({"p/vendored/core_algos.py": names}, registered.ESTIMATOR, "mine")
-    assert not registered.is_known({"p/custom/from_run/core_algos.py": names}, registered.ESTIMATOR, "mine")
-    other = f'{names}\n\n@register_policy_loss("theirs")\ndef loss():\n    pass\n'
-    assert not registered.is_known({"p/vendored/core_algos.py": other}, registered.ESTIMATOR, "theirs")
-    assert registered.is_known({"p/vendored/core_algos.py": other}, registered.LOSS, "theirs")
-
-
-TRAINER = """
-class AdvantageEstimator:
-    MINE = "mine"
-    OTHER = "other"
-
-
-def compute_advantage(data, adv_estimator):
-    if adv_estimator == AdvantageEstimator.MINE:
-        mask = data.batch["response_mask"]
-        advantages, returns = core_algos.compute_mine(
-            token_level_rewards=data.batch["token_level_rewards"], eos_mask=mask, gamma=gamma,
-            norm_adv_by_std_in_grpo=self.config.algorithm.norm_adv_by_std_in_grpo, epsilon=1e-6)
-    elif adv_estimator == AdvantageEstimator.OTHER:
-        advantages, returns = core_algos.compute_mine(token_level_rewards=1, weights=data.batch["weights"])
-"""
-FORMULAS = """
-import ray
-import verl.utils.torch_functional as verl_F
-
-
-def compute_mine(token_level_rewards, eos_mask, gamma, norm_adv_by_std_in_grpo, epsilon):
-    return token_level_rewards * eos_mask, token_level_rewards
-
-
-def far_away():
-    return ray.get(1)
-"""
-
-
 @pytest.mark.usefixtures("verl")
-def test_an_estimator_that_a_trainer_chooses_is_registered(tmp_path: Path) -> None:
-    folder = "verl/trainer/ppo"
-    fork = {"setup.py": "", f"{folder}/ray_trainer.py": TRAINER, f"{folder}/core_algos.py": FORMULAS}
-    places = run_of(tmp_path, LAUNCH, fork).places
-    tree = Tree.of([*TREE, File("p/custom/algorithms.py", FileKind.HOOK, b"import os\n")])
-    key = "algorithm.adv_estimator"
-    project = Recipient(tree, "p", source_of(NEWEST[-1]), places, {key: "mine"})
-    taken = estimators.take(project)
-    files = {file.path: file.data.decode() for file in taken.tree}
-    assert taken.remarks[0].what == "changed"
-    assert registered.is_known(files, key, "mine")
-    assert "from . import verl_estimator" in files["p/custom/algorithms.py"]
-    called = files["p/custom/verl_estimator.py"].partition("return compute_mine(")[2].split()
-    assert called == [
-        "token_level_rewards=token_level_rewards,",
-        "eos_mask=response_mask,",
-        "gamma=config.gamma,",
-        'norm_adv_by_std_in_grpo=config.get("norm_adv_by_std_in_grpo",',
-        "True),",
-        "epsilon=1e-06,",
-        ")",
-    ]
-    assert "far_away" not in files["p/custom/verl_core_algos.py"]
-    for name in ("other", "nobody_s", "grpo"):
-        assert estimators.take(replace(project, settings={key: name})) == Taken(tree)
-
-
-@pytest.mark.parametrize(("temperature", "samples"), [(0, False), (0.6, None)])
-def test_sampling_at_temperature_0_is_greedy(tmp_path: Path, temperature: float, samples: bool | None) -> None:
-    key = "actor_rollout_ref.rollout.val_kwargs"
-    changed, remarks = settled({f"{key}.do_sample": True, f"{key}.temperature": temperature}, tmp_path)
-    assert changed.get(f"{key}.do_sample") is samples
-    assert len(remarks) == (samples is not None)
-
-
-def test_training_at_temperature_0_is_greedy_too(tmp_path: Path) -> None:
-    key = "actor_rollout_ref.rollout"
-    changed, _ = settled({f"{key}.do_sample": True, f"{key}.temperature": 0.0}, tmp_path)
-    assert (changed[f"{key}.do_sample"], changed[f"{key}.temperature"]) == (False, 1.0)
-
-
-def test_a_word_where_the_project_has_a_number_is_left(tmp_path: Path) -> None:
-    project = recipient(tmp_path, {"trainer.test_freq": "epoch"})
-    changed, remarks = startable.settle(project, {"trainer.test_freq": 10}, {}, {"trainer.test_freq"})
-    assert changed["trainer.test_freq"] == 10
-    assert [item.what for item in remarks] == ["to do"]
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("algorithm.adv_estimator", ESTIMATOR.replace("**kwargs", "turns, **kwargs")),
+        ("algorithm.adv_estimator", ESTIMATOR.replace("**kwargs", "config")),
+        (LOSS, '@register_policy_loss("mine")\ndef loss(log_prob, advantages):\n    return log_prob * advantages\n'),
+    ],
+)
+def test_an_algorithm_that_a_project_calls_otherwise_is_to_do(tmp_path: Path, key: str, text: str) -> None:
+    text = text.replace("centred(token_level_rewards), t", "config.own, t") if "config)" in text else text
+    places = run_of(
+        tmp_path, LAUNCH, {"setup.py": "", "algos/mine.py": text, "helpers/ranks.py": "centred = abs\n"}
+    ).places
+    core = File(
+        "p/vendored/core_algos.py", FileKind.VENDORED, b"register_adv_est = 1\n", "verl/trainer/ppo/core_algos.py"
+    )
+    tree = Tree.of([*TREE, File("p/custom/algorithms.py", FileKind.HOOK, b"import os\n"), core])
+    project = TargetProject(tree, "p", source_of(NEWEST[-1]), places, {key: "mine"}, "0.0.1")
+    assert (registered.take(project).remarks, registered.take(project).tree) == ([], tree)
+    (remark,) = registered.remarks(project)
+    assert remark.what == "to do"
+    assert "register it in p/custom/algorithms.py; the run's checkout names it in algos/mine.py" in remark.why
 
 
 @pytest.mark.parametrize(("lower", "bounds"), [(0.8, "0.5_1.25"), (None, "0.5_2")])
@@ -729,22 +644,6 @@ def test_what_is_not_here_has_to_be_supplied(tmp_path: Path) -> None:
     ]
 
 
-def test_a_directory_of_data_is_its_files(tmp_path: Path) -> None:
-    for name in ("b.parquet", "a.parquet", "notes.txt"):
-        (tmp_path / "rows" / name).parent.mkdir(exist_ok=True)
-        (tmp_path / "rows" / name).touch()
-    run = {"data.train_files": ["rows"], "data.val_files": "rows"}
-    changed, remarks = settled(run, tmp_path)
-    files = [str(tmp_path / "rows" / name) for name in ("a.parquet", "b.parquet")]
-    assert changed == {"data.train_files": files, "data.val_files": files}
-    assert [(item.key, item.what) for item in remarks] == [
-        ("data.train_files", "changed"),
-        ("data.val_files", "changed"),
-    ]
-    changed, remarks = settled({**run, "data.custom_cls.path": "dataset.py"}, tmp_path)
-    assert changed["data.val_files"] == str(tmp_path / "rows")
-
-
 def test_a_critic_that_the_run_does_not_say_starts_from_the_policys_model(tmp_path: Path) -> None:
     critic = {"critic.model.path": "~/models/no-such-model"}
     changed, remarks = startable.settle(recipient(tmp_path, critic), {"critic.model.path": "m"}, {}, ())
@@ -777,16 +676,6 @@ def test_what_only_a_forks_config_has_need_not_be_known() -> None:
     verls = {"trainer.save_freq": 0, "a.kwargs": {}, "a.b": 1}
     said = {"trainer.save_freq": 1, "trainer.mine": 1, "mine.x": 1, "a.kwargs.z": 1, "a.b.c": 1}
     assert convert._of_verl(said, verls).keys() == {"trainer.save_freq", "a.kwargs.z", "a.b.c"}
-
-
-def test_a_chat_template_in_a_file_is_its_text(tmp_path: Path) -> None:
-    key = "actor_rollout_ref.model.custom_chat_template"
-    (tmp_path / "chat.jinja").write_text("{{ messages }}")
-    for value, here, what in (("chat.jinja", "{{ messages }}", ["changed"]), ("no/chat.jinja", None, ["to do"])):
-        changed, remarks = settled({key: value}, tmp_path)
-        assert changed == {key: here}
-        assert [item.what for item in remarks] == what
-    assert settled({key: "{{ messages }}"}, tmp_path) == ({}, [])
 
 
 def test_how_long_a_response_may_be_follows_the_data_where_it_is_not_said(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.bash.script import Reading
-from extractor.importers.runs.files import Places
+from extractor.importers.runs.places import Places
 from extractor.importers.runs.reading import read_run
 from extractor.values.errors import UsageError
 

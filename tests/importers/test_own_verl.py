@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from extractor.importers.runs.files import Places
-from extractor.importers.runs.taken_over import own_verl, scorers, unregistered
-from extractor.importers.runs.taken_over.recipient import Taken
+from extractor.importers.runs.copied_code import own_verl, scorers
+from extractor.importers.runs.copied_code import registered as choices
+from extractor.importers.runs.copied_code.target import CopyResult
+from extractor.importers.runs.places import Places
 from extractor.values.fingerprint import fingerprint, of_upstream
 from extractor.values.tree import File, FileKind, Tree
 from tests.importers import test_managers
@@ -38,10 +39,9 @@ class Shorter:
 PROGRAM = """
 def main(config, tokenizer):
     reward_manager_cls = choose(config)
-    end = tokenizer.eos_token
     judge = start_a_judge(config)
     reward_fn = reward_manager_cls(
-        tokenizer=tokenizer, num_examine=0, size=config.data.batch + config.own.get("more", 0), end=end, judge=judge
+        tokenizer=tokenizer, num_examine=0, size=config.own.get("more", 0), end="<end>", judge=judge
     )
 """
 
@@ -164,7 +164,7 @@ def test_a_changed_class_scores_as_its_program_makes_it(tmp_path: Path, imports:
     project = recipient(TREE, places, {KEY: "naive"})
     taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
     assert taken.settings == {KEY: "of_the_run"}
-    assert taken.reads == ("data.batch", "own.more")
+    assert taken.reads == ("own.more",)
     assert taken.places[0] == NAIVE
     assert [item.what for item in taken.remarks] == ["changed", "to do"]
     assert "judge" in taken.remarks[1].why
@@ -174,13 +174,10 @@ def test_a_changed_class_scores_as_its_program_makes_it(tmp_path: Path, imports:
     cls = registered(taken.tree, imports, "of_the_run")
     from omegaconf import OmegaConf
 
-    class Tokenizer:
-        eos_token = "<end>"
-
-    config = OmegaConf.create({"data": {"batch": 2}, "own": {}})
-    manager = cls(tokenizer=Tokenizer(), num_examine=0, config=config)
-    assert manager.given == (4, "<end>", None)
-    assert manager([1, 2]) == [0.25, 0.5]
+    config = OmegaConf.create({"own": {}})
+    manager = cls(tokenizer=None, num_examine=0, config=config)
+    assert manager.given == (2, "<end>", None)
+    assert manager([1, 2]) == [0.5, 1.0]
 
 
 @pytest.mark.usefixtures("verl")
@@ -227,7 +224,7 @@ def test_what_a_programs_manager_uses_counts(used: str) -> None:
 def test_a_class_as_some_version_of_verl_had_it_stays(tmp_path: Path) -> None:
     places = checkout(tmp_path, **{NAIVE: f"# Of 0.4.0\n{source_of('0.4.0').read(NAIVE)}"})
     assert scorers.take(recipient(TREE, places, {KEY: "naive"}), "verl.trainer.main_ppo", test_managers.PROJECT) == (
-        Taken(TREE)
+        CopyResult(TREE)
     )
 
 
@@ -281,15 +278,15 @@ def test_a_choice_that_no_release_has_is_put_aside() -> None:
     tree = [File("pkg_of_run/shipped.json", FileKind.TEMPLATE, schema.encode())]
     settings = {AGG: "token-mean-weighted", "local.x": "b"}
     project = recipient(Tree.of([*TREE, *tree]), Places(()), settings)
-    taken, aside = unregistered.put_aside(project, {AGG: "token-mean"})
+    taken, aside = choices.put_aside(project, {AGG: "token-mean"})
     assert (taken.settings, aside) == ({AGG: "token-mean"}, {AGG: "token-mean-weighted"})
     (remark,) = taken.remarks
     assert remark.what == "to do"
     assert "only token-mean, seq-mean-token-sum" in remark.why
     known = recipient(Tree.of([*TREE, *tree]), Places(()), {AGG: "seq-mean-token-sum"})
-    assert unregistered.put_aside(known, {})[1] == {}
+    assert choices.put_aside(known, {})[1] == {}
     number = recipient(Tree.of([*TREE, *tree]), Places(()), {AGG: 1})
-    assert unregistered.put_aside(number, {AGG: "token-mean"})[1] == {AGG: 1}
+    assert choices.put_aside(number, {AGG: "token-mean"})[1] == {AGG: 1}
 
 
 @pytest.mark.usefixtures("verl")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 from extractor.importers.config.project import UNKNOWN, load
 from extractor.importers.runs import report
 from extractor.importers.runs.convert import Experiment
+from extractor.importers.runs.copied_code import named
+from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.taken_over import named_files
-from extractor.importers.runs.taken_over.recipient import Recipient, Taken
 from extractor.importers.runs.unknowns import shown
 from extractor.pipeline.render.unread import shipped_values, unread_settings
 from extractor.values import limits, readers
@@ -121,16 +121,15 @@ def without_readers(tree: Tree, package: str, settings: Mapping[str, Any]) -> tu
     )
 
 
-def assemble(project: Recipient, run: Run, experiment: Experiment, asked: Collection[str] = ()) -> Assembled:
+def assemble(project: TargetProject, run: Run, experiment: Experiment) -> Assembled:
     """Put a run's settings into a tree: a recipe of their own, which the config starts from.
 
     Args:
         project: The project as generated, and the run's settings.
         run: As it was read.
         experiment: What was made of it.
-        asked: Settings that no release has, and that copies are to find in their config.
     """
-    taken = Taken(project.tree) if run.hints else named_files.take(project, asked)
+    taken = CopyResult(project.tree) if run.hints else named.take_files(project)
     files = {file.path: file for file in taken.tree}
     if run.hints:
         _take_hooks(files, project.package, run)

@@ -8,9 +8,9 @@ from typing import Any
 import yaml
 
 from extractor.importers.runs import overrides
-from extractor.importers.runs.files import Places
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.other_libraries.translation import Translated
+from extractor.importers.runs.places import Places
 from extractor.importers.runs.run import Run
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.errors import UsageError

@@ -9,12 +9,12 @@ from typing import Any
 
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs import prime, reward_model
+from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.fitting import Fit
 from extractor.importers.runs.meaning import Remark, is_about_where
 from extractor.importers.runs.other_libraries.translation import ScoredBy
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.supplied import SUPPLIED
-from extractor.importers.runs.taken_over import named_files
 from extractor.importers.runs.unknowns import readable, unknowns
 from extractor.pipeline.render.presets import preset_of
 from extractor.values.configtree import flatten, resolve
@@ -187,7 +187,7 @@ def _function(flat: Mapping[str, Any], run: Run, target: ReleaseConfig) -> str |
     """Return the text of the run's reward function; None: it names none, or it is not here."""
     path = next((str(flat[name]) for name in _REWARD_FILE if flat.get(name)), None)
     try:
-        return None if path is None else named_files.function_text(run.places, path, target.source)
+        return None if path is None else named.function_text(run.places, path, target.source)
     except (SyntaxError, UsageError, OSError):
         return None
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from extractor.importers.runs import own_config, programs
 from extractor.importers.runs.bash import Command, Reading, read_script
-from extractor.importers.runs.files import Places
 from extractor.importers.runs.other_libraries import trl
+from extractor.importers.runs.places import Places
 from extractor.values import readers
 
 _Launches = list[tuple[Command, tuple[str, list[str]]]]

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from extractor.importers.runs import checkout
-from extractor.importers.runs.files import Places
+from extractor.importers.runs.places import Places
 from extractor.importers.runs.unknowns import readable
 from extractor.values import fingerprint, readers
 from extractor.values.configtree.compose import read_config
@@ -26,9 +26,8 @@ VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer"
 _NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
 _CHOICE = re.compile(r"\+{0,2}([\w/]+(?:@[\w.]+)?)=(?:([\w/-]+)|\[\s*([\w/-]+(?:\s*,\s*[\w/-]+)*)\s*\])")
 _FILE = re.compile(r"[\w./~][\w./~-]*\.yaml")
-_QUOTES = "'\""
-_OF_VERL = "ppo_trainer.yaml"
-_OF_A_PACKAGE = "pkg://"
+_OF_VERL, _OF_A_PACKAGE = "ppo_trainer.yaml", "pkg://"
+# How many folders above the option of a group verl's config may lie.
 _DEEPEST = 4
 _CORRECT = "correct the file"
 
@@ -39,7 +38,7 @@ class OwnConfig:
 
     Attributes:
         name: verl's config that it ends at.
-        defaults: That one, composed, as the checkout that the run is started in has it; empty where none is at hand.
+        defaults: That one, composed, as the run's checkout has it; empty where none is at hand.
         overlay: What the run's own configs have besides.
         words: The other arguments.
         notes: What a user should know.
@@ -65,61 +64,49 @@ def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequenc
     Raises:
         UsageError: the run names a config that is not there.
     """
+    name, folder, words = _named(arguments)
+    default, beside = _of_the_module(module, places)
+    if folder:
+        beside += places.folders_like(readable(folder), by_last=True)
+    elsewhere = places.folders if name.endswith(".yaml") else ()
+    folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
+    own = _OwnConfigs(path, folders, [*places.folders, *config_dirs])
+    choices = [own.choice(item) for item in words]
+    own.chosen = dict(filter(None, choices))
+    main = name.removesuffix(".yaml") or default
+    if VERLS.fullmatch(main) is not None:
+        own.main = main
+    elif name or own.file(file_of("", main)) is not None:
+        own.read(main)
+    else:
+        own.notes.append(f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir")
+    own.add_chosen()
+    near = [*([own.beside] if own.beside is not None else []), *config_dirs, *beside]
+    at = next((place for place in near if (place / f"{own.main}.yaml").is_file()), None)
+    defaults = checkout.defaults_of(at, own.main, places)
+    others = [item for item, choice in zip(words, choices, strict=True) if choice is None]
+    return OwnConfig(own.main, defaults, tuple(own.found), tuple(others), tuple(own.notes))
+
+
+def _named(arguments: Sequence[str]) -> tuple[str, str, list[str]]:
+    """Return the config that arguments name, its folder, and the other arguments."""
     name, folder, words = "", "", []
-    elsewhere: Sequence[Path] = ()
     items = iter(arguments)
     for item in items:
         flag, equals, value = item.partition("=")
         if flag in (*_NAME, *_FOLDER):
-            value = unquoted(value) if equals else next(items, "")
-            if flag in _NAME:
-                name = value
-            else:
-                folder = value
+            said = unquoted(value) if equals else next(items, "")
+            name, folder = (said.removesuffix(".yaml"), folder) if flag in _NAME else (name, said)
         elif _FILE.fullmatch(item):  # which a program of its own reads
-            name, elsewhere = item, places.folders
+            name = item
         else:
             words.append(item)
-    default, beside = _of_the_module(module, places)
-    said = name.removesuffix(".yaml")
-    if folder:
-        beside += places.folders_like(readable(folder), by_last=True)
-    folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
-    main = said or default
-    within = [*places.folders, *config_dirs]
-    own = _Own(path, folders, within)
-    choices = [own.choice(item) for item in words]
-    chosen = dict(filter(None, choices))
-    own.chosen = dict(chosen)
-    if VERLS.fullmatch(main) is not None:
-        own.main = main
-    else:
-        try:
-            own.read(main)
-        except UsageError:
-            if said:
-                raise
-            why = f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir"
-            own = _Own(path, folders, within, chosen=dict(chosen), notes=[why])
-    own.add()
-    words = [item for item, choice in zip(words, choices, strict=True) if choice is None]
-    near = [*([own.beside] if own.beside is not None else []), *config_dirs, *beside]
-    at = next((place for place in near if (place / f"{own.main}.yaml").is_file()), None)
-    defaults = checkout.defaults_of(at, own.main, places)
-    return OwnConfig(own.main, defaults, tuple(own.found), tuple(words), tuple(own.notes))
+    return name, folder, words
 
 
-def _is_beside_verls(file: Path) -> bool:
-    """Tell whether the option of a group lies in a tree that has verl's config, too."""
-    return any((folder / _OF_VERL).is_file() for folder in file.parents[:_DEEPEST])
-
-
-def _is_verls(file: Path) -> bool:
-    """Tell whether upstream has or had a file so: what is chosen of those is looked up in the release."""
-    try:
-        return fingerprint.of_text(readers.read_text(file)) in fingerprint.parts_of_upstream()
-    except (OSError, UsageError):
-        return True
+def unquoted(text: str) -> str:
+    """Return a text without the quotes around it."""
+    return text[1:-1] if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0] else text
 
 
 def program_file(module: str) -> str:
@@ -150,7 +137,7 @@ def _of_the_module(module: str, places: Places) -> tuple[str, list[Path]]:
 
 
 @dataclass
-class _Own:
+class _OwnConfigs:
     """Reads configs that are the run's own, as Hydra puts them together; what verl has is left to verl.
 
     Attributes:
@@ -172,9 +159,6 @@ class _Own:
     beside: Path | None = None
     found: list[Mapping[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _files: dict[str, Path | None] = field(default_factory=dict)
-    _texts: dict[str, str] = field(default_factory=dict)
-    _bodies: dict[str, tuple[list[Any], Any]] = field(default_factory=dict)
 
     def choice(self, word: str) -> tuple[str, list[str]] | None:
         """Return group and options of a word that chooses files of the run's own; None for any other."""
@@ -183,25 +167,19 @@ class _Own:
             return None
         options = [found[2]] if found[2] else re.split(r"\s*,\s*", found[3])
         group = found[1].partition("@")[0]
-        return (found[1], options) if all(self._file(file_of(group, option)) for option in options) else None
+        return (found[1], options) if all(self.file(file_of(group, option)) for option in options) else None
 
     def read(self, name: str) -> None:
-        """Read a config, and those of the run's own that it starts from.
+        """Read a config, and those of the run's own that it starts from."""
+        self._check_is_here(file_of("", name), name)
+        self._add(file_of("", name), "")
 
-        Raises:
-            UsageError: one that it names is not there, or cannot be read.
-        """
-        path = file_of("", name)
-        self._check_is_here(path, name)
-        self._add(path, "")
-
-    def add(self) -> None:
+    def add_chosen(self) -> None:
         """Read what the launch adds of groups, and no config has an entry for."""
         for key, options in self.chosen.items():
             group, sign, package = key.partition("@")
-            for option in options:
-                path = file_of(group, option)
-                if self._text_of(path) is not None:
+            for path in (file_of(group, option) for option in options):
+                if self.file(path) is not None:
                     at = package if sign else None
                     self._add(path, self._walk().package_of(path, "", at, package_of_group(group)))
 
@@ -210,10 +188,9 @@ class _Own:
             for part, where in self._walk().parts(path, package):
                 body = below(where, self._body_of(part)[1])
                 if not isinstance(body, dict):
-                    raise UsageError(f"{self._file(part)}: not valid YAML: no mapping at its top", hint=_CORRECT)
+                    raise UsageError(f"{self.file(part)}: not valid YAML: no mapping at its top", hint=_CORRECT)
                 body.pop("hydra", None)
-                if body:
-                    self.found.append(body)
+                self.found += [body] if body else []
         except TooManyParts as error:
             raise UsageError(f"{self.script}: {error}", hint="correct the defaults of its configs") from None
 
@@ -228,7 +205,7 @@ class _Own:
             if VERLS.fullmatch(posixpath.basename(name).removesuffix(".yaml")) and not package_under("", at):
                 verls = file_of(posixpath.dirname(path), name)
                 self.main = posixpath.basename(verls).removesuffix(".yaml")
-                self.beside = next((place for place in self._folders_of(verls) if (place / _OF_VERL).is_file()), None)
+                self.beside = next((file.parent for file in self._candidates(verls) if _has_verls(file.parent)), None)
                 continue
             if name != SELF and not sign:
                 self._check_is_here(file_of(posixpath.dirname(path), name), name)
@@ -239,68 +216,54 @@ class _Own:
         return next((self.chosen.pop(key) for key in keys_of_choice(*named) if key in self.chosen), None)
 
     def _absent(self, path: str, above: str, named: str) -> None:
-        group, colon, option = named.rpartition(":")
-        if colon:  # it may be optional, or override another
-            named = f"{group.split()[-1].strip('/')}:{option}"
         is_verls = any(file.is_file() for file in self._candidates(path))
         if not is_verls and not named.startswith("hydra/"):
-            file = posixpath.basename(above)
-            self.notes.append(f"{file}: {named} is not here, and is taken for what verl has there")
+            self.notes.append(f"{posixpath.basename(above)}: {named} is not here, and is taken for what verl has there")
 
-    def _text_of(self, path: str) -> str | None:
-        return None if self._file(path) is None else self._text(path)
-
-    def _file(self, path: str) -> Path | None:
+    def file(self, path: str) -> Path | None:
         """Return a config that is the run's own: of a group's options those that verl has so are not."""
-        if path not in self._files:
-            files = filter(Path.is_file, self._candidates(path))
-            is_option = "/" in path
-            own = (file for file in files if not (is_option and _is_beside_verls(file) and _is_verls(file)))
-            self._files[path] = next(own, None)
-        return self._files[path]
+        files = filter(Path.is_file, self._candidates(path))
+        return next((file for file in files if not ("/" in path and _is_verls(file))), None)
 
     def _candidates(self, path: str) -> list[Path]:
-        return [folder / posixpath.basename(path) for folder in self._folders_of(path)]
-
-    def _folders_of(self, path: str) -> list[Path]:
-        found = [Path(os.path.normpath(place / posixpath.dirname(path))) for place in self.places]
-        if not path.startswith(".."):
-            return found
-        return [folder for folder in found if any(folder.is_relative_to(place) for place in self.within)]
+        found = [Path(os.path.normpath(place / path)) for place in self.places]
+        if path.startswith(".."):
+            return [file for file in found if any(file.is_relative_to(place) for place in self.within)]
+        return found
 
     def _check_is_here(self, path: str, name: str) -> None:
-        if self._file(path) is None:
+        if self.file(path) is None:
             here = [place for place in dict.fromkeys(self.places) if readers.is_there(place)]
-            shown = ", ".join(map(str, here or self.places[:1]))
             raise UsageError(
-                f"{self.script}: its config {name}.yaml is not here (looked in {shown})",
+                f"{self.script}: its config {name}.yaml is not here "
+                f"(looked in {', '.join(map(str, here or self.places[:1]))})",
                 hint="pass --config-dir DIR, the directory that it is in",
             )
 
-    def _text(self, path: str) -> str:
-        if path not in self._texts:
-            file = self._file(path)
-            assert file is not None
-            try:
-                self._texts[path] = readers.read_text(file)
-            except OSError as error:
-                raise UsageError(f"{file}: cannot be read: {error.strerror}", hint=_CORRECT) from None
-        return self._texts[path]
+    def _text_of(self, path: str) -> str | None:
+        file = self.file(path)
+        try:
+            return None if file is None else readers.read_text(file)
+        except OSError as error:
+            raise UsageError(f"{file}: cannot be read: {error.strerror}", hint=_CORRECT) from None
 
     def _body_of(self, path: str) -> tuple[list[Any], Any]:
-        """Return a config's defaults list, and the rest.
-
-        Raises:
-            UsageError: it cannot be read, or is no YAML.
-        """
-        if path not in self._bodies:
-            try:
-                self._bodies[path] = read_config(self._text(path))
-            except yaml.YAMLError as error:
-                raise UsageError(f"{self._file(path)}: not valid YAML: {error}", hint=_CORRECT) from None
-        return self._bodies[path]
+        """Return a config's defaults list, and the rest."""
+        try:
+            return read_config(self._text_of(path) or "")
+        except yaml.YAMLError as error:
+            raise UsageError(f"{self.file(path)}: not valid YAML: {error}", hint=_CORRECT) from None
 
 
-def unquoted(text: str) -> str:
-    """Return a text without the quotes around it."""
-    return text[1:-1] if len(text) > 1 and text[0] in _QUOTES and text[-1] == text[0] else text
+def _has_verls(folder: Path) -> bool:
+    return (folder / _OF_VERL).is_file()
+
+
+def _is_verls(file: Path) -> bool:
+    """Tell whether the option of a group lies in a tree that has verl's config, and upstream has or had it so."""
+    if not any(map(_has_verls, file.parents[:_DEEPEST])):
+        return False
+    try:
+        return fingerprint.of_text(readers.read_text(file)) in fingerprint.parts_of_upstream()
+    except (OSError, UsageError):
+        return True

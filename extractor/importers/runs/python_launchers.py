@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.runs import pasted
-from extractor.importers.runs.files import Places
 from extractor.importers.runs.other_libraries import trl
+from extractor.importers.runs.places import Places
 from extractor.importers.runs.python.follower import Follower
 from extractor.importers.runs.python.states import Event, State, plain_of
 from extractor.importers.runs.python.values import Computed, Listed

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.runs.bash import too_much
-from extractor.importers.runs.files import Places
 from extractor.importers.runs.meaning import Remark, is_of_another_back_end
 from extractor.importers.runs.other_libraries import trl
 from extractor.importers.runs.own_config import program_file
+from extractor.importers.runs.places import Places
 from extractor.importers.runs.python import reach, verls
 from extractor.importers.runs.python.follower import Follower
 from extractor.importers.runs.python.states import Event, State, plain_of, text_of

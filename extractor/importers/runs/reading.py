@@ -21,8 +21,8 @@ from extractor.importers.runs import (
     python_trainers,
     starts,
 )
-from extractor.importers.runs.files import Places
 from extractor.importers.runs.other_libraries import trl
+from extractor.importers.runs.places import Places
 from extractor.importers.runs.recorded import editors, logs, trackers
 from extractor.importers.runs.run import Around, Run
 from extractor.values import readers

@@ -13,11 +13,10 @@ from extractor.importers.runs import assemble, references, report, startable, su
 from extractor.importers.runs import settings as settings_of
 from extractor.importers.runs.assemble import Assembled
 from extractor.importers.runs.convert import Experiment
+from extractor.importers.runs.copied_code import managers, own_verl, take_over
+from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.taken_over import managers, named_files, own_verl, surroundings
-from extractor.importers.runs.taken_over.everything import take_over
-from extractor.importers.runs.taken_over.recipient import Recipient
 from extractor.pipeline.render.unread import named
 from extractor.pipeline.source import Source
 from extractor.values.configtree import flatten
@@ -76,14 +75,12 @@ class _Completed:
         carried: What is left of the settings.
         aside: What `config/unknown.yaml` has.
         asked: Of that what copies read.
-        of_files: Settings that copied files read by themselves.
     """
 
-    project: Recipient
+    project: TargetProject
     carried: _Carried
     aside: dict[str, Any]
     asked: Collection[str] = ()
-    of_files: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ class Found:
         """
         before, run = assemble.before(tree, self.run), self.run
         carried = self._carry(tree, options, before, adopted or ())
-        project = Recipient(tree, options.package, self.target.source, run.places, carried.settings, options.verl)
+        project = TargetProject(tree, options.package, self.target.source, run.places, carried.settings, options.verl)
         if run.hints:  # an export of a project has no code of its own
             done = _Completed(project, carried, carried.unknown)
             return self._report(done, assemble.assemble(project, run, self.experiment), source)
@@ -163,11 +160,11 @@ class Found:
         )
 
     def _complete(
-        self, project: Recipient, before: Mapping[str, Any], carried: _Carried, *, is_adopted: bool
+        self, project: TargetProject, before: Mapping[str, Any], carried: _Carried, *, is_adopted: bool
     ) -> _Completed:
         """Copy the run's code, and have settings that copies ask for where these find them."""
         run, defaults, stated = self.run, flatten(self.run.defaults), self._stated
-        over = take_over(
+        over = take_over.copy_user_code(
             project,
             run,
             {**run.former, **defaults, **stated},
@@ -178,21 +175,16 @@ class Found:
         )
         mended, about = startable.settle(over.project, before, self.experiment.wanted, stated)
         settings = {**over.project.settings, **mended}
-        unknown = {key: value for key, value in carried.unknown.items() if key not in over.handed}
+        unknown = carried.unknown
         lost = _without_place(unknown, carried.remarks, before)
-        every = {**defaults, **self.experiment.wanted}
-        without = {key: value for key, value in every.items() if key not in before and value is not None}
-        of_files = named_files.read_of(project, {**without, **lost, **unknown})
-        by_default = {key: without[key] for key in of_files if key in without and key not in {**lost, **unknown}}
         left = {item.key for item in carried.remarks if item.what == "dropped"} | lost.keys()
-        asked = (over.asked.keys() & left) | managers.read_by_copy(over.project, lost) | of_files
-        asked -= by_default.keys()
-        kept = {**by_default, **{key: lost[key] for key in asked & lost.keys()}}
+        asked = (over.asked.keys() & left) | managers.read_by_copy(over.project, lost)
+        kept = {key: lost[key] for key in asked & lost.keys()}
         read, _ = supplied.files({**over.asked, **kept}, run.places)
         aside = {**unknown, **over.aside, **over.asked, **kept, **read}
         # What is said of its code comes before what is said of a setting.
         remarks = sorted([*carried.remarks, *over.remarks, *about], key=lambda item: item.value != "")
-        said = {*stated, *aside, *over.handed, *(item.key for item in remarks)}
+        said = {*stated, *aside, *(item.key for item in remarks)}
         known = {*flatten(self.target.compose().config), *before, *said}
         remarks += own_verl.defaults(project, defaults, known)
         # What the run's code changed or took out is not to be as the run has it.
@@ -202,7 +194,7 @@ class Found:
             if settings.get(key, value) == value and (key in settings or key not in project.settings)
         }
         target = replace(project, tree=over.project.tree, settings=settings)
-        return _Completed(target, _Carried(settings, wanted, remarks, unknown), aside, asked, of_files)
+        return _Completed(target, _Carried(settings, wanted, remarks, unknown), aside, asked)
 
     def _write(self, done: _Completed, before: Mapping[str, Any]) -> Assembled:
         """Write the settings, and again those that the config does not come to as they were written."""
@@ -211,16 +203,16 @@ class Found:
         whole = {**flatten(self.experiment.config), **wanted}
         settings, followers = references.kept_as_references(project.settings, self._stated, before, following, whole)
         expected = {**wanted, **followers}
-        written = assemble.assemble(replace(project, settings=settings), self.run, self.experiment, done.of_files)
+        written = assemble.assemble(replace(project, settings=settings), self.run, self.experiment)
         for follows in (False, True):  # first what follows nothing: what follows it may be right then
             wrong = assemble.differing(written.tree, expected)
             part = {key: value for key, value in wrong.items() if (key in following) == follows}
             if part:
                 settings = {**settings, **part}
                 again = replace(project, settings=settings)
-                written = assemble.assemble(again, self.run, self.experiment, done.of_files)
-        exported = surroundings.take(replace(project, tree=written.tree), {**self.run.environment})
-        return Assembled(exported.tree, written.settings, (*written.remarks, *exported.remarks))
+                written = assemble.assemble(again, self.run, self.experiment)
+        exported = take_over.variables_read(replace(project, tree=written.tree), self.run.environment)
+        return Assembled(written.tree, written.settings, (*written.remarks, *exported))
 
     def _report(self, done: _Completed, written: Assembled, source: Source) -> Settled:
         """Add what was put aside and the report to a written tree."""

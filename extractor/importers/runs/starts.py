@@ -16,9 +16,9 @@ from extractor.importers.runs import (
     python_trainers,
 )
 from extractor.importers.runs.bash import Command, Reading
-from extractor.importers.runs.files import Places
 from extractor.importers.runs.launches import launches_of
 from extractor.importers.runs.other_libraries import easyr1, trl
+from extractor.importers.runs.places import Places
 from extractor.importers.runs.run import Around, Run
 from extractor.importers.runs.unknowns import readable, unknowns, with_words
 from extractor.values.errors import UsageError

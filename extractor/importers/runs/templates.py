@@ -1,4 +1,4 @@
-"""The files that a project gets besides where its run brings something along: templates/from_run."""
+"""The files that a project gets where its run brings something along: templates/from_run."""
 
 from __future__ import annotations
 
@@ -8,22 +8,13 @@ from jinja2 import Environment, StrictUndefined
 
 from extractor.values import resources
 
-FOLDER = "from_run"
-
 
 def render(file: str, /, **values: object) -> str:
-    """Return the text of a file.
-
-    Args:
-        file: Its name, without the ending of a template.
-        values: What stands in it for the run.
-    """
-    folder = resources.templates() / FOLDER
-    plain = folder / file
-    if plain.is_file():
-        return plain.read_text(encoding="utf-8")
-    text = (folder / f"{file}.jinja").read_text(encoding="utf-8")
-    return str(_environment().from_string(text).render(values))
+    """Return the text of a file, by its name without the ending of a template, with values of the run in it."""
+    folder = resources.templates() / "from_run"
+    if (folder / file).is_file():
+        return (folder / file).read_text(encoding="utf-8")
+    return str(_environment().from_string((folder / f"{file}.jinja").read_text(encoding="utf-8")).render(values))
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from extractor.importers.runs.files import Places, is_file
+from extractor.importers.runs.places import Places, is_file
 from extractor.values import readers
 from extractor.values.configtree import BadOverride, compose, parse_override, resolve
 from extractor.values.configtree.compose import read_mapping

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from extractor.importers.runs.files.imports import Name, rewritten
+from extractor.importers.runs.module_imports import Name, rewritten
 from extractor.importers.runs.python.run import Run
 from extractor.importers.runs.python.scorers import settled
 from extractor.importers.runs.python.states import State, plain_of

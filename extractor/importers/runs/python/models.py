@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from extractor.importers.runs.files import is_on_the_hub
+from extractor.importers.runs.places import is_on_the_hub
 from extractor.importers.runs.python.states import Event, State, plain_of
 from extractor.importers.runs.python.values import Computed, Either, Made, Method, Ref
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from extractor.importers.runs.files import Places
+from extractor.importers.runs.places import Places
 from extractor.importers.runs.python.files import module_at
 from extractor.values import readers
 from extractor.values.errors import UsageError

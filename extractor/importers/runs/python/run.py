@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from extractor.importers.runs.files import Places
+from extractor.importers.runs.places import Places
 from extractor.importers.runs.python.states import Event, State, Ways, plain_of
 from extractor.importers.runs.python.values import (
     Computed,

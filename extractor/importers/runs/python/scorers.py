@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from extractor.importers.runs.files.needed import free
+from extractor.importers.runs.definitions import free
 from extractor.importers.runs.python.run import Run
 from extractor.importers.runs.python.syntax import FUNCTIONS, called
 from extractor.importers.runs.python.values import Computed

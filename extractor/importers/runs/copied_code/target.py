@@ -1,27 +1,28 @@
-"""A project that takes over what its run's checkout has: copies among the hooks, and the hooks that import them."""
+"""The project that a run's code is copied into, and what a copy makes of it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.runs.files import Copied, Copying, Places
+from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
 from extractor.importers.runs.meaning import Remark
+from extractor.importers.runs.places import Places
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
 
-_COPIES = "custom/from_run/"
+HEAD = "# vextract:hook  yours: written once, never touched by an upgrade\n"
 
 
 @dataclass(frozen=True)
-class Recipient:
-    """A project, and the run that it takes over.
+class TargetProject:
+    """A project, and the run whose code it gets.
 
     Attributes:
         tree: The project's files.
@@ -42,33 +43,28 @@ class Recipient:
     @cached_property
     def code(self) -> dict[str, str]:
         """Return the package's Python files, by path."""
-        below = f"{self.package}/"
-        return {
-            file.path: file.data.decode()
-            for file in self.tree
-            if file.path.startswith(below) and file.path.endswith(".py")
-        }
+        files = (file for file in self.tree if file.path.startswith(f"{self.package}/") and file.path.endswith(".py"))
+        return {file.path: file.data.decode() for file in files}
 
     def text_of(self, path: str) -> str:
         """Return the text of one of the package's files; "" where it has none."""
-        found = (file.data.decode() for file in self.tree if file.path == f"{self.package}/{path}")
-        return next(found, "")
-
-    def with_manager(self, name: str) -> dict[str, str]:
-        """Return the settings that choose a reward manager, as the project's release calls them."""
-        text = self.code.get(f"{self.package}/settings/reward_keys.py", "")
-        return dict.fromkeys(re.findall(r'^MANAGER = "(.+)"$', text, re.MULTILINE), name)
+        return next((file.data.decode() for file in self.tree if file.path == f"{self.package}/{path}"), "")
 
     def has(self, module: str) -> bool:
         """Tell whether the package has a module: `custom/algorithms`."""
         return f"{self.package}/{module}.py" in self.code
 
-    def copying(self, folders: Sequence[Path] = ()) -> Copying:
-        """Return what copies files of the run into the project; `folders` are looked in before its places."""
+    def with_manager(self, name: str) -> dict[str, str]:
+        """Return the settings that choose a reward manager, as the project's release calls them."""
+        text = self.text_of("settings/reward_keys.py")
+        return dict.fromkeys(re.findall(r'^MANAGER = "(.+)"$', text, re.MULTILINE), name)
+
+    def copying(self, *folders: Path) -> Copying:
+        """Return what copies files of the run into the project; `folders` are looked in first."""
         places = replace(self.places, folders=(*folders, *self.places.folders))
         return Copying(self.package, self.tree, self.source, places)
 
-    def text(self, path: str) -> str:
+    def checkouts(self, path: str) -> str:
         """Return the text of a Python file of the run's checkout; "" where there is none."""
         file = self.places.find(path)
         try:
@@ -88,8 +84,8 @@ class Recipient:
         files = {file.path: file for file in self.tree}
         for path, text in texts.items():
             place, data = f"{self.package}/{path}", text.encode()
-            # Copied for something else before, a module may hand on more: one has all that the other has.
-            if path.startswith(_COPIES) and place in files and len(files[place].data) > len(data):
+            # A module that was copied for something else before may hand on more: one has all that the other has.
+            if path.startswith(f"custom/{FOLDER}/") and place in files and len(files[place].data) > len(data):
                 continue
             files[place] = File(place, FileKind.HOOK, data)
         for module, hook in imported_by.items():
@@ -100,11 +96,15 @@ class Recipient:
 
 
 @dataclass(frozen=True)
-class Taken:
-    """A project's tree with what was taken over, the settings that name it now, and what a user should know.
+class CopyResult:
+    """A project's tree with a copy in it.
 
-    `places` are the files and folders of the checkout that it was taken from, `reads` the settings that it asks the
-    config for by the names that the run has for them.
+    Attributes:
+        tree: All files.
+        remarks: What a user should know.
+        settings: Those that name the copy now.
+        places: Files and folders of the checkout that it was taken from.
+        reads: Settings that it asks its config for, as the run calls them.
     """
 
     tree: Tree
@@ -115,7 +115,7 @@ class Taken:
 
 
 def copied_remarks(key: str, value: Any, place: str, target: str, copied: Copied) -> list[Remark]:
-    """Say from where to where something was copied, the packages that it needs, and what it cannot have.
+    """Say from where to where something was copied, and which packages it needs.
 
     Args:
         key, value: The setting that names it.

@@ -1,0 +1,142 @@
+"""The modules that a run's files import: verl's of its release, or those of its checkout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from extractor.importers.runs.places import Places
+from extractor.pipeline.index import Index, Module
+from extractor.pipeline.source import Source
+from extractor.values import readers
+
+# What scores a run's responses is the checkout's own, where it has it.
+SCORERS = "verl.utils.reward_score"
+# Recipes may be in a repository of their own, which is put into verl's under this name.
+_RECIPES = "recipe"
+# How many modules that only hand a name on are followed.
+_HANDED_ON = 5
+# verl's scorers of code, and copies of them in forks, use pyext, which needs what Python 3.11 no longer has.
+PYEXT, PYEXT_NAME, _PYEXT_NEEDS = "pyext", "RuntimeModule", "inspect.getargspec"
+
+
+class Modules:
+    """Finds the modules that a run's files may import.
+
+    Args:
+        source: verl, of the run's release.
+        places: Where the run may have been started from.
+
+    Attributes:
+        index: verl's modules.
+    """
+
+    def __init__(self, source: Source, places: Places) -> None:
+        self.index = Index(source)
+        self._places = places
+        # Modules of verl that are taken from the checkout, which has more in them.
+        self._changed: set[str] = set()
+        self._texts: dict[str, tuple[str, bool] | None] = {}
+        self._known: dict[str, Module] = {}
+
+    def text_of(self, module: str) -> tuple[str, bool] | None:
+        """Return a module's text, and whether it is a package; None where there is no such module."""
+        if module not in self._texts:
+            self._texts[module] = self._read(module)
+        return self._texts[module]
+
+    def _read(self, module: str) -> tuple[str, bool] | None:
+        if module in self.index and not self.is_of_checkout(module, None):
+            return self.index[module].source, self.index[module].is_package
+        file = self.file_of(module)
+        if file is None:
+            return ("", True) if self.is_folder(module) else None
+        return readers.read_text(file), file.name == "__init__.py"
+
+    def is_folder(self, module: str) -> bool:
+        """Tell whether a module is a folder of the checkout with Python files in it."""
+        places = [folder / module.replace(".", "/") for folder in self._places.folders]
+        found = any(next(place.glob(pattern), None) for place in places for pattern in ("*.py", "*/*.py", "*/*/*.py"))
+        return module == _RECIPES or found
+
+    def file_of(self, module: str) -> Path | None:
+        """Return the checkout's file of a module; None where it has none."""
+        path = module.replace(".", "/")
+        paths = dict.fromkeys([path, path.removeprefix(f"{_RECIPES}/")])
+        names = [f"{path}{end}" for path in paths for end in (".py", "/__init__.py")]
+        return next(filter(None, map(self._places.find, names)), None)
+
+    def is_module(self, name: str) -> bool:
+        """Tell whether a dotted name is that of a module, of verl's or the checkout's."""
+        return name in self.index or self.file_of(name) is not None
+
+    def is_of_checkout(self, module: str, name: str | None) -> bool:
+        """Tell whether the checkout has what the release lacks: a module, a name in it, a scorer of its own."""
+        file = self.file_of(module)
+        if file is None or module not in self.index or module in self._changed:
+            return file is not None
+        known = self.index[module]
+        if module.startswith(SCORERS):
+            return readers.read_text(file) != known.source
+        return not (name in (None, "*") or name in known.bindings or name in known.imports)
+
+    def take_checkouts(self, module: str) -> bool:
+        """Read a module from the checkout from now on; tells whether it was the release's until now."""
+        if module not in self.index or self.is_of_checkout(module, None):
+            return False
+        self._changed.add(module)
+        self._forget()
+        return True
+
+    def _parsed(self, module: str) -> Module:
+        """Return a module, or an empty one if there is no such module."""
+        if module not in self._known:
+            text, _ = self.text_of(module) or ("", False)
+            self._known[module] = Module(module, "", text)
+        return self._known[module]
+
+    def _forget(self) -> None:
+        """Forget what was looked up: the places, or whose a module is, have changed."""
+        self._texts.clear()
+        self._known.clear()
+
+    def defined(self, module: str, name: str) -> tuple[str, str]:
+        """Return where a name of verl is defined: modules that only hand it on are followed."""
+        for _ in range(_HANDED_ON):
+            if module not in self.index or name in self.index[module].bindings:
+                break
+            found = self.index[module].imports.get(name)
+            stars = [star for star in self.index[module].stars if star in self.index] if found is None else []
+            star = next((star for star in stars if name in self.index[star].bindings), None)
+            if star is not None:
+                return star, name
+            if found is None or found.name is None or not found.module.startswith("verl"):
+                break
+            module, name = found.module, found.name
+        return module, name
+
+    def hands_on(self, module: str, name: str) -> bool:
+        """Tell whether a module has a name only because it imports it."""
+        return name == "*" or name in self._parsed(module).imports
+
+    def lacks(self, module: str, name: str | None) -> str | None:
+        """Say that a module has no such name; None where it may have it."""
+        text, _ = self.text_of(module) or ("", False)
+        known = self._parsed(module)
+        if name in (None, "*", *known.bindings, *known.imports) or "import *" in text or "__getattr__" in text:
+            return None
+        return f"{module}: it has no {name}"
+
+    def is_pyext(self, module: str) -> bool:
+        """Tell whether a module is pyext, or the checkout's copy of it."""
+        text, _ = self.text_of(module) or ("", False)
+        return module.partition(".")[0] == PYEXT or (_PYEXT_NEEDS in text and PYEXT_NAME in text)
+
+    def name_of(self, file: Path) -> str:
+        """Return what a file is called as a module; others are looked for where its package is, too."""
+        folder = file.resolve().parent
+        while (folder / "__init__.py").is_file():
+            folder = folder.parent
+        self._places = replace(self._places, folders=tuple(dict.fromkeys([*self._places.folders, folder])))
+        self._forget()
+        return ".".join(file.resolve().with_suffix("").relative_to(folder).parts)

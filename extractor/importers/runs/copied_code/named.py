@@ -1,0 +1,121 @@
+"""The Python files and modules that a run's config names, among the hooks of its project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
+from extractor.importers.runs.meaning import Remark
+from extractor.importers.runs.places import Places
+from extractor.pipeline.index import Module
+from extractor.pipeline.source import Source
+from extractor.values import limits, readers
+from extractor.values.errors import UsageError
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Something that a run's config names by its file, and the name that it has there by default.
+
+    Its base class, in the package `of_verl`, has other methods from release to release: it has that of its own.
+    """
+
+    section: str
+    default: str | None
+    target: str
+    of_verl: str | None = None
+
+
+_KINDS = (
+    _Kind("custom_reward_function", "compute_score", "custom/verl_reward.py"),
+    _Kind("data.custom_cls", None, "custom/verl_dataset.py", "verl.utils.dataset"),
+)
+# How newer releases of verl may be told of a module or a file.
+_OF_A_MODULE, _OF_A_FILE = "pkg://", "file://"
+# The settings that name modules to import before the model is loaded, and the hook that imports them here.
+_LIBRARIES = ("actor_rollout_ref.model.external_lib", "critic.model.external_lib")
+_MODELS = "custom/verl_models"
+
+
+def function_text(places: Places, path: str, source: Source) -> str | None:
+    """Return the text of a file that a run names: on disk, or one of verl's own; None where there is none."""
+    path = _as_file(path)
+    place = places.find_like(path)
+    if place is not None:
+        return readers.python_text(readers.read_bytes(place, limits.MAX_TEXT))
+    own = path[path.find("verl/") :] if "verl/" in path else ""
+    return source.read(own) if own in source.files else None
+
+
+def _as_file(path: str) -> str:
+    """Return the path of a file as verl loads it: a module's (`pkg://mine.rewards`) or a file's (`file://...`)."""
+    if path.startswith(_OF_A_MODULE):
+        return f"{path.removeprefix(_OF_A_MODULE).replace('.', '/')}.py"
+    return path.removeprefix(_OF_A_FILE)
+
+
+def take_files(project: TargetProject) -> CopyResult:
+    """Copy the reward function's and the dataset's file; the settings name the copies then."""
+    texts: dict[str, str] = {}
+    changed: dict[str, Any] = {}
+    remarks: list[Remark] = []
+    copying = project.copying()
+    for kind in _KINDS:
+        key = next((name for name in project.settings if name.endswith(f"{kind.section}.path")), None)
+        path = _as_file(str(project.settings[key])) if key and project.settings[key] else ""
+        if key is None or not path or any(file.path == path for file in project.tree):
+            continue  # what was copied before this names its own copy
+        name = project.settings.get(f"{key.removesuffix('.path')}.name", kind.default)
+        target = changed[key] = f"{project.package}/{kind.target}"
+        own = kind.of_verl if project.source.release != project.release else None
+        try:
+            text = function_text(project.places, path, project.source)
+            if text is None:
+                remarks.append(Remark(key, path, "to do", f"not found: put it at {target}, or say --cwd"))
+                continue
+            copied = copying.copy(text, [name] if name else [], own, project.places.find_like(path))
+        except (SyntaxError, UsageError, OSError) as error:  # only Python gets into a project
+            why = f"not copied: it is no Python ({getattr(error, 'msg', None) or error})"
+            remarks.append(Remark(key, path, "to do", why))
+            continue
+        texts[kind.target] = copied.text
+        if copied.left_out:
+            names = ", ".join(copied.left_out)
+            remarks.append(Remark(key, path, "changed", f"{target} goes without {names}: nothing here needs it"))
+        if name and not _defines(copied.text, str(name)):
+            remarks.append(Remark(key, path, "to do", f"it has no {name}, which the run names: define it in {target}"))
+        remarks += [Remark(key, path, "to do", f"{target} cannot be imported: {why}") for why in copied.missing]
+        remarks += copied_remarks(key, path, "the run's checkout", target, copied)
+    return CopyResult(project.with_hooks({**copying.files, **texts}, {}), remarks, changed)
+
+
+def take_modules(project: TargetProject) -> CopyResult:
+    """Copy the modules that a run imports before its model is loaded; the settings name a hook that imports them."""
+    module = f"{project.package}.{_MODELS.replace('/', '.')}"
+    named = {key: project.settings.get(key) for key in _LIBRARIES}
+    named = {key: value for key, value in named.items() if value and value != module and str(value)[0] != "$"}
+    names = dict.fromkeys(name for value in named.values() for name in (value if isinstance(value, list) else [value]))
+    if not names:
+        return CopyResult(project.tree)
+    lines = [f"import {name} as _{number}" for number, name in enumerate(names)]
+    text = "\n".join(['"""What the run imports before its models are loaded."""', "", *lines, ""])
+    copying, (key, value) = project.copying(), next(iter(named.items()))
+    try:
+        copied = copying.copy(text, [f"_{number}" for number in range(len(names))])
+    except (SyntaxError, UsageError, OSError) as error:
+        return CopyResult(project.tree, [Remark(key, value, "to do", f"not copied: {error}")])
+    if not copying.files:  # packages alone
+        why = f"not in the run's checkout: pip install {' '.join(copied.packages)}, or say --cwd"
+        return CopyResult(project.tree, [Remark(key, value, "to do", why)] if copied.packages else [])
+    target = f"{project.package}/{_MODELS}.py"
+    remarks = [Remark(key, value, "to do", f"{target} cannot be imported: {why}") for why in copied.missing]
+    remarks += copied_remarks(key, value, "the run's checkout", target, copied)
+    tree = project.with_hooks({f"{_MODELS}.py": copied.text, **copying.files}, {})
+    return CopyResult(tree, remarks, dict.fromkeys(named, module))
+
+
+def _defines(text: str, name: str) -> bool:
+    """Tell whether a module has a name, as far as can be seen: a star may bring any."""
+    module = Module("file", "file.py", text)
+    return name in module.bindings or name in module.imports or bool(module.stars)

@@ -1,0 +1,147 @@
+"""The folders that a run may have been started from, and the files that its paths name there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from extractor.values import readers
+
+_VERL = "verl/__init__.py"
+# What marks a folder as the root of a checkout: surely, likely, and where nothing else does.
+_CHECKOUT = ".git"
+_ROOT = (_CHECKOUT, "pyproject.toml", "setup.py", _VERL)
+_AT_ROOT = ("LICENSE", "LICENSE.md", "LICENSE.txt", "requirements.txt")
+# How far above a script its checkout begins at most, and how far below that an own verl or package lies.
+_ABOVE, _BELOW = 8, 3
+_INSTALLED, _INSTALLED_BELOW, _SOURCES = ("pyproject.toml", "setup.py"), 2, "src"
+# So many parts the path of a checkout has at least: it is not `/home`.
+_DEEPER = 2
+# A name on the hub, and endings that none has.
+_ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_ROWS = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
+
+
+@dataclass(frozen=True)
+class Places:
+    """The directories that a run may have been started from, the likeliest first.
+
+    Attributes:
+        folders: Absolute paths.
+        is_said: Whether the user has named the first.
+        home: The outermost folder of the run's checkout; None: not known.
+    """
+
+    folders: tuple[Path, ...]
+    is_said: bool = False
+    home: Path | None = None
+
+    @classmethod
+    def of(cls, script: Path, started_in: Path | None) -> Places:
+        """Return the places of a script; `started_in` is what the user says."""
+        own = script.resolve().parent
+        home = _root(own)
+        found = [] if started_in is None else [started_in.resolve()]
+        found += [folder for folder in (own, *own.parents) if folder.is_relative_to(home)]
+        found += [home / _SOURCES, *_packages(home), Path.cwd()]
+        return cls(tuple(dict.fromkeys(found)), started_in is not None, home)
+
+    def with_python_path(self, value: str) -> Places:
+        """Return the places with the existing folders of a PYTHONPATH."""
+        named = [Path(item) for item in value.split(os.pathsep) if item.startswith("/")]
+        return replace(self, folders=tuple(dict.fromkeys([*self.folders, *filter(Path.is_dir, named)])))
+
+    def gone_to(self, path: str) -> Places:
+        """Return the places with the folder first that a script has gone to."""
+        there = Path(os.path.normpath(path))
+        above = self.home is not None and self.home != there and self.home.is_relative_to(there)
+        if above and len(there.parts) > _DEEPER and there != Path.home():  # the checkout, which nothing marks as one
+            return replace(self, folders=tuple(dict.fromkeys([there, *self.folders])), home=there)
+        tried = [there, *self.folders_like(path)] if path.startswith("/") else []
+        known = (folder for folder in tried if self.home is not None and folder.is_relative_to(self.home))
+        found = next((folder for folder in known if readers.is_there(folder) and folder.is_dir()), None)
+        return self if found is None else replace(self, folders=tuple(dict.fromkeys([found, *self.folders])))
+
+    @property
+    def root(self) -> Path | None:
+        """Return the likeliest root of a checkout; None where there is none."""
+        return next((_root(folder) for folder in self.folders if _is_root(folder)), None)
+
+    def folders_like(self, path: str, *, by_last: bool = False) -> list[Path]:
+        """Return the folders that a path may mean, also without its first parts.
+
+        `~/verl/recipe/x/config` may be `recipe/x/config` of the checkout; with `by_last` also its `config`.
+        """
+        parts = Path(path).parts
+        ends = [Path(path), *(Path(*parts[start:]) for start in range(1, len(parts) - (not by_last)))]
+        return [folder / end for end in ends for folder in self.folders]
+
+    def find(self, path: str) -> Path | None:
+        """Return the file that a path of the run names; None: it is not here."""
+        wanted = Path(path).expanduser()
+        return next((folder / wanted for folder in self.folders if is_file(folder / wanted)), None)
+
+    def find_like(self, path: str) -> Path | None:
+        """Return the file that a path names, also without its first parts."""
+        return self.find(path) or next((file for file in self.folders_like(path) if is_file(file)), None)
+
+    def within(self, path: str, folder: str) -> Path | None:
+        """Return what a path of a script names inside the run's checkout.
+
+        Args:
+            path: As the script has it; that of another script may begin in a folder of another machine.
+            folder: Where the script has gone; the other places are tried after it.
+        """
+        tried = [start / path for start in (Path(folder), *self.folders)]
+        if path.endswith((".sh", ".bash")):
+            tried += self.folders_like(str(tried[0]))
+        for wanted in tried:
+            found = Path(os.path.normpath(wanted))
+            if self.home is not None and readers.is_there(found) and found.resolve().is_relative_to(self.home):
+                return found
+        return None
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether a path is that of a file, also if it is too long for one."""
+    return readers.is_there(path) and path.is_file()
+
+
+def is_on_the_hub(name: str) -> bool:
+    """Tell whether a name may be that of a model or data on the hub."""
+    return _ON_THE_HUB.fullmatch(name) is not None and _ROWS.search(name) is None
+
+
+def _root(folder: Path) -> Path:
+    """Return the root of the checkout that a folder is in; without one, the folder.
+
+    A checkout inside one of verl, as that of upstream's recipes, is started from verl's.
+    """
+    parents = [folder, *folder.parents][:_ABOVE]
+    checkouts = (parent for parent in parents if (parent / _CHECKOUT).exists())
+    packages = (parent for parent in parents if _is_root(parent))
+    others = (parent for parent in parents if any((parent / name).is_file() for name in _AT_ROOT))
+    own = next(checkouts, None) or next(packages, None) or next(others, folder)
+    return next((parent for parent in parents if (parent / _VERL).exists() and own.is_relative_to(parent)), own)
+
+
+def _packages(root: Path) -> Iterator[Path]:
+    """Yield the folders of a checkout that have a verl in them, then those that are installed from it."""
+    if not _is_root(root):
+        return
+    found = [file.parents[1] for depth in range(1, _BELOW + 1) for file in sorted(root.glob("*/" * depth + _VERL))]
+    for depth in range(1, _INSTALLED_BELOW + 1):
+        for folder in sorted({file.parent for name in _INSTALLED for file in root.glob("*/" * depth + name)}):
+            found += [folder, folder / _SOURCES]
+    yield from (folder for folder in found if not any(part[0] == "." for part in folder.relative_to(root).parts))
+
+
+def _is_root(folder: Path) -> bool:
+    """Tell whether a folder looks like the root of a checkout: also by a README beside a verl's folder."""
+    if any((folder / name).exists() for name in _ROOT):
+        return True
+    verls = folder.glob(f"*/{_VERL}") if any(folder.glob("README*")) else ()
+    return any(not (file.parents[1] / _CHECKOUT).exists() for file in verls)
