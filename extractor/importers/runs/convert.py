@@ -9,7 +9,7 @@ from typing import Any
 
 from extractor.importers.config.release import Target
 from extractor.importers.runs import prime, reward_model
-from extractor.importers.runs.bash.choices import choices
+from extractor.importers.runs.bash import find_choices
 from extractor.importers.runs.fitting import Fit
 from extractor.importers.runs.meaning import Remark, is_about_where
 from extractor.importers.runs.other_libraries.translation import ScoredBy
@@ -145,7 +145,7 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
             hint = " ".join(f"--set {name}=..." for name in names)
         if "VAR" in names:
             hint += "  (set the variable that the command's output is assigned to)"
-        compared = [(name, found) for name in names[:_SHOWN] if (found := choices(run.script, name))]
+        compared = [(name, found) for name in names[:_SHOWN] if (found := find_choices(run.script, name))]
         hint += "".join(f"  (the script compares ${name} with {', '.join(found[:_SHOWN])})" for name, found in compared)
         raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}", hint=hint)
 

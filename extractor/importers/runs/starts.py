@@ -94,8 +94,6 @@ def _by_another_program(path: Path, text: str, reading: Reading, around: Around,
             found = by_script(path, launch, there, is_by_a_program=True)
             return replace(found, notes=(*reading.notes, *found.notes))
     what, hint = programs.instead([command.words for command, _ in ran], text)
-    if reading.lost:
-        what, hint = f"{what}; {reading.lost}", f"`bash -n {path.name}` says what is wrong there; or {hint}"
     raise UsageError(f"{path}: {what}", hint=hint)
 
 
