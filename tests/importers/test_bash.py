@@ -14,26 +14,10 @@ from extractor.importers.runs.unknowns import unknowns
 from extractor.values.errors import UsageError
 
 READ = r"""
-M=Qwen/Q-2.5/x; show ${M//\//_} "${M//\//_}" ${M/\//} "${M//Q/a\/b}" ${M//\/Q/-}
----
-P="a*b.c"; R="a*"; show "${P/"$R"/x}" ${P/"*"/y} "${P/\*/z}" ${P/$R/w} "${P#"$R"}" ${P%%"."*} "${P%%'.'*}"
----
-P=axb; Q="q r"; show "${P/x/$Q}" ${P/x/"$Q"} ${P/x/${Q}-} ${P/x/\\} "${P/a/$(echo y)}" "${P/x/'y'}"
----
-P=a1B_; show ${P//[[:digit:]]/} ${P//[^[:alpha:]]/-} ${P//[!a-z]/} ${P#[a-c]} ${P/[1]/x} ${P//[0-9_]/}
----
-X=abcdef; I=2; show ${X:$I} ${X:I:2} ${X: -2} ${X:1:-1} "${X:(-3):2}" "[${X:9}]" "[${X: -9}]" ${X:$((I+1)):1}
----
-A=(1 2); show "[${A[5]}]" ${A[5]:-d} ${A[1]:+x} ${#A[5]} ${A[0]/1/9}
----
 A=1; B="2 3"; C="$A $B"; show "$C" "$A  $B" "${A} ${B}" "$A	 $B" $C
----
-M=a/b//c; show ${M////_} "${M////}" ${M///} ${M/b/} ${M///c/d}
 ---
 a=3; b=1; X=${Y:-$(((a + b) * 2))}; Z=${Q:-${W:-$(( (a + b) / (a - b) ))}}
 show $X $Z ${V:-$((2 * (a+b)))} "${V:-$(((a)))}" ${X:-$(((1)))}
----
-show "${@/s/S}" "${@%t}" "${*^}" ${@#f} "${@: -1}" "${@:1:1}" "${*:2}"
 ---
 a=(1 2 3); show "${a[*]: -1}" "${a[@]: -2:1}" "${a[@]:1}" "${a[*]:0:2}" "${a[@]:(-1)}"
 ---
@@ -61,8 +45,6 @@ F
 X=$(echo f `# g` h; echo i)
 show $X <<< "x" # '
 show `# a` b
----
-M=a/b/c.d; show "${M//'/'/-}" "x-${M//'.'/_}-${M/'b/'/}" "${M//a'/'b/-}" ${M//'/'/-} 'it' "it's ${M//"/"/_}"
 ---
 A=x12; [ $A = "x*" ] || show 1; [ "x*" = "x*" ] && show 2; [ "$A" != "x*" ] && show 3; test "$A" = "x*" || show 4
 ---
@@ -201,8 +183,6 @@ A=(); B=(x); show ${A[@]+"${A[@]}"} ${B[@]+"${B[@]}"}
 ---
 A=1; show "$(echo x) $(echo y)" "`echo x` $A" "$A `echo x`"
 ---
-A=1; B=(2 3); show "$A ${B[@]}" "$A ${B[1]}" "$A ${#B[@]} ${B[*]}" "$A ${B[@]:1} ${A:0:1}"
----
 A=1; B=2; show "$A
 $B" "$A \
   $B" "$A
@@ -221,10 +201,6 @@ show "$X"
 show "$@" $# ${1} ${2:-two}
 ---
 N=${1:-8}; shift; show n=$N $@
----
-N=4; show $((N * 2 + 1)) $(( (N + 3) / 2 )) $((N > 3 ? 8 : 9)) $((2**3)) $((N % 3))
----
-P=/a/b.tar.gz; show ${P##*/} ${P%.gz} ${P%%.*} ${P#/} ${P/a/x} ${P//a/y} ${P:1:3} ${P^^}
 ---
 X=vllm; if [ "$X" = "vllm" ]; then Y=1; elif [ "$X" = "sglang" ]; then Y=2; else Y=3; fi; show $Y
 ---
@@ -269,8 +245,6 @@ export P=/x; export Q="$P/y"; show $Q
 ---
 show $'a\tb'
 ---
-A=B; B=deep; show ${!A}
----
 X=1; (X=2; show $X); show $X
 ---
 A=3; show ${X:-$((1024 * 2))} ${B:-$((A / 2))x}
@@ -314,8 +288,6 @@ A=(); show "${A[@]:-none}"
 ---
 show $(expr 3 \* 4)
 ---
-X=abcab; show ${X//[ab]/_} ${X//[^a]/} ${X/b*/} ${X/b?/Z}
----
 X=$(cd -- /usr/lib/.. >/dev/null 2>&1 && pwd); cd /usr; show $X $PWD $(cd lib; pwd) $(pwd) $PWD
 ---
 cd; show $PWD; cd ~/..; show $PWD
@@ -326,6 +298,34 @@ show a \
 """
 # What is not read: `read`, maps, extended patterns, braces, IFS, aliases, counted loops...
 UNREAD = r"""
+M=Qwen/Q-2.5/x; show ${M//\//_} "${M//\//_}" ${M/\//} "${M//Q/a\/b}" ${M//\/Q/-}
+---
+P="a*b.c"; R="a*"; show "${P/"$R"/x}" ${P/"*"/y} "${P/\*/z}" ${P/$R/w} "${P#"$R"}" ${P%%"."*} "${P%%'.'*}"
+---
+P=axb; Q="q r"; show "${P/x/$Q}" ${P/x/"$Q"} ${P/x/${Q}-} ${P/x/\\} "${P/a/$(echo y)}" "${P/x/'y'}"
+---
+P=a1B_; show ${P//[[:digit:]]/} ${P//[^[:alpha:]]/-} ${P//[!a-z]/} ${P#[a-c]} ${P/[1]/x} ${P//[0-9_]/}
+---
+X=abcdef; I=2; show ${X:$I} ${X:I:2} ${X: -2} ${X:1:-1} "${X:(-3):2}" "[${X:9}]" "[${X: -9}]" ${X:$((I+1)):1}
+---
+A=(1 2); show "[${A[5]}]" ${A[5]:-d} ${A[1]:+x} ${#A[5]} ${A[0]/1/9}
+---
+M=a/b//c; show ${M////_} "${M////}" ${M///} ${M/b/} ${M///c/d}
+---
+show "${@/s/S}" "${@%t}" "${*^}" ${@#f} "${@: -1}" "${@:1:1}" "${*:2}"
+---
+M=a/b/c.d; show "${M//'/'/-}" "x-${M//'.'/_}-${M/'b/'/}" "${M//a'/'b/-}" ${M//'/'/-} 'it' "it's ${M//"/"/_}"
+---
+A=1; B=(2 3); show "$A ${B[@]}" "$A ${B[1]}" "$A ${#B[@]} ${B[*]}" "$A ${B[@]:1} ${A:0:1}"
+---
+N=4; show $((N * 2 + 1)) $(( (N + 3) / 2 )) $((N > 3 ? 8 : 9)) $((2**3)) $((N % 3))
+---
+P=/a/b.tar.gz; show ${P##*/} ${P%.gz} ${P%%.*} ${P#/} ${P/a/x} ${P//a/y} ${P:1:3} ${P^^}
+---
+A=B; B=deep; show ${!A}
+---
+X=abcab; show ${X//[ab]/_} ${X//[^a]/} ${X/b*/} ${X/b?/Z}
+---
 A=B; B=x/y; C=(1 2); D="C[1]"; show ${!A} ${!A##*/} "${!A//\//_}" ${!D} "${!A:-d}"
 ---
 a=(x "y z" w); a[5]=q; unset "a[0]"; a+=(t); c=("${a[@]:1:2}")

@@ -233,7 +233,7 @@ def test_what_a_loop_puts_together_is_to_do(tmp_path: Path) -> None:
         'python -m verl.trainer.main_ppo data.train_files="${FILES%,}]" a.b=1\n'
     )
     found = {item.key: item.value for item in read_run(file, {}, {}).overrides}
-    assert (found["a.b"], readable(found["data.train_files"])) == (1, "$FILES]")
+    assert (found["a.b"], readable(found["data.train_files"])) == (1, "${FILES%,}]")
 
 
 @pytest.mark.parametrize("length", [300, 5000])

@@ -10,6 +10,7 @@ from extractor.importers.runs.other_libraries import easyr1
 from extractor.importers.runs.unknowns import readable, unknowns
 from extractor.values import limits
 
+VERLS = "verl.trainer.main_ppo"
 _MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$|(?:^|[./])main_ppo(?:\.py)?$")
 _MAIN_IN = re.compile(r"\bmain_(?:ppo|dapo|grpo)\b")
 _OF_THE_TRAINER = re.compile(r"(?:\+\+?)?(?:actor_rollout_ref\.actor\.|algorithm\.adv_estimator=)")
@@ -65,6 +66,7 @@ def instead(commands: Sequence[Sequence[str]], text: str) -> tuple[str, str]:
         text: of the script.
     """
     hint = "pass the script that runs `python -m verl.trainer.main_ppo`"
+    resolved = "if Hydra configures it, append `--cfg job --resolve > run.yaml` to its command, and pass run.yaml"
     if not commands:
         hint = "it only sets variables: pass the script that reads it and runs `python -m verl.trainer.main_ppo`"
     if re.search(r"verl\.trainer\.\w*sft_trainer", text):
@@ -76,7 +78,7 @@ def instead(commands: Sequence[Sequence[str]], text: str) -> tuple[str, str]:
     name = name or next((name for words in commands if (name := _program_with_flags(words))), None)
     if name is None:
         return "it starts no main_ppo, nor another program with settings of verl's RL trainer", hint
-    return f"it starts {readable(name)}, not verl's RL trainer", hint
+    return f"it starts {readable(name)}, not verl's RL trainer by a command with its settings", resolved
 
 
 def foreign_sections(module: str, arguments: Sequence[str], own: Collection[str]) -> list[str]:

@@ -25,7 +25,6 @@ _COMPARE: Mapping[type, Callable[[int, int], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_TERNARY = re.compile(r"(?P<test>[^?]+)\?(?P<yes>[^:?]+):(?P<no>[^:?]+)")
 # A change that is all of an expression: `X = 2`, `X += 2`, `X++`, `--X`.
 _CHANGE = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_]\w*)\s*(?:(?P<step>\+\+|--)|(?P<sign>[-+*/%]?)=(?!=)\s*(?P<operand>.+))"
@@ -76,9 +75,6 @@ def evaluate(text: str, lookup: Callable[[str], str | None], depth: int = 0) -> 
     """
     if len(text) > _LONGEST or depth > _REFERENCES or find_changed(text) or _OCTAL.search(text) or "," in text:
         raise NotKnown(text[:_LONGEST])
-    ternary = _TERNARY.fullmatch(text)
-    if ternary is not None:
-        return evaluate(ternary["yes" if evaluate(ternary["test"], lookup, depth + 1) else "no"], lookup, depth + 1)
     python = re.sub(r"(?<!/)/(?!/)", "//", text.replace("&&", " and ").replace("||", " or "))
     tree = readers.expression(re.sub(r"!(?!=)", " not ", python).strip() or "0")
     if tree is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from extractor.importers.runs.bash import arithmetic, patterns
+from extractor.importers.runs.bash import arithmetic
+from extractor.importers.runs.bash.patterns import matches
 from extractor.importers.runs.bash.state import State
 from extractor.importers.runs.bash.words import Words
 from extractor.importers.runs.unknowns import unknowns
@@ -94,7 +95,7 @@ class _Test:
         if unknowns(left) or unknowns(right):
             return None
         if sign in ("=", "==", "!="):
-            same = patterns.matches(left, right) if is_pattern else left == right
+            same = matches(left, right) if is_pattern else left == right
             return None if same is None else same is (sign != "!=")
         if sign in ("<", ">"):
             return left < right if sign == "<" else left > right

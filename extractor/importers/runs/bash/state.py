@@ -171,13 +171,11 @@ class State:
         return scalar(self.variables.get(name, unknown(name)))
 
     def put(self, name: str, value: Value) -> None:
-        """Set a variable that the user has not set; one that is all a command's output is asked for by its name."""
+        """Set a variable that the user has not set; one that is all of an expansion is asked for by its name."""
         self.spend(len(value))
         if len(value) > limits.MAX_WORD:
             raise too_much(self.file, f"the variable {name} grows beyond {limits.MAX_WORD:,} characters")
-        is_output = (
-            isinstance(value, str) and value.startswith(unknown("$(")[:-1]) and unknowns(value) == (value[1:-1],)
-        )
+        is_output = isinstance(value, str) and unknowns(value) == (value[1:-1],) and value[1:2] == "$"
         if name not in self.given:
             self.variables[name] = unknown(name) if is_output else value
 

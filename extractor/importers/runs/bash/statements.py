@@ -170,11 +170,8 @@ class Interpreter:
                 state.written[place] = f"{state.written.get(place, '') if item.sign == '>>' else ''}{text}"
                 state.spend(len(state.written[place]))
             if document and other_scripts.reads_script(ran[0].words):
-                behind = (
-                    [word for word in ran[0].words[ran[0].words.index("-s") + 1 :] if word != "--"]
-                    if "-s" in ran[0].words
-                    else []
-                )
+                words = ran[0].words
+                behind = [word for word in words[words.index("-s") + 1 :] if word != "--"] if "-s" in words else ()
                 other_scripts.start_text(document, node.line, ran[0].environment, behind, state, self.run)
         if files or any(item.sign == ">&" and item.target == "2" for item in node.redirects):
             end = start + len(ran)
@@ -194,7 +191,7 @@ class Interpreter:
         folder = command.environment.get("PWD") or self._state.text("PWD")
         return outputs.find_output(command.words, folder)
 
-    def _assign(self, line: int, word: str, name: str = "") -> None:
+    def _assign(self, line: int, word: str) -> None:
         state, found = self._state, ASSIGNMENT.match(word)
         if found is None:
             raise state.refuse(line, f"`{word}` is not read")
@@ -229,7 +226,8 @@ class Interpreter:
                 name = found["name"] if found is not None else one
                 if _NAME.fullmatch(name) is None or "p" in flags or "f" in flags:
                     continue
-                held = self._words.value(one[found.end() :]) if found is not None and found["sign"] == "=" else None
+                text = None if found is None or found["sign"] != "=" else one[found.end() :]
+                held = self._words.value(text) if text is not None and assigns else text
                 if kind not in ("export", "readonly") and "g" not in flags:
                     held = held if not state.has_locals or held is not None else []
                     state.make_local(name)
@@ -302,7 +300,7 @@ class Interpreter:
 
     def _evaluate(self, line: int, words: list[str]) -> bool | None:
         text = " ".join(words[1:])
-        if unknowns(text):
+        if unknowns(text) == (text[1:-1],):
             self._state.note(line, "what `eval` runs here is not known")
             return None
         kept = self._state.line

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from extractor.importers.runs.bash import arithmetic, patterns
-from extractor.importers.runs.bash.quotes import NotBash, find_end, split_pieces
+from extractor.importers.runs.bash import arithmetic
+from extractor.importers.runs.bash.patterns import escape_pattern
+from extractor.importers.runs.bash.quotes import NotBash, split_pieces
 from extractor.importers.runs.bash.state import State, Value, scalar, split_fields, too_much
 from extractor.importers.runs.bash.syntax import Statement, parse, split_words
 from extractor.importers.runs.unknowns import unknown, unknowns
@@ -18,13 +19,13 @@ from extractor.values import limits
 _Kind = Literal["plain", "quoted", "expanded", "end"]
 _Piece = tuple[str, _Kind]
 _PARAMETER = re.compile(
-    r"(?P<mark>[#!](?=[\w@*]))?(?P<name>\w+|[@*#?$!-])(?:\[(?P<index>(?:[^\[\]]|\[[^\]]*\])+)\])?"
-    r"(?P<sign>:?[-=?+]|##?|%%?|//?|\^\^?|,,?|:|@)?(?P<rest>.*)",
+    r"(?P<count>#(?=[\w@*]))?(?P<name>\w+|[@*#?$!-])(?:\[(?P<index>(?:[^\[\]]|\[[^\]]*\])+)\])?"
+    r"(?P<sign>:?[-=?+]|\^\^?|,,?|:)?(?P<rest>.*)",
     re.DOTALL,
 )
 _HOME = re.compile(r"(?:[A-Za-z_]\w*=)?(~)(?=/|\Z)", re.ASCII)
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
-_ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+_ANSI = {"n": "\n", "t": "\t", "'": "'"}
 
 
 class Words:
@@ -41,8 +42,11 @@ class Words:
 
     def expand(self, raw: str) -> list[str]:
         """Return the words that a word stands for."""
-        plain = "".join("_" if piece[0] in "\\'\"$`" else piece for piece in split_pieces(raw)) if "{" in raw else ""
-        return [unknown(raw)] if _BRACES.search(plain) else self._fields(raw)
+        plain = (
+            "".join("_" if piece[0] in "\\'\"$`\ue000" else piece for piece in split_pieces(raw)) if "{" in raw else ""
+        )
+        is_unread = raw.startswith(("<(", ">(")) or _BRACES.search(plain)
+        return [unknown(raw)] if is_unread else self._fields(raw)
 
     def text(self, raw: str) -> str:
         """Return the text of a word that is not split."""
@@ -56,7 +60,7 @@ class Words:
     def pattern(self, raw: str) -> str:
         """Return a pattern in which what is quoted stands behind backslashes."""
         pieces = self._pieces(raw)
-        return "".join(patterns.escape(piece) if kind == "quoted" else piece for piece, kind in pieces)
+        return "".join(escape_pattern(piece) if kind == "quoted" else piece for piece, kind in pieces)
 
     def value(self, raw: str) -> Value:
         """Return what is assigned: a text, or an array's words."""
@@ -138,18 +142,13 @@ class Words:
             elif piece[:2] == '$"' and not quoted:
                 yield from self._string(piece[2:-1])
             elif piece[:2] == "$'" and not quoted:
-                is_read = set(re.findall(r"\\(.)", piece)) <= _ANSI.keys()
-                yield (
-                    re.sub(r"\\(.)", lambda found: _ANSI[found[1]], piece[2:-1]) if is_read else unknown(piece),
-                    "quoted",
-                )
+                text = re.sub(r"\\([nt'])", lambda found: _ANSI[found[1]], piece[2:-1])
+                yield unknown(piece) if "\\" in text else text, "quoted"
             elif piece[0] in "$`" and len(piece) > 1:
                 for text, kind in self._expansion(piece, quoted):
                     yield text, "quoted" if quoted and kind == "expanded" else kind
-            elif piece[:2] in ("<(", ">("):
-                yield unknown(piece), "quoted"
             else:
-                yield piece, "quoted" if quoted else "plain"
+                yield piece, "quoted" if quoted or piece[0] == "\ue000" else "plain"
 
     def _string(self, inner: str) -> Iterator[_Piece]:
         found = list(self._pieces(inner, True))
@@ -205,14 +204,9 @@ class Words:
             yield unknown(piece), "expanded"
             return
         name, index, sign = found["name"], found["index"], found["sign"] or ""
-        if found["mark"] == "!":
-            name = self._state.text(name)
-            if index or not re.fullmatch(r"\w+", name):
-                yield unknown(piece), "expanded"
-                return
         is_list = index in ("@", "*") or name in ("@", "*")
         held = self._state.arguments if name in ("@", "*") else self._state.value(name)
-        if found["mark"] == "#":
+        if found["count"]:
             yield self._length(name, index, held), "expanded"
         elif sign.lstrip(":") in ("-", "=", "?", "+") and sign:
             yield from self._default(name, self._item(name, index, held, is_list), found, quoted)
@@ -244,14 +238,11 @@ class Words:
         return held[place] if -len(held) <= place < len(held) else None
 
     def _length(self, name: str, index: str | None, held: Value | None) -> str:
-        if index in ("@", "*") or name in ("@", "*"):
-            return (
-                unknown(f"#{name}")
-                if isinstance(held, str) and unknowns(held)
-                else str(len(held) if isinstance(held, list) else held is not None)
-            )
+        whole = index in ("@", "*") or name in ("@", "*")
+        if whole and not isinstance(held, str):
+            return str(len(held or ()))
         text = self._item(name, index, held, False) or ""
-        return unknown(f"#{name}") if unknowns(text) else str(len(text))
+        return unknown(f"#{name}") if unknowns(text) else "1" if whole else str(len(text))
 
     def _default(self, name: str, value: str | None, found: re.Match[str], quoted: bool) -> Iterator[_Piece]:
         """`${X:-y}`, `${X:=y}`, `${X:?why}` and `${X:+y}`."""
@@ -299,34 +290,13 @@ class Words:
             yield item, "expanded"
 
     def _operate(self, piece: str, value: str, sign: str, rest: str) -> str:
-        """`${X##*/}`, `${X%.*}`, `${X/a/b}`, `${X^^}` and `${X:2:3}`."""
+        """`${X^^}` and `${X,,}`; what else is done with a text is not read."""
         if not sign or unknowns(value):
             return value
-        self._state.spend(len(value))
-        made: str | None = None
-        if sign in ("^", "^^", ",", ",,") and not rest:
-            change = str.upper if sign[0] == "^" else str.lower
-            made = change(value) if len(sign) == 2 else change(value[:1]) + value[1:]
-        elif sign in ("#", "##", "%", "%%"):
-            made = patterns.trim(value, self._known_pattern(rest), sign)
-        elif sign in ("/", "//"):
-            end = int(sign == "//" and rest[:1] == "/")
-            while end < len(rest) and rest[end] != "/":
-                end = find_end(rest, end)
-            old, new = self._known_pattern(rest[:end]), self.text(rest[end + 1 :])
-            is_at_end = sign == "/" and old[:1] in ("#", "%")
-            made = None if is_at_end else patterns.replace(value, old, new, every=sign == "//")
-        elif sign == ":":
-            first, *count = [self.place(part) for part in rest.split(":")]
-            if first is not None and None not in count and len(count) < 2:
-                tail = value[first:] if -len(value) <= first else ""
-                made = tail[: count[0]] if count else tail
-        return unknown(piece) if made is None else made
-
-    def _known_pattern(self, raw: str) -> str:
-        """Return a pattern; one that is not known fits nothing that is read: `@(` is none."""
-        pattern = self.pattern(raw)
-        return "@(" if unknowns(pattern) else pattern
+        if sign not in ("^", "^^", ",", ",,") or rest:
+            return unknown(piece)
+        change = str.upper if sign[0] == "^" else str.lower
+        return change(value) if len(sign) == 2 else change(value[:1]) + value[1:]
 
 
 def _by_word(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
