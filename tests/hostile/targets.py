@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import yaml
 
 from extractor.importers.adopt.segments import split
-from extractor.importers.runs import pasted
+from extractor.importers.runs import embedded_commands
 from extractor.importers.runs.bash import read_script
 from extractor.pipeline.index import Index
 from extractor.pipeline.merge.files import pieces_of
@@ -147,7 +147,7 @@ TARGETS: Mapping[str, Target] = {
     "a journal": Target(journal_archive.parse, _ZIP_ERRORS, (_journal(), inputs.overlapping("a", 200), _BASE)),
     "a launch script": Target(_script, _TEXT, tuple(text.encode() for text in inputs.BASH.values())),
     "a program with a command": Target(
-        lambda data: pasted.find_commands(readers.text_of(data)),
+        lambda data: embedded_commands.find_commands(readers.text_of(data)),
         (SyntaxError, *_TEXT),
         tuple(inputs.PROGRAMS.values()),
     ),

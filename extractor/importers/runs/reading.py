@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from extractor.importers.runs import checkout, configs, of_export, overrides, own_config, pasted, starts
+from extractor.importers.runs import (
+    checkout,
+    configs,
+    embedded_commands,
+    launch_reader,
+    of_export,
+    overrides,
+    own_config,
+)
 from extractor.importers.runs.files import Places
 from extractor.importers.runs.other_libraries import trl
 from extractor.importers.runs.run import Around, Run
@@ -59,28 +67,28 @@ def _read(path: Path, around: Around) -> Run:
         raise UsageError(f"{path}: a notebook is not read", hint="write the cell that launches the run into a .sh file")
     if path.suffix in (".yaml", ".yml", ".json"):
         return _from_yaml(path, text, around)
-    if path.suffix == ".py" and pasted.listed(text) is None:
+    if path.suffix == ".py" and embedded_commands.listed(text) is None:
         return _from_python(path, text, around)
-    return _from_words(path, text) or starts.by_script(path, pasted.script(text), around)
+    return _from_words(path, text) or launch_reader.read_launch(path, embedded_commands.script(text), around)
 
 
 def _from_yaml(path: Path, text: str, around: Around) -> Run:
     """Read a config, or the script of a job."""
     body = configs.yaml_of(path, text)
-    job = None if configs.is_config(body) or trl.is_config(body) else pasted.job(body, text)
+    job = None if configs.is_config(body) or trl.is_config(body) else embedded_commands.job(body, text)
     if job is None:
         return configs.of_config(path, body, around.places)
-    return starts.by_script(path, job[0], around.with_variables(job[1]))
+    return launch_reader.read_launch(path, job[0], around.with_variables(job[1]))
 
 
 def _from_words(path: Path, text: str) -> Run | None:
     """Read a list of overrides, Python's or one to a line; None where it is none."""
-    listed = pasted.listed(text)
+    listed = embedded_commands.listed(text)
     if listed is not None and any(map(overrides.is_override, listed)):
         return Run(str(path), overrides.read([item for item in listed if overrides.is_override(item)], str(path)))
-    text = pasted.script(text)
+    text = embedded_commands.script(text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
-    is_list = path.suffix not in (".sh", ".bash") and not pasted.starts_python(text)
+    is_list = path.suffix not in (".sh", ".bash") and not embedded_commands.starts_python(text)
     if is_list and lines and all(overrides.is_override(line.rstrip("\\ ")) for line in lines):
         found = overrides.read([own_config.unquoted(line.rstrip("\\ ")) for line in lines], str(path))
         return Run(str(path), found, hints=of_export.hints(path, text), kept=of_export.kept(path, text))
@@ -91,7 +99,7 @@ def _from_python(path: Path, text: str, around: Around) -> Run:
     """Read a training script of TRL's, or a program that has the command of a run as a literal."""
     try:
         found = trl.of_python(text, path)
-        commands = pasted.find_commands(text) if found is None else []
+        commands = embedded_commands.find_commands(text) if found is None else []
     except SyntaxError as error:
         newer = "f-string" in error.msg and sys.version_info < (3, 12)
         hint = "run vextract with Python 3.12 or later" if newer else "pass a launch script, or one of TRL's"
@@ -99,7 +107,7 @@ def _from_python(path: Path, text: str, around: Around) -> Run:
     if found is not None:
         return configs.translated(path, found)
     if commands:
-        return starts.by_script(path, commands[0], around)
+        return launch_reader.read_launch(path, commands[0], around)
     raise UsageError(
         f"{path}: a program is not run, and it has no command of a run as a text or a list of texts",
         hint=f"if Hydra configures it: `python {path.name} ... --cfg job --resolve > run.yaml`, and pass run.yaml",

@@ -221,7 +221,10 @@ class Words:
         else:
             value = self._item(name, index, held, False)
             if value is None:
-                value = "" if index is not None and isinstance(held, list) else self._state.text(name)
+                # an item that is not known may be several
+                several = [item for item in held if unknowns(item) == (item[1:-1],)] if isinstance(held, list) else []
+                is_missing = index is not None and isinstance(held, list)
+                value = "".join(several[:1]) if is_missing else self._state.text(name)
             yield self._operate(piece, value, sign, found["rest"]), "expanded"
 
     def _item(self, name: str, index: str | None, held: Value | None, is_list: bool) -> str | None:

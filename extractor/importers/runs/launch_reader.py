@@ -1,4 +1,4 @@
-"""What a script or a program starts: the first launch of a trainer among all that it runs."""
+"""Read what a script launches: the first launch of a trainer among all that it runs."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from extractor.importers.runs import configs, of_export, overrides, own_config, prime, programs
-from extractor.importers.runs.bash import Command, Reading
+from extractor.importers.runs.bash import Command, Reading, read_script
 from extractor.importers.runs.files import Places
-from extractor.importers.runs.launches import launches_of
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.run import Around, Run
 from extractor.importers.runs.unknowns import readable, unknowns, with_words
 from extractor.values import readers
 from extractor.values.errors import UsageError
 
+_Launches = list[tuple[Command, tuple[str, list[str]]]]
+# What schedulers and clouds call the number of a machine; scripts start the run on the first.
+_FIRST = re.compile(r"\b(?:\w+_)?(?:NODE_?RANK|RANK|ROLE_INDEX|TASK_INDEX|WORKER_INDEX|NODE_?ID|NODE_?INDEX|PROCID)\b")
 _CHANGE = re.compile(
-    r"^[ \t]+(?:config|cfg)\.(?P<key>(?:actor_rollout_ref|algorithm|critic|data|trainer)[\w.]*) *[*+/-]?= ", re.M
+    r"^[ \t]+(?:config|cfg)\.(?P<key>(?:actor_rollout_ref|algorithm|critic|data|trainer)[\w.]*) *[*+/-]?= ",
+    re.MULTILINE,
 )
 
 
-def by_script(path: Path, text: str, around: Around) -> Run:
+def read_launch(path: Path, text: str, around: Around) -> Run:
     """Return the run that a bash script starts.
 
     Args:
@@ -33,7 +36,7 @@ def by_script(path: Path, text: str, around: Around) -> Run:
     Raises:
         UsageError: it starts nothing that can be converted.
     """
-    reading, launches, notes = launches_of(path, text, around.given, around.environment, around.places)
+    reading, launches, notes = _find_launches(path, text, around)
     if not launches:
         return _by_another_program(path, text, reading, around)
     notes += _of_several([command.line for command, _ in launches])
@@ -61,6 +64,49 @@ def by_script(path: Path, text: str, around: Around) -> Run:
         places=places,
         script=text,
     )
+
+
+def _find_launches(path: Path, text: str, around: Around) -> tuple[Reading, _Launches, list[str]]:
+    """Return what a script runs, its launches of trainers, and notes.
+
+    Where it starts nothing, it is read as on the first of several machines.
+    """
+    reading, launches = _read_where_started(path, text, around)
+    notes = []
+    known = {**around.given, **around.environment}
+    first = {name: "0" for name in sorted(set(_FIRST.findall(text))) if name not in known}
+    if not launches and first:
+        again, started = _read_where_started(path, text, replace(around, given={**first, **around.given}))
+        if started:
+            reading, launches = again, started
+            notes.append(f"read as on the first machine: {' '.join(f'{name}=0' for name in first)}")
+    taken = [command for command, _ in launches[:1]]
+    for command in reading.commands:
+        if command not in taken and command.words[:2] == ("ray", "start"):
+            notes.append(f"line {command.line}: ray start: a project needs no Ray")
+    return reading, launches, [*reading.notes, *notes]
+
+
+def _read_where_started(path: Path, text: str, around: Around) -> tuple[Reading, _Launches]:
+    """Read a script as it would run where it is started: there most of what it names exists, and its program."""
+    places = around.places
+    best: tuple[int, Reading, _Launches] | None = None
+    guessed = not places.is_said and re.search("PWD|pwd", text) is not None
+    for folder in places.folders if guessed else places.folders[:1]:
+        environment = {"PWD": str(folder), **around.environment}
+        reading = read_script(text, str(path), around.given, environment, (), places.within)
+        launches = [
+            (command, found)
+            for command in reading.commands
+            if (found := programs.launched(command.words)) is not None and not trl.is_launch(command.words, places)
+        ]
+        words = {word.partition("=")[2] or word for command, _ in launches[:1] for word in command.words}
+        count = sum(word.startswith(f"{folder}/") and readers.is_there(Path(word)) for word in words)
+        count += any(readers.is_there(folder / own_config.program_file(module)) for _, (module, _) in launches[:1])
+        if best is None or count > best[0]:
+            best = count, reading, launches
+    assert best is not None
+    return best[1:]
 
 
 def _where(command: Command, around: Around) -> Places:
