@@ -14,6 +14,15 @@ from extractor.importers.runs.unknowns import unknowns
 from extractor.values.errors import UsageError
 
 READ = r"""
+cd /usr
+pushd lib
+show $PWD
+popd
+show $PWD
+cd lib
+cd -
+show $PWD $OLDPWD
+---
 A=1; B="2 3"; C="$A $B"; show "$C" "$A  $B" "${A} ${B}" "$A	 $B" $C
 ---
 a=3; b=1; X=${Y:-$(((a + b) * 2))}; Z=${Q:-${W:-$(( (a + b) / (a - b) ))}}

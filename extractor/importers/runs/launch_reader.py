@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from extractor.importers.runs import configs, of_export, overrides, own_config, prime, programs
+from extractor.importers.runs import configs, of_export, overrides, own_config, programs
 from extractor.importers.runs.bash import Command, Reading, read_script
 from extractor.importers.runs.files import Places
 from extractor.importers.runs.other_libraries import easyr1, trl
@@ -169,7 +169,7 @@ def _of_several(lines: Sequence[int]) -> list[str]:
 
 def _about_the_trainer(module: str, line: int) -> list[str]:
     """Say that a program is another trainer than verl's main_ppo, if it is; its line is that of the launch."""
-    if "main_ppo" in module or prime.is_launch(module):
+    if "main_ppo" in module or Run("", program=module).is_prime:
         return []
     return _is_another(module, line, "main_ppo")
 

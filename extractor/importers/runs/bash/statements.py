@@ -64,7 +64,7 @@ class Interpreter:
             **dict.fromkeys(("[", "test"), self._test),
             **dict.fromkeys(("exit", "return", "break", "continue"), self._leave),
             **dict.fromkeys(("read", "mapfile", "readarray", "getopts"), self._take_input),
-            **dict.fromkeys(("cd", "pushd"), self._change_folder),
+            **dict.fromkeys(("cd", "pushd", "popd"), self._change_folder),
             "shift": self._shift,
             "set": self._set,
             "printf": self._print,
@@ -271,7 +271,10 @@ class Interpreter:
 
     def _change_folder(self, _line: int, words: list[str]) -> bool:
         to = [word for word in words[1:] if word not in ("--", "-L", "-P")] or [self._state.text("HOME")]
-        self._state.put("PWD", self._state.absolute(to[-1]))
+        is_back = words[0] == "popd" or to[-1] == "-"
+        folder = self._state.text("OLDPWD") if is_back else self._state.absolute(to[-1])
+        self._state.put("OLDPWD", self._state.text("PWD"))
+        self._state.put("PWD", folder)
         self._state.exported.add("PWD")
         return True
 
