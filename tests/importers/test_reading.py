@@ -44,10 +44,20 @@ def test_a_program_may_have_the_command_as_a_literal(text: str, tmp_path: Path) 
     assert found == {"algorithm.adv_estimator": "grpo", "data.train_files": "/a/b.parquet"}
 
 
+@pytest.mark.parametrize("cell", [f"!PYTHONUNBUFFERED=1 {LAUNCH}", f"%%bash\n{LAUNCH}\n", f"x = 1\n!{LAUNCH}\ny = 2\n"])
+def test_a_notebook_may_have_the_command(cell: str, tmp_path: Path) -> None:
+    cells = [{"cell_type": "code", "source": text} for text in ("!pip install verl\nimport torch\n", [cell], "y = 3")]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells}))
+    assert {item.key for item in read_run(tmp_path / "a.ipynb", {}, {}).overrides} == {
+        "algorithm.adv_estimator",
+        "data.train_files",
+    }
+
+
 def test_what_is_not_read_is_refused_with_the_way_round(tmp_path: Path) -> None:
     (tmp_path / "start.py").write_text("from verl.trainer.main_ppo import run_ppo\nrun_ppo(config)\n")
     for name, text, said, hint in (
-        ("a.ipynb", '{"cells": []}', "a notebook is not read", ".sh file"),
+        ("a.ipynb", '{"cells": 1}', "no notebook", "a script of it"),
         ("start.py", "from verl.trainer.main_ppo import run_ppo\nrun_ppo(c)\n", "a program is not run", "run.yaml"),
         ("bad.py", "x = (\n", "no Python", "launch script"),
         ("launch.json", '{"configurations": []}', "no config of verl's trainer", "--cfg job --resolve"),

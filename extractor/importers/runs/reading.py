@@ -63,11 +63,9 @@ def _read(path: Path, around: Around) -> Run:
         raise UsageError(f"{path}: cannot be read: {error.strerror}", hint=hint) from None
     if not text.strip():
         raise UsageError(f"{path}: empty", hint=hint)
-    if path.suffix == ".ipynb":
-        raise UsageError(f"{path}: a notebook is not read", hint="write the cell that launches the run into a .sh file")
     if path.suffix in (".yaml", ".yml", ".json"):
         return _from_yaml(path, text, around)
-    if path.suffix == ".py" and embedded_commands.listed(text) is None:
+    if path.suffix in (".py", ".ipynb") and embedded_commands.listed(text) is None:
         return _from_python(path, text, around)
     return _from_words(path, text) or launch_reader.read_launch(path, embedded_commands.script(text), around)
 
@@ -96,10 +94,13 @@ def _from_words(path: Path, text: str) -> Run | None:
 
 
 def _from_python(path: Path, text: str, around: Around) -> Run:
-    """Read a training script of TRL's, or a program that has the command of a run as a literal."""
+    """Read a training script of TRL's, or a program or notebook that has the command of a run as a literal."""
     try:
-        found = trl.of_python(text, path)
-        commands = embedded_commands.find_commands(text) if found is None else []
+        code, command = embedded_commands.split_notebook(text) if path.suffix == ".ipynb" else (text, "")
+        found = trl.of_python(code, path) if not command else None
+        commands = [command] if command else embedded_commands.find_commands(code) if found is None else []
+    except ValueError as error:
+        raise UsageError(f"{path}: no notebook: {error}", hint="pass a notebook, or a script of it") from None
     except SyntaxError as error:
         newer = "f-string" in error.msg and sys.version_info < (3, 12)
         hint = "run vextract with Python 3.12 or later" if newer else "pass a launch script, or one of TRL's"
