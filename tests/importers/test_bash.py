@@ -14,6 +14,12 @@ from extractor.importers.runs.unknowns import unknowns
 from extractor.values.errors import UsageError
 
 READ = r"""
+X=$(cat <<'EOF'
+it's (
+EOF
+)
+show "$X"
+---
 cd /usr
 pushd lib
 show $PWD

@@ -9,6 +9,7 @@ from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.other_libraries import easyr1
 from extractor.importers.runs.unknowns import readable, unknowns
 from extractor.values import limits
+from extractor.values.errors import UsageError
 
 VERLS = "verl.trainer.main_ppo"
 _MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$|(?:^|[./])main_ppo(?:\.py)?$")
@@ -42,11 +43,13 @@ def launched(words: Sequence[str], depth: int = 0) -> tuple[str, list[str]] | No
     for word in quoted[: limits.MAX_INNER]:
         if unknowns(word) == (word[1:-1],):  # the output of a command, not a command
             continue
-        # a command in quotes, for ssh, bash -c or a job's entry point
-        for command in read_script(word, "", {}, {}).commands:
-            found = launched(command.words, depth + 1)
-            if found is not None:
-                return found
+        try:  # a command in quotes, for ssh, bash -c or a job's entry point
+            commands = read_script(word, "", {}, {}).commands
+        except UsageError:  # a text that only names one
+            continue
+        found = next(filter(None, (launched(command.words, depth + 1) for command in commands)), None)
+        if found is not None:
+            return found
     return None
 
 

@@ -10,6 +10,7 @@ from extractor.values import limits
 _NAME = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])")
 # Between double quotes, single quotes in a default are characters.
 _DEFAULT = re.compile(r"\$\{[!#]?[\w@*]+(?:\[[^\]]*\])?:?[-+=?]")
+_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\\'\"]?(\w+)")
 _PLAIN = re.compile(r"[\w./=:,+@%^~ \t-]+")
 
 
@@ -79,6 +80,11 @@ def find_bracket(text: str, at: int, depth: int = 0) -> int:
     while at < len(text):
         if text[at] == "#" and text[at - 1] in " \t\n":
             at = text.find("\n", at) if "\n" in text[at:] else len(text)
+            continue
+        document = _DOCUMENT.match(text, at)
+        if document is not None:
+            end = re.compile(rf"^\t*{document[1]}$", re.MULTILINE).search(text, document.end())
+            at = len(text) if end is None else end.end()
             continue
         level += {"(": 1, ")": -1}.get(text[at], 0)
         if not level:
