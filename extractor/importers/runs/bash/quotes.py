@@ -10,7 +10,7 @@ from extractor.values import limits
 _NAME = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])")
 # Between double quotes, single quotes in a default are characters.
 _DEFAULT = re.compile(r"\$\{[!#]?[\w@*]+(?:\[[^\]]*\])?:?[-+=?]")
-_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\\'\"]?(\w+)")
+_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\\'\"]?([A-Za-z_]\w*)")
 _PLAIN = re.compile(r"[\w./=:,+@%^~ \t-]+")
 
 
