@@ -58,7 +58,12 @@ def test_what_is_not_read_is_refused_with_the_way_round(tmp_path: Path) -> None:
     (tmp_path / "start.py").write_text("from verl.trainer.main_ppo import run_ppo\nrun_ppo(config)\n")
     for name, text, said, hint in (
         ("a.ipynb", '{"cells": 1}', "no notebook", "a script of it"),
-        ("start.py", "from verl.trainer.main_ppo import run_ppo\nrun_ppo(c)\n", "a program is not run", "run.yaml"),
+        (
+            "start.py",
+            "from verl.trainer.main_ppo import run_ppo\nrun_ppo(c)\n",
+            "it starts no trainer of TRL",
+            "run.yaml",
+        ),
         ("bad.py", "x = (\n", "no Python", "launch script"),
         ("launch.json", '{"configurations": []}', "no config of verl's trainer", "--cfg job --resolve"),
         ("run.sh", "python start.py --lr 1\n", "it starts no main_ppo", "main_ppo"),
