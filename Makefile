@@ -30,9 +30,8 @@ COMPLETE := $(VENV)/.complete$(ASKED)
 
 setup: $(COMPLETE) ## make the virtual environment with pinned dependencies; PYTHON=python3.12 for another Python
 
-# As a project makes its own. Every file that is installed is one whose digest requirements/locked.txt has: `make locks`
-# writes it.
-ENVIRONMENT = $(PYTHON) templates/base/launch/environment.py make $(if $(ASKED),--this-python)
+# Every file that is installed is one whose digest requirements/locked.txt has: `make locks` writes it.
+ENVIRONMENT = $(PYTHON) scripts/environment.py make $(if $(ASKED),--this-python)
 
 $(COMPLETE): requirements/dev.txt requirements/train.txt requirements/locked.txt pyproject.toml
 	$(call run,$(ENVIRONMENT) --venv $(VENV) --lock requirements/locked.txt --names-in requirements/train.txt requirements/dev.txt)

@@ -150,7 +150,7 @@ def judged(
         for name in known:
             places.setdefault(name, []).append(key)
     # Names of other versions of verl, which the report names with what they are in the run's release.
-    as_named = {item.text.lstrip("+").partition("=")[0]: item.key for item in made.run.found.run.overrides}
+    as_named = {item.text.lstrip("+").partition("=")[0]: item.key for item in made.run.run.overrides}
     told: dict[str, list[Remark]] = {}
     for remark in made.run.remarks:
         told.setdefault(remark.key, []).append(remark)
@@ -197,7 +197,7 @@ def judged(
 
 def _renames(made: new.NewProject) -> tuple[Renames, Renames]:
     assert made.run is not None
-    run, project = made.run.found.target.release, made.options.verl
+    run, project = made.run.release, made.options.verl
     return Renames(run, project), Renames(project, run)
 
 

@@ -31,7 +31,7 @@ from benchmarks.launch_scripts import project_of, remember
 from extractor.importers.runs import assemble
 from extractor.importers.runs.other_libraries import trl
 from extractor.importers.runs.other_libraries.translation import ScoredBy, Translated
-from extractor.importers.runs.python.values import Computed
+from extractor.importers.runs.other_libraries.trl_settings import Unread
 from extractor.usecases import new
 from extractor.values import releases
 from extractor.values.errors import VextractError
@@ -110,7 +110,7 @@ def compared(line: str, release: str) -> Compared:
     counts: Counter[str] = Counter()
     silent, asked_for = [], []
     for key, value, ours in _pairs(theirs, *read):
-        if isinstance(ours, Computed):
+        if isinstance(ours, Unread):
             what = ASKED
             asked_for.append(f"{key}={value!r}  asked: {ours}")
         elif same(value, ours):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from extractor.cli import output, screen
 
 if TYPE_CHECKING:
-    from extractor.importers.runs.carry_over import Request, Settled
+    from extractor.importers.runs.carry_over import Request
+    from extractor.importers.runs.settled import Settled
 
 _LONGEST = 120
 
@@ -49,10 +50,9 @@ def report(settled: Settled) -> dict[str, object]:
     """Return the report as JSON's types."""
     from extractor.importers.runs.meaning import KEPT
 
-    found = settled.found
     return {
-        "file": found.run.file,
-        "verl": found.target.release,
+        "file": settled.run.file,
+        "verl": settled.release,
         "settings": settled.settings,
         "remarks": [
             {"key": item.key, "value": item.value, "what": item.what, "why": item.why}
@@ -60,7 +60,7 @@ def report(settled: Settled) -> dict[str, object]:
             if item.what != KEPT
         ],
         "kept": {item.key: item.value for item in settled.remarks if item.what == KEPT},
-        "notes": list(found.run.notes),
+        "notes": list(settled.run.notes),
     }
 
 
@@ -69,8 +69,7 @@ def show(settled: Settled, *, verbose: bool, below: int) -> None:
     from extractor.importers.runs.report import FILE, FIRST, TITLES
     from extractor.importers.runs.unknowns import readable
 
-    found = settled.found
-    for text in found.run.notes:
+    for text in settled.run.notes:
         output.warning(readable(text))
     sections = [
         screen.Section(
@@ -83,7 +82,7 @@ def show(settled: Settled, *, verbose: bool, below: int) -> None:
     rest = sum(item.what not in FIRST for item in settled.remarks)
     tail = (
         []
-        if verbose or found.run.hints or not rest
+        if verbose or settled.run.hints or not rest
         else [f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"]
     )
     screen.show([readable(settled.headline)], sections, tail, verbose=verbose, below=below, aside=True)

@@ -49,7 +49,7 @@ def test_gradients_are_those_of_torch_bit_for_bit(vendored: Callable[..., Vendor
         return logits.grad
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fixed.module("shims.logsumexp"), "NUMBERS_IN_CACHE", 1000)
+        patch.setattr(fixed.module("shims.tensors"), "NUMBERS_IN_CACHE", 1000)
         for first in (0, 3) if len(shape) > 2 else (0,):
             assert torch.equal(gradient(fixed, first), gradient(broken, first))
 
@@ -85,7 +85,7 @@ def test_half_precision_goes_in_pieces_too(vendored: Callable[..., Vendored]) ->
 @pytest.mark.usefixtures("_on_a_cpu")
 def test_a_plan_for_a_gpu_has_log_softmax_in_float32(vendored: Callable[..., Vendored]) -> None:
     """As autocast has it on a GPU; and the gradient is that of torch, in the dtype of the logits."""
-    shim = vendored(NEWEST[-1], PART, None).module("shims.logsumexp")
+    shim = vendored(NEWEST[-1], PART, None).module("shims.tensors")
     generator = torch.Generator().manual_seed(0)
     drawn = (torch.randn(70, 151, generator=generator) * 10).bfloat16()
     labels = torch.randint(0, 151, (70,), generator=generator)
@@ -109,7 +109,7 @@ def test_a_gradient_may_take_the_place_of_logits(vendored: Callable[..., Vendore
     """Of those that lie in one piece; and whoever needs them later is told."""
     fixed = vendored(NEWEST[-1], PART, None)
     shim, function = (
-        fixed.module("shims.logsumexp"),
+        fixed.module("shims.tensors"),
         fixed.get("vendored.utils.torch_functional", "logprobs_from_logits_v2"),
     )
     generator = torch.Generator().manual_seed(0)
@@ -141,7 +141,7 @@ def test_an_entropy_that_is_only_reported_needs_little_memory(case: Case, fixed:
     entropy, theirs = (
         package.get("vendored.utils.torch_functional", "entropy_from_logits") for package in (fixed, broken)
     )
-    shim = fixed.module("shims.logsumexp")
+    shim = fixed.module("shims.tensors")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shim, "NUMBERS_IN_CACHE", 1000)
         with shim.having(shim.ENTROPY_IS_REPORTED, True):

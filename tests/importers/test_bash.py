@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.importers.runs.bash import find_choices, read_script
+from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.unknowns import unknowns
 from extractor.values.errors import UsageError
 
@@ -469,11 +469,6 @@ def test_what_is_not_read_is_refused_with_its_line() -> None:
         with pytest.raises(UsageError) as error:
             read_script(text, "run.sh", {}, {})
         assert (error.value.message[: len(said)], "--cfg job --resolve" in str(error.value.hint)) == (said, True)
-
-
-def test_words_that_a_script_compares_a_variable_with() -> None:
-    text = 'if [ "$A" = x.y ]; then :; fi\ncase "${A:-p}" in\n p|q) ;;\n "r") ;;\nesac\n[[ $B != z ]]\n'
-    assert (find_choices(text, "A"), find_choices(text, "B")) == (["x.y", "p", "q", "r"], ["z"])
 
 
 def test_hostile_scripts_end() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from extractor.importers.runs import meaning, settings
+from extractor.importers.runs.convert import Experiment
 from extractor.importers.runs.meaning import is_about_where, is_of_another_back_end, rule_for
+from extractor.importers.runs.run import Run
 
 
 @pytest.mark.parametrize(
@@ -32,6 +36,13 @@ def test_each_kind_of_setting(key: str, what: str | None, elsewhere: bool, about
     assert is_about_where(key) is about_where
 
 
+def carrying_of(
+    flat: dict[str, Any], project: dict[str, Any], stated: dict[str, Any] | None = None
+) -> settings._Carrying:
+    made = Experiment("0.9.1", "grpo", "hf", (), "toy", flat, {})
+    return settings._Carrying(Run("run.sh"), made, project, flat, frozenset(), stated or {})
+
+
 def test_every_rule_has_a_place() -> None:
     """Each pattern is there once, so that moving one moves it everywhere."""
     rules = (*meaning._OTHER_BACK_ENDS, *meaning._OTHER_SERVERS, *meaning._OTHER_PARTS)
@@ -40,9 +51,26 @@ def test_every_rule_has_a_place() -> None:
 
 
 def test_tools_of_a_run_are_no_environment_of_the_project() -> None:
-    remarks: list[meaning.Remark] = []
     project = {"local.env.is_reward": True}
-    found = settings._episodes({"actor_rollout_ref.rollout.multi_turn.enable": True}, project, remarks)
-    assert found == {"local.env.is_reward": False}
-    assert [item.what for item in remarks] == ["to do"]
-    assert settings._episodes({}, project, remarks) == {}
+    for flat in ({"actor_rollout_ref.rollout.multi_turn.enable": True}, {}):
+        carrying = carrying_of(flat, project)
+        assert carrying.episodes() == ({"local.env.is_reward": False} if flat else {})
+        assert [item.what for item in carrying.remarks] == ["to do"] * bool(flat)
+
+
+@pytest.mark.parametrize(("key", "carried"), [("trainer.test_freq", True), ("trainer.balance_batch", False)])
+def test_how_long_a_run_is_goes_as_with_verl_where_it_does_not_say(key: str, carried: bool) -> None:
+    value, remark = carrying_of({key: -1}, {})._local(key, key, 10)
+    assert (value == -1) is carried
+    assert (remark is not None and remark.what == meaning.KEPT) is not carried
+
+
+@pytest.mark.parametrize(
+    ("value", "carried"),
+    [("${fork.size}", False), ("${mul:2,${fork.n}}", False), ("${oc.env:HOME}/a", True), ("a", True)],
+)
+def test_a_reference_that_leads_nowhere_is_not_carried(value: str, carried: bool) -> None:
+    key = "data.gen_batch_size"
+    found, remark = carrying_of({key: value}, {}, {key: value})._local(key, key, None)
+    assert (found == value) is carried
+    assert (remark is None) is carried

@@ -25,7 +25,7 @@ def measure(package: str, settings: list[str]) -> dict[str, float]:
     from torch.distributed.device_mesh import init_device_mesh
 
     project = importlib.import_module(package)
-    sharding = importlib.import_module(f"{package}.workers.sharding")
+    sharding = importlib.import_module(f"{package}.workers.models")
     policy = importlib.import_module(f"{package}.workers.policy")
     trained = importlib.import_module(f"{package}.workers.trained_model")
     devices = importlib.import_module(f"{package}.shims.device")

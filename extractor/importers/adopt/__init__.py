@@ -16,7 +16,8 @@ from extractor.values.tree import File, FileKind, Tree
 if TYPE_CHECKING:
     from extractor.importers.adopt.carry import Carried
     from extractor.importers.adopt.target_project import TargetProject, Unit
-    from extractor.importers.runs import carry_over
+    from extractor.importers.runs.carry_over import Request
+    from extractor.importers.runs.settled import Settled
     from extractor.pipeline.generate import Generated
     from extractor.values.manifest import Manifest
     from extractor.values.options import Options
@@ -46,7 +47,7 @@ class Adoption:
     own: tuple[ForkFile, ...]
     code: tuple[str, ...] = field(repr=False)
     outside: tuple[str, ...]
-    run: carry_over.Settled | None = None
+    run: Settled | None = None
 
     @property
     def hunks(self) -> Share:
@@ -93,7 +94,7 @@ def adopt_with_run(
     recognised: Recognised,
     asked: Options,
     chosen: frozenset[str],
-    request: carry_over.Request,
+    request: Request,
     manifest: Manifest,
     say: Callable[[str], None] = lambda step: None,
 ) -> Adoption:
@@ -110,14 +111,13 @@ def adopt_with_run(
     Raises:
         UsageError: the run cannot be read, or git is needed and missing.
     """
-    from extractor.importers.runs import carry_over
     from extractor.pipeline.generate import complete
 
     engine = asked.engine if "engine" in chosen else None
-    found = carry_over.read(request, manifest.release, manifest, engine, say)
-    options = complete(carry_over.options(asked, found, chosen, ()), manifest)
+    found = request.read(manifest.release, manifest, engine, say)
+    options = complete(found.options(asked, chosen, ()), manifest)
     adoption = adopt(recognised, options, manifest, say)
-    settled = carry_over.settle(_edited(adoption), adoption.options, found, recognised.source, adopted=adoption.code)
+    settled = found.settle(_edited(adoption), adoption.options, recognised.source, adoption.code)
     return replace(adoption, plan=_with_run(adoption.plan, settled.tree), run=settled)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from extractor.importers.config.release import Target
 from extractor.importers.runs import prime, reward_model
-from extractor.importers.runs.bash import find_choices
 from extractor.importers.runs.fitting import Fit
 from extractor.importers.runs.meaning import Remark, is_about_where
 from extractor.importers.runs.other_libraries.translation import ScoredBy
@@ -22,9 +21,26 @@ from extractor.values.configtree import flatten, resolve
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
 
-_MODEL_KEY = "actor_rollout_ref.model.path"
 # Loggers of the feature `trackers`.
 SERVICES = ("mlflow", "swanlab", "trackio", "wandb")
+# Variables that an error names, with what they are in.
+_SHOWN = 6
+_DATE = re.compile(r"\$\(date\b[^()]*\)")
+_MANAGER = ("reward.reward_manager.name", "reward_manager.name", "reward_model.reward_manager")
+_PLAIN_MANAGERS = ("naive", "env")
+_REWARD_FILE = ("reward.custom_reward_function.path", "custom_reward_function.path")
+_BY_TOKENS = (
+    "actor_rollout_ref.actor.use_dynamic_bsz",
+    "actor_rollout_ref.ref.log_prob_use_dynamic_bsz",
+    "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz",
+    "critic.use_dynamic_bsz",
+    "trainer.balance_batch",
+)
+_OFFLOAD = re.compile(
+    r"(actor_rollout_ref\.(actor|ref)|critic\.model)\.fsdp_config\.(param_offload|optimizer_offload|offload_policy)"
+)
+_MODEL, _CORRECTION = "actor_rollout_ref.model", "algorithm.rollout_correction"
+_OF_PICTURES = re.compile(r"vl\b|-vl-|vision|minicpm|internvl", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -82,24 +98,18 @@ def convert(
             hint="pass a run of main_ppo, or say +algorithm.adv_estimator=... in it",
         )
     remarks: list[Remark] = []
-    chosen = _engine(
-        str(flat.get("actor_rollout_ref.rollout.name")), engine or run.hints.get("engine"), manifest, remarks
-    )
-    telling = {**flat, prime.ENABLED: True} if run.is_prime else flat
-    algorithm = run.hints.get("algorithm") or _algorithm(telling, manifest, remarks)
+    name = str(flat.get("actor_rollout_ref.rollout.name"))
+    chosen = engine or run.hints.get("engine") or _engine(name, manifest, remarks)
+    algorithm = run.hints.get("algorithm") or _algorithm(run, flat, manifest, remarks)
     function = _function(flat, run, found.target)
-    features = _features(flat, run, manifest, found.target, remarks, function)
-    return Experiment(
-        found.target.release,
-        str(algorithm),
-        chosen,
-        features,
-        str(run.hints.get("recipe", "toy")),
-        flat,
-        config,
-        tuple(remarks),
-        function,
-    )
+    if "features" in run.hints:
+        known = {feature.name for feature in manifest.features}
+        features = tuple(item for item in run.hints["features"] if item in known)
+    else:
+        features = _features(_wanted_features(flat, run, found.target, function), manifest, remarks)
+    recipe = str(run.hints.get("recipe", "toy"))
+    release = found.target.release
+    return Experiment(release, str(algorithm), chosen, features, recipe, flat, config, tuple(remarks), function)
 
 
 def _of_verl(flat: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,6 +123,33 @@ def _of_verl(flat: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any
     }
 
 
+def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> None:
+    """Refuse what cannot be known and matters; what is about the machine is left to the project."""
+    missing: dict[str, list[str]] = {}
+    for key, value in flat.items():
+        names = unknowns(value)
+        if key in SUPPLIED and not any(re.fullmatch(r"\w+", name) for name in names):
+            continue  # what a command prints, a person hands to main.py
+        if names and all(map(_DATE.match, names)) and not _DATE.fullmatch(readable(str(value))):
+            continue  # a name or a path, which is new each time
+        for name in names if not is_about_where(key) and key not in aside else ():
+            missing.setdefault(name, []).append(key)
+    for item in run.overrides:
+        for name in unknowns(item.key):
+            missing.setdefault(name, []).append(item.text)
+    if not missing:
+        return
+    shown = [f"{_readable(name)} (in {', '.join(sorted(keys))})" for name, keys in sorted(missing.items())]
+    more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    names_to_set = list(dict.fromkeys(one for name in sorted(missing) for one in _to_be_set(name)))
+    hint = " ".join(f"--set {name}=..." for name in names_to_set)
+    if more:
+        hint = f"--set @FILE, a file with lines VAR=VALUE, as bash writes them: {', '.join(names_to_set)}"
+    if "VAR" in names_to_set:
+        hint += "  (set the variable that the command's output is assigned to)"
+    raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}", hint=hint)
+
+
 def _to_be_set(unknown: str) -> list[str]:
     """Return the variables that would make a part known; VAR: the one that a command's output is assigned to."""
     if unknown.startswith("$((") and "$(" not in unknown[3:]:
@@ -120,111 +157,35 @@ def _to_be_set(unknown: str) -> list[str]:
     return [unknown if re.fullmatch(r"\w+", unknown) else "VAR"]
 
 
-def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> None:
-    """Refuse what cannot be known and matters; what is about the machine is left to the project."""
-    missing: dict[str, list[str]] = {}
-    for key, value in flat.items():
-        named = unknowns(value)
-        if key in SUPPLIED and not any(re.fullmatch(r"\w+", name) for name in named):
-            continue  # what a command prints, a person hands to main.py
-        if named and all(map(_DATE.match, named)) and not _DATE.fullmatch(readable(str(value))):
-            continue  # a name or a path, which is new each time
-        for name in named:
-            if not is_about_where(key) and key not in aside:
-                missing.setdefault(name, []).append(key)
-    for item in run.overrides:
-        for name in unknowns(item.key):
-            missing.setdefault(name, []).append(item.text)
-    if missing:
-        shown = [f"{readable_name(name)} (in {', '.join(sorted(keys))})" for name, keys in sorted(missing.items())]
-        more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-        names = list(dict.fromkeys(one for name in sorted(missing) for one in _to_be_set(name)))
-        if more:
-            hint = f"--set @FILE, a file with lines VAR=VALUE, as bash writes them: {', '.join(names)}"
-        else:
-            hint = " ".join(f"--set {name}=..." for name in names)
-        if "VAR" in names:
-            hint += "  (set the variable that the command's output is assigned to)"
-        compared = [(name, found) for name in names[:_SHOWN] if (found := find_choices(run.script, name))]
-        hint += "".join(f"  (the script compares ${name} with {', '.join(found[:_SHOWN])})" for name, found in compared)
-        raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}", hint=hint)
-
-
-_DATE = re.compile(r"\$\(date\b[^()]*\)")
-# Variables that an error names, with what they are in.
-_SHOWN = 6
-
-
-def readable_name(name: str) -> str:
+def _readable(name: str) -> str:
     """Return a variable's or a command's name for a message."""
     return f"${name}" if re.fullmatch(r"\w+", name) else name
 
 
-_NOT_GIVEN = ("???", "None")
-
-
-def _engine(name: str, asked: str | None, manifest: Manifest, remarks: list[Remark]) -> str:
-    if asked is not None:
-        return asked
+def _engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
+    """Return the run's engine, or the project's default with a remark."""
     if name in manifest.engines:
         return name
     chosen = "vllm" if "vllm" in manifest.engines else manifest.engines[0]
-    why = "not given" if name in _NOT_GIVEN else "no such engine here"
+    why = "not given" if name in ("???", "None") else "no such engine here"
     remarks.append(Remark("actor_rollout_ref.rollout.name", name, "changed", f"{why}: {chosen}"))
     return chosen
 
 
-def _algorithm(flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
+def _algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
+    """Return the preset that fits the run, or GRPO's with a remark."""
     estimator = str(flat.get("algorithm.adv_estimator", "gae"))
-    found = preset_of(flat, manifest) or (estimator if estimator in manifest.algorithms else None)
-    if found is not None:
-        return found
-    fallback = "grpo"
-    remarks.append(
-        Remark(
-            "algorithm.adv_estimator",
-            estimator,
-            "changed",
-            f"no preset for it here: starts from {fallback}, with the run's settings",
-        )
-    )
-    return fallback
-
-
-_MANAGER = ("reward.reward_manager.name", "reward_manager.name", "reward_model.reward_manager")
-_PLAIN_MANAGERS = ("naive", "env")
-_BY_TOKENS = (
-    "actor_rollout_ref.actor.use_dynamic_bsz",
-    "actor_rollout_ref.ref.log_prob_use_dynamic_bsz",
-    "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz",
-    "critic.use_dynamic_bsz",
-    "trainer.balance_batch",
-)
-_OFFLOAD = re.compile(
-    r"(actor_rollout_ref\.(actor|ref)|critic\.model)\.fsdp_config\.(param_offload|optimizer_offload|offload_policy)"
-)
-_WITHOUT_PADDING = ("actor_rollout_ref.model.use_remove_padding", "critic.model.use_remove_padding")
-
-
-def _reward_manager(flat: Mapping[str, Any]) -> str:
-    # A release may know the old name beside the new one: the one that the run uses counts.
-    named = (flat.get(key) for key in _MANAGER)
-    return next((str(name) for name in named if name not in (None, *_PLAIN_MANAGERS)), "naive")
-
-
-def _is_judged(flat: Mapping[str, Any], run: Run, function: str | None) -> bool:
-    """Tell whether a classifier judges responses, not the trained model of PRIME nor a server that a function asks."""
-    enabled = any(flat.get(key) for key in reward_model.ENABLED)
-    return enabled and not run.is_prime and not any(name in (function or "") for name in reward_model.GENERATIVE)
-
-
-def _reward_file(flat: Mapping[str, Any]) -> str | None:
-    names = ("reward.custom_reward_function.path", "custom_reward_function.path")
-    return next((str(flat[name]) for name in names if flat.get(name)), None)
+    found = preset_of({**flat, prime.ENABLED: True} if run.is_prime else flat, manifest)
+    if found is None and estimator not in manifest.algorithms:
+        why = "no preset for it here: starts from grpo, with the run's settings"
+        remarks.append(Remark("algorithm.adv_estimator", estimator, "changed", why))
+        return "grpo"
+    return found or estimator
 
 
 def _function(flat: Mapping[str, Any], run: Run, target: Target) -> str | None:
-    path = _reward_file(flat)
+    """Return the text of the run's reward function; None: it names none, or it is not here."""
+    path = next((str(flat[name]) for name in _REWARD_FILE if flat.get(name)), None)
     try:
         return None if path is None else named_files.function_text(run.places, path, target.source)
     except (SyntaxError, UsageError, OSError):
@@ -236,51 +197,54 @@ def logger_names(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) else list(value or [])
 
 
-def _features(
-    flat: Mapping[str, Any],
-    run: Run,
-    manifest: Manifest,
-    target: Target,
-    remarks: list[Remark],
-    function: str | None,
-) -> tuple[str, ...]:
+def _features(wanted: Iterator[str], manifest: Manifest, remarks: list[Remark]) -> tuple[str, ...]:
+    """Return the features that the release has, and remark on the others."""
     known = {feature.name for feature in manifest.features}
-    if "features" in run.hints:
-        return tuple(name for name in run.hints["features"] if name in known)
-    manager = _reward_manager(flat)
-    correction = "algorithm.rollout_correction.rollout_is"
-    model = str(flat.get(_MODEL_KEY))
-    wanted = {
-        "dynamic_bsz": any(flat.get(key) for key in _BY_TOKENS),
-        "remove_padding": any(flat.get(key) for key in _WITHOUT_PADDING),
-        "lora": (flat.get("actor_rollout_ref.model.lora_rank") or flat.get("actor_rollout_ref.model.lora.rank") or 0)
-        > 0
-        or flat.get("actor_rollout_ref.model.lora_adapter_path") is not None,
+    found = []
+    for name in wanted:
+        if name in known:
+            found.append(name)
+        else:
+            why = f"verl {manifest.release} has no such feature here"
+            remarks.append(Remark(name, True, "not carried over", why))
+    return tuple(sorted(found))
+
+
+def _wanted_features(flat: Mapping[str, Any], run: Run, target: Target, function: str | None) -> Iterator[str]:
+    """Yield the features that a run needs; `function` is the text of its reward function."""
+
+    def has(*keys: str) -> bool:
+        return any(flat.get(key) for key in keys)
+
+    def is_set(*keys: str) -> bool:
+        return any(flat.get(key) is not None for key in keys)
+
+    # A release may know the old name beside the new one: the one that the run uses counts.
+    managers = [str(flat[key]) for key in _MANAGER if flat.get(key) not in (None, *_PLAIN_MANAGERS)]
+    is_server = any(name in (function or "") for name in reward_model.GENERATIVE)
+    needs = {
+        "dynamic_bsz": has(*_BY_TOKENS),
+        "remove_padding": has(f"{_MODEL}.use_remove_padding", "critic.model.use_remove_padding"),
+        "lora": (flat.get(f"{_MODEL}.lora_rank") or flat.get(f"{_MODEL}.lora.rank") or 0) > 0
+        or is_set(f"{_MODEL}.lora_adapter_path"),
         "critic": flat.get("algorithm.adv_estimator") == "gae",
         prime.FEATURE: run.is_prime,
-        "distillation": bool(flat.get("distillation.enabled")),
-        "dynamic_sampling": any(flat.get(key) for key in ("algorithm.filter_groups.enable", "data.gen_batch_size")),
+        "distillation": has("distillation.enabled"),
+        "dynamic_sampling": has("algorithm.filter_groups.enable", "data.gen_batch_size"),
         "reward_forms": isinstance(run.scored_by, ScoredBy),
-        "reward_logs": any(flat.get(f"local.reward.{key}") for key in ("log_dir", "debug_log")),
-        "reward_processes": any(flat.get(f"local.reward.{key}") for key in ("num_workers", "timeout")),
-        "special_tokens": bool(flat.get("local.keep_special_tokens")),
-        "reward_managers": manager not in _PLAIN_MANAGERS and target.reads(manager),
-        "scorers": _reward_file(flat) is None or "default_compute_score" in (function or ""),
-        "rollout_correction": flat.get(correction) is not None
-        or flat.get("algorithm.rollout_correction.rollout_rs") is not None,
+        "reward_logs": has("local.reward.log_dir", "local.reward.debug_log"),
+        "reward_processes": has("local.reward.num_workers", "local.reward.timeout"),
+        "special_tokens": has("local.keep_special_tokens"),
+        "reward_managers": bool(managers) and target.reads(managers[0]),
+        "scorers": not has(*_REWARD_FILE) or "default_compute_score" in (function or ""),
+        "rollout_correction": is_set(f"{_CORRECTION}.rollout_is", f"{_CORRECTION}.rollout_rs"),
         "trackers": any(name in SERVICES for name in logger_names(flat.get("trainer.logger"))),
-        "early_stopping": flat.get("local.early_stopping.patience") is not None,
-        "overlap": bool(flat.get("local.rollout.ahead")) or flat.get("local.reward.early") is not None,
-        "reward_model": _is_judged(flat, run, function),
-        "episodes": bool(flat.get("actor_rollout_ref.rollout.multi_turn.enable")),
-        "verl_checkpoints": any(flat.get(key) for key in ("local.checkpoint.begin_from", "trainer.resume_from_path")),
+        "early_stopping": is_set("local.early_stopping.patience"),
+        "overlap": has("local.rollout.ahead") or is_set("local.reward.early"),
+        "reward_model": has(*reward_model.ENABLED) and not run.is_prime and not is_server,
+        "episodes": has("actor_rollout_ref.rollout.multi_turn.enable"),
+        "verl_checkpoints": has("local.checkpoint.begin_from", "trainer.resume_from_path"),
         "offload": any(bool(value) for key, value in flat.items() if _OFFLOAD.fullmatch(key)),
-        "multimodal": re.search(r"vl\b|-vl-|vision|minicpm|internvl", model, re.IGNORECASE) is not None,
+        "multimodal": _OF_PICTURES.search(str(flat.get(f"{_MODEL}.path"))) is not None,
     }
-    found = []
-    for name, value in wanted.items():
-        if value and name in known:
-            found.append(name)
-        elif value:
-            remarks.append(Remark(name, True, "not carried over", f"verl {manifest.release} has no such feature here"))
-    return tuple(sorted(found))
+    yield from (name for name, is_needed in needs.items() if is_needed)

@@ -61,6 +61,11 @@ class Fit:
     problems: tuple[Problem, ...]
     overrides: tuple[Override, ...] = ()
 
+    @property
+    def unhandled(self) -> tuple[Problem, ...]:
+        """Return the overrides that name keys which no release has, and which are not of another back end."""
+        return tuple(item for item in self.problems if not is_of_another_back_end(item.override.key))
+
 
 def fit(run: Run, target: Target, others: Sequence[Target] = ()) -> Fit:
     """Compose a run's config with a release's config tree.
@@ -123,11 +128,13 @@ def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
         key, value = renamed(unreleased, _UNRELEASED), _share_of(unreleased, given)
         if key != unreleased and key in own:
             continue
-        names = (key, *candidates(key, lambda item: None))
+        others = list(dict.fromkeys((key, *candidates(key, lambda item: None))))
         if value is None:  # an old name, left empty beside the one that is used
-            value = next((own[item] for item in names if own.get(item) is not None), None)
-        fits = known if not key.startswith(TAKES_ANYTHING) else {*known, key}
-        names = tuple(item for item in dict.fromkeys(names) if item in fits and (item == key or item not in own))
+            value = next((own[item] for item in others if own.get(item) is not None), None)
+        is_open = key.startswith(TAKES_ANYTHING)
+        names = [
+            item for item in others if (item in known or (is_open and item == key)) and (item == key or item not in own)
+        ]
         # A release that has an old name beside the new one reads what is set under either.
         for name in names if value is not None else names[:1]:
             apply(config, Override("++", name, value, ""))
@@ -156,8 +163,3 @@ def _elsewhere(key: str, target: Target, others: Sequence[Target]) -> str | None
         return released
     release = next((other.release for other in others if key in Defaults.of(other)), None)
     return None if release is None else Renames(release, target.release)(key) or key
-
-
-def unhandled(problems: Sequence[Problem]) -> list[Problem]:
-    """Return the overrides that name keys that no release has, which nothing is known about."""
-    return [problem for problem in problems if not is_of_another_back_end(problem.override.key)]

@@ -39,11 +39,6 @@ _NAMES: Mapping[str, str] = {
 _JUDGES = ("reward.reward_model.enable", "reward_model.enable")
 
 
-def is_launch(program: str) -> bool:
-    """Tell whether a program, a module or its file, is the recipe's."""
-    return program.removesuffix(".py").replace("/", ".").endswith("main_prime")
-
-
 def settings(
     flat: Mapping[str, Any], stated: Mapping[str, Any], project: Mapping[str, Any]
 ) -> tuple[dict[str, Any], set[str], list[Remark]]:
@@ -61,10 +56,9 @@ def settings(
     if ENABLED not in project:
         return found, set(), []
     found[ENABLED] = True
-    used, remarks = {*_JUDGES, _REFERENCE}, []
+    remarks = []
     for key, name in _NAMES.items():
         value = flat.get(key)
-        used.add(key)
         if key not in stated or value is None or unknowns(value) or f"{_SECTION}{name}" not in project:
             continue
         if key != f"{_MODEL}path" or value != flat.get(_POLICY):
@@ -75,4 +69,4 @@ def settings(
         changed = f"{policy}: rewards are measured against the policy's reference, actor_rollout_ref.ref"
         what, why = ("renamed", f"here it is {_POLICY}") if reference == policy else ("changed", changed)
         remarks.append(Remark(_REFERENCE, reference, what, why))
-    return found, used, remarks
+    return found, {*_JUDGES, _REFERENCE, *_NAMES}, remarks

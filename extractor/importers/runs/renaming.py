@@ -22,9 +22,7 @@ def flat_settings(run: Run) -> dict[str, Any]:
     return {**flatten(merged), **{item.key: item.value for item in run.overrides if item.mark != "~"}}
 
 
-def renamed(
-    run: Run, gone: Collection[str | None], found: Mapping[str, Any], remarks: Sequence[Remark], mark: str = ""
-) -> Run:
+def renamed(run: Run, gone: Collection[str | None], found: Mapping[str, Any], remarks: Sequence[Remark]) -> Run:
     """Return a run without some settings and with others.
 
     Args:
@@ -32,7 +30,6 @@ def renamed(
         gone: Names that it no longer has.
         found: Values by the names that it has instead.
         remarks: What a user should know of that.
-        mark: What stands before the new names in a command: "", or "++" where the run's config may not have them.
     """
     remarks = (*run.remarks, *remarks)
     former = {**run.former, **{key: value for key, value in flat_settings(run).items() if key in gone}}
@@ -42,7 +39,7 @@ def renamed(
             apply(resolved, Override("++", key, value, ""))
         return replace(run, resolved=resolved, remarks=remarks, former=former)
     overrides = [item for item in run.overrides if item.key not in gone and item.key not in found]
-    overrides += [Override(mark, key, value, f"{key}={value}") for key, value in found.items()]
+    overrides += [Override("", key, value, f"{key}={value}") for key, value in found.items()]
     return replace(
         run,
         overrides=tuple(overrides),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.runs import prime
 from extractor.importers.runs.files import Places
 from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.other_libraries.translation import FileScored, ScoredBy, Written
@@ -36,7 +35,6 @@ class Run:
         scored_by: What scores in a run of TRL's or EasyR1's; None: the settings say what does.
         written: What a run of EasyR1's adds to its prompts.
         is_bare: Whether what it leaves open is the project's own, since the run's settings are not known.
-        has_process_rewards: Whether it trains as upstream's recipe for PRIME does, by another program.
         script: The text of a bash script; "": it is none.
         former: What it says under names that were taken from it for others; its copies may read them.
     """
@@ -59,14 +57,13 @@ class Run:
     written: Written | None = None
     is_whole: bool = False
     is_bare: bool = False
-    has_process_rewards: bool = False
     script: str = field(default="", repr=False)
     former: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def is_prime(self) -> bool:
-        """Tell whether it trains as upstream's recipe for PRIME does, by its program or another."""
-        return self.has_process_rewards or prime.is_launch(self.program)
+        """Tell whether it is upstream's recipe for PRIME."""
+        return self.program.removesuffix(".py").replace("/", ".").endswith("main_prime")
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""What a run has otherwise than its project and nothing else says: values that it leaves to its release's defaults."""
+"""Settings whose default differs between the run's release of verl and the project."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
@@ -13,7 +13,6 @@ from extractor.importers.runs.unknowns import unknowns
 from extractor.values.configtree import flatten
 
 _Renamed = Callable[[str], str | None]
-_OF_CLASSES = "_target_"
 _KEY = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+")
 
 
@@ -24,8 +23,8 @@ def remarks(
     release: Defaults,
     renames: tuple[_Renamed, _Renamed],
     said: Sequence[Remark],
-) -> list[Remark]:
-    """Return a remark on each value of a run that its project has not, and that no remark is about.
+) -> Iterator[Remark]:
+    """Yield a remark on each value of a run that its project has not, and that no remark is about.
 
     Args:
         run: Its config, flat and resolved.
@@ -38,30 +37,32 @@ def remarks(
     there, back = renames
     about = {item.key for item in said}
     others = {key: [READ_BY_THE_ENGINE.get(key, key), *candidates(key, back)] for key in project}
-    places: dict[str, list[str]] = {}
+    places: dict[str, dict[str, None]] = {}
     for key, names in others.items():
-        for name in dict.fromkeys(names):
-            places.setdefault(name, []).append(key)
+        for name in names:
+            places.setdefault(name, {})[key] = None
     by_default = flatten(release.config)
-    found = []
     for key, value in run.items():
         names = candidates(key, there)
         own = list(dict.fromkeys([*places.get(key, ()), *(name for name in names if name in project)]))
-        if about & {key, *own} or key.endswith(_OF_CLASSES) or unknowns(value):
+        if about & {key, *own} or key.endswith("_target_") or unknowns(value):
             continue
         if own:
             # A release may have an old name beside the new one: null, or at its default where the other is said.
             also = [name for item in own for name in others[item] if name in stated or (value is None and name in run)]
             counts = [key] if key in stated else [key, *also]
             if all(not _same(run[name], project[item]) for item in own for name in counts if name in run):
-                found.append(_otherwise(key, value, own[0], project[own[0]], key in stated))
+                where = f"here {own[0]}" if own[0] != key else "here it"
+                yield Remark(key, value, "changed" if key in stated else KEPT, f"{where} is {project[own[0]]}")
             continue
         default = next((name for name in names if name in release.flat), None)
         if default is None or _same(value, release.flat[default]):
             continue
         if not any(_same(value, run[name]) for name in _followed(by_default.get(default)) if name in run):
-            found.append(_left_out(key, value, release.flat[default]))
-    return found
+            rule = rule_for(key)
+            why = "the project has no such setting" if rule is None else rule.why
+            why = f"{why} (by default it is {release.flat[default]} in the project's release)"
+            yield Remark(key, value, KEPT, why)
 
 
 def with_defaults_of_its_own(
@@ -71,8 +72,7 @@ def with_defaults_of_its_own(
     release: Defaults,
     renames: tuple[_Renamed, _Renamed],
 ) -> dict[str, Any]:
-    """Return a run's config, and what its checkout has by default beside it: keys of the project's, or of its release's
-    that the project has not, which the run has under no other name.
+    """Return a run's config with its checkout's defaults of keys that it has under no other name.
 
     Args:
         run: Its config, flat and resolved, in the names of the release that it fits.
@@ -97,17 +97,6 @@ def with_defaults_of_its_own(
 def _followed(value: Any) -> list[str]:
     """Return the keys that a value names: `${oc.select:actor_rollout_ref.rollout.n,1}`."""
     return _KEY.findall(value) if isinstance(value, str) and "${" in value else []
-
-
-def _otherwise(key: str, value: Any, name: str, ours: Any, is_stated: bool) -> Remark:
-    here = f"here {name} is {ours}" if name != key else f"here it is {ours}"
-    return Remark(key, value, "changed" if is_stated else KEPT, here)
-
-
-def _left_out(key: str, value: Any, default: Any) -> Remark:
-    rule = rule_for(key)
-    why = "the project has no such setting" if rule is None else rule.why
-    return Remark(key, value, KEPT, f"{why} (by default it is {default} in the project's release)")
 
 
 def _same(theirs: Any, ours: Any) -> bool:

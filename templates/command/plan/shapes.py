@@ -17,7 +17,7 @@ from transformers.cache_utils import DynamicCache
 from ..errors import ConfigError
 from ..settings.devices import attention_for
 from ..shims.device import to_dtype
-from ..shims.logsumexp import ENTROPY_IS_REPORTED, PLANNED_FOR, having
+from ..shims.tensors import ENTROPY_IS_REPORTED, PLANNED_FOR, having
 from ..vendored.utils import fsdp_utils
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
 from ..workers.logits import Asked, LogitsInPieces

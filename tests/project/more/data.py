@@ -23,7 +23,6 @@ from toy.data.toy import ensure_toy_model
 from toy.hooks import HookError
 from toy.inputs.datasets import dataset_of
 from toy.rewards.manager import TextRewardManager
-from toy.run.process import import_transformers
 from toy.settings import reward_keys
 from toy.training import rewarding
 from transformers import AutoTokenizer
@@ -260,18 +259,3 @@ def test_large_files_are_read_by_datasets(data_config, tokenizer, tmp_path, monk
 def test_rows_of_the_environment_need_no_pandas():
     code = f"import sys; from {Rows.__module__} import Rows; Rows([dict(a=1)])[0]; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_transformers_reads_the_files_of_its_models_once() -> None:
-    code = (
-        "import functools; plain = functools.lru_cache\n"
-        f"from {import_transformers.__module__} import import_transformers\n"
-        "import_transformers(); assert functools.lru_cache is plain\n"
-        "import transformers.models; from transformers.utils import import_utils\n"
-        # As it is called today:
-        "read = getattr(import_utils, 'create_import_structure_from_path', None)\n"
-        "known = read and read.cache_info()\n"
-        "assert not known or known.maxsize is None and known.hits and known.misses == known.currsize, known\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

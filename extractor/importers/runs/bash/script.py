@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,18 +64,6 @@ def read_script(
         raise too_much(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep") from None
     texts = {name: value for name, value in state.variables.items() if isinstance(value, str)}
     return Reading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts)
-
-
-def find_choices(text: str, name: str) -> list[str]:
-    """Return the words that a script compares a variable with, in tests and in the patterns of `case`."""
-    word = r"[\w.+-]+"
-    variable = rf"\$(?:{name}\b|\{{{name}(?:[:,^]+[^}}]*)?\}})\"?"
-    tests = re.findall(rf"{variable}\s*(?:==?|!=)\s*[\"']?({word})", text)
-    cases = re.findall(rf"\bcase\s+\"?{variable}\s+in\b(.*?)\besac\b", text, re.DOTALL)
-    patterns = re.findall(
-        rf"^\s*\(?[\"']?({word}(?:[\"']?\s*\|\s*[\"']?{word})*)[\"']?\)", "\n".join(cases), re.MULTILINE
-    )
-    return list(dict.fromkeys([*tests, *(each for pattern in patterns for each in re.findall(word, pattern))]))
 
 
 def _arguments(given: Mapping[str, str]) -> list[str]:

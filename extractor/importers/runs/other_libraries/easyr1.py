@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,76 +27,48 @@ from extractor.values.configtree.compose import apply, read_mapping, read_yaml
 from extractor.values.errors import UsageError
 
 MODULE = "verl.trainer.main"
-_ACTOR, _CRITIC, _ROLLOUT, _REF = (
+_ACTOR, _CRITIC, _ROLLOUT, _MODEL = (
     "actor_rollout_ref.actor",
     "critic",
     "actor_rollout_ref.rollout",
-    "actor_rollout_ref.ref",
+    "actor_rollout_ref.model",
 )
-# EasyR1's names and verl's. Where verl has another default, EasyR1's stands in _DEFAULTS.
+# EasyR1's sections and verl's, with the settings that have one name in both.
+_SAME: Mapping[tuple[str, str], str] = {
+    ("algorithm", "algorithm"): "adv_estimator gamma lam",
+    ("data", "data"): "filter_overlong_prompts filter_overlong_prompts_workers image_key max_prompt_length "
+    "max_response_length prompt_key seed shuffle train_files val_batch_size val_files video_key",
+    ("trainer", "trainer"): "critic_warmup experiment_name logger n_gpus_per_node nnodes project_name save_freq "
+    "total_epochs val_before_train val_only",
+    ("worker.actor", _ACTOR): "clip_ratio_high clip_ratio_low",
+    ("worker.actor.model", _MODEL): "enable_gradient_checkpointing trust_remote_code",
+    ("worker.critic", _CRITIC): "cliprange_value",
+    ("worker.rollout", _ROLLOUT): "enable_chunked_prefill enforce_eager gpu_memory_utilization max_model_len "
+    "max_num_batched_tokens n name temperature top_k top_p",
+    ("worker.rollout.val_override_config", f"{_ROLLOUT}.val_kwargs"): "n temperature top_p",
+}
+# Those that have another. Where verl has another default, EasyR1's stands in _DEFAULTS.
 _NAMES: Mapping[str, str] = {
-    "algorithm.adv_estimator": "algorithm.adv_estimator",
-    "algorithm.gamma": "algorithm.gamma",
-    "algorithm.lam": "algorithm.lam",
+    **{f"{ours}.{name}": f"{verls}.{name}" for (ours, verls), names in _SAME.items() for name in names.split()},
     "algorithm.online_filtering": "algorithm.filter_groups.enable",
-    "data.filter_overlong_prompts": "data.filter_overlong_prompts",
-    "data.filter_overlong_prompts_workers": "data.filter_overlong_prompts_workers",
-    "data.image_key": "data.image_key",
-    "data.max_prompt_length": "data.max_prompt_length",
-    "data.max_response_length": "data.max_response_length",
     "data.mini_rollout_batch_size": "data.gen_batch_size",
-    "data.prompt_key": "data.prompt_key",
     "data.rollout_batch_size": "data.train_batch_size",
-    "data.seed": "data.seed",
-    "data.shuffle": "data.shuffle",
-    "data.train_files": "data.train_files",
-    "data.val_batch_size": "data.val_batch_size",
-    "data.val_files": "data.val_files",
-    "data.video_key": "data.video_key",
-    "trainer.critic_warmup": "trainer.critic_warmup",
-    "trainer.experiment_name": "trainer.experiment_name",
     "trainer.load_checkpoint_path": "trainer.resume_from_path",
-    "trainer.logger": "trainer.logger",
     "trainer.max_steps": "trainer.total_training_steps",
     "trainer.max_try_make_batch": "algorithm.filter_groups.max_num_gen_batches",
-    "trainer.n_gpus_per_node": "trainer.n_gpus_per_node",
-    "trainer.nnodes": "trainer.nnodes",
-    "trainer.project_name": "trainer.project_name",
-    "trainer.save_freq": "trainer.save_freq",
     "trainer.save_limit": "trainer.max_actor_ckpt_to_keep",
-    "trainer.total_epochs": "trainer.total_epochs",
-    "trainer.val_before_train": "trainer.val_before_train",
     "trainer.val_freq": "trainer.test_freq",
     "trainer.val_generations_to_log": "trainer.log_val_generations",
-    "trainer.val_only": "trainer.val_only",
     "worker.actor.clip_ratio_dual": f"{_ACTOR}.clip_ratio_c",
-    "worker.actor.clip_ratio_high": f"{_ACTOR}.clip_ratio_high",
-    "worker.actor.clip_ratio_low": f"{_ACTOR}.clip_ratio_low",
     "worker.actor.dynamic_batching": f"{_ACTOR}.use_dynamic_bsz",
     "worker.actor.micro_batch_size_per_device_for_experience": f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu",
-    "worker.actor.model.enable_gradient_checkpointing": "actor_rollout_ref.model.enable_gradient_checkpointing",
-    "worker.actor.model.lora.alpha": "actor_rollout_ref.model.lora_alpha",
-    "worker.actor.model.lora.rank": "actor_rollout_ref.model.lora_rank",
-    "worker.actor.model.lora.target_modules": "actor_rollout_ref.model.target_modules",
-    "worker.actor.model.model_path": "actor_rollout_ref.model.path",
-    "worker.actor.model.trust_remote_code": "actor_rollout_ref.model.trust_remote_code",
-    "worker.actor.padding_free": "actor_rollout_ref.model.use_remove_padding",
-    "worker.critic.cliprange_value": "critic.cliprange_value",
+    "worker.actor.model.lora.alpha": f"{_MODEL}.lora_alpha",
+    "worker.actor.model.lora.rank": f"{_MODEL}.lora_rank",
+    "worker.actor.model.lora.target_modules": f"{_MODEL}.target_modules",
+    "worker.actor.model.model_path": f"{_MODEL}.path",
+    "worker.actor.padding_free": f"{_MODEL}.use_remove_padding",
     "worker.critic.model.model_path": "critic.model.path",
-    "worker.rollout.enable_chunked_prefill": f"{_ROLLOUT}.enable_chunked_prefill",
-    "worker.rollout.enforce_eager": f"{_ROLLOUT}.enforce_eager",
-    "worker.rollout.gpu_memory_utilization": f"{_ROLLOUT}.gpu_memory_utilization",
-    "worker.rollout.max_model_len": f"{_ROLLOUT}.max_model_len",
-    "worker.rollout.max_num_batched_tokens": f"{_ROLLOUT}.max_num_batched_tokens",
-    "worker.rollout.n": f"{_ROLLOUT}.n",
-    "worker.rollout.name": f"{_ROLLOUT}.name",
-    "worker.rollout.temperature": f"{_ROLLOUT}.temperature",
     "worker.rollout.tensor_parallel_size": f"{_ROLLOUT}.tensor_model_parallel_size",
-    "worker.rollout.top_k": f"{_ROLLOUT}.top_k",
-    "worker.rollout.top_p": f"{_ROLLOUT}.top_p",
-    "worker.rollout.val_override_config.n": f"{_ROLLOUT}.val_kwargs.n",
-    "worker.rollout.val_override_config.temperature": f"{_ROLLOUT}.val_kwargs.temperature",
-    "worker.rollout.val_override_config.top_p": f"{_ROLLOUT}.val_kwargs.top_p",
 }
 # Of the actor and the critic alike.
 _OF_BOTH: Mapping[str, str] = {
@@ -152,8 +124,11 @@ _NOWHERE = {
     _TEMPLATE: "not here: put the template into the model's directory",
 }
 _OF_ITS_WORKERS = re.compile(r"worker\.(?:actor|rollout|ref|critic|reward)\.\w")
-_READ = ("algorithm.disable_kl", "algorithm.kl_coef", "algorithm.kl_penalty", "algorithm.use_kl_loss")
-_READ_TOO = ("trainer.find_last_checkpoint", "worker.actor.loss_avg_mode", "worker.actor.loss_type")
+_READ = (
+    *("algorithm.disable_kl", "algorithm.filter_key", "algorithm.kl_coef", "algorithm.kl_penalty"),
+    *("algorithm.use_kl_loss", "trainer.find_last_checkpoint", "worker.actor.loss_avg_mode", "worker.actor.loss_type"),
+)
+_OF_THE_MACHINE = ("worker.ref.", "worker.actor.fsdp.", "worker.actor.offload.")
 
 
 def is_launch(module: str, arguments: Sequence[str]) -> bool:
@@ -198,42 +173,38 @@ def translated(body: Mapping[str, Any], places: Places | None = None) -> Transla
         places: Where the run may have been started from; None: not known.
     """
     stated = {_EARLIER.get(key, key): value for key, value in flatten(body).items()}
-    scored_by = None if places is None else _scored_by(stated, places)
-    written = None if places is None else _written(stated, places)
     whole = {**_DEFAULTS, **stated}
-    template = None if places is None else places.find_like(str(stated.get(_TEMPLATE) or "."))
     found = {**dict(_named(whole)), **_kl(whole), **_derived(whole)}
+    if places is None:
+        return Translated(overrides_of(found), tuple(_remarks(stated, ())))
+    scored_by, written, done = _scored_by(stated, places), _written(stated, places), list[str]()
+    if scored_by is not None:
+        done += [key for key in stated if key.startswith("worker.reward.")]
+    if written is not None:
+        done += [_PROMPT, _SYSTEM, _ANSWER]
+    template = places.find_like(str(stated.get(_TEMPLATE) or "."))
     if template is not None:
-        found["actor_rollout_ref.model.custom_chat_template"] = readers.read_text(template)
-    read = {
-        *_NAMES,
-        *_READ,
-        *_READ_TOO,
-        *(f"worker.{part}.{name}" for part in ("actor", "critic") for name in _OF_BOTH),
-    }
-    to_do = {key: why for key, why in _TO_DO.items() if stated.get(key) and (scored_by is None or "reward" not in key)}
-    remarks = [Remark(key, stated[key], "to do", why) for key, why in to_do.items()]
+        found[f"{_MODEL}.custom_chat_template"] = readers.read_text(template)
+        done.append(_TEMPLATE)
+    return Translated(overrides_of(found), tuple(_remarks(stated, done)), scored_by, written)
+
+
+def _remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[Remark]:
+    """Yield what has no name in verl, or has to be supplied; `done` are settings that files here answer."""
+    to_do = {key: why for key, why in _TO_DO.items() if stated.get(key) and key not in done}
+    yield from (Remark(key, stated[key], "to do", why) for key, why in to_do.items())
+    of_both = {f"worker.{part}.{name}" for part in ("actor", "critic") for name in _OF_BOTH}
     for key, value in sorted(stated.items()):
-        if key in read or key in _TO_DO or is_nothing(value):
-            continue
-        if scored_by is not None and key.startswith("worker.reward."):
-            continue
-        if key == _TEMPLATE and "actor_rollout_ref.model.custom_chat_template" in found:
-            continue
-        if key == "algorithm.filter_key" or (key == _ANSWER and value in _ANSWERS):
-            continue
-        if written is not None and key in (_PROMPT, _SYSTEM, _ANSWER):
+        is_read = key in _NAMES or key in _READ or key in _TO_DO or key in of_both or key in done
+        if is_read or is_nothing(value) or (key == _ANSWER and value in _ANSWERS):
             continue
         if key in _BOUNDS:
             if stated.get("algorithm.online_filtering"):
-                remarks.append(Remark(key, value, "changed", "left out are prompts whose responses all score alike"))
+                yield Remark(key, value, "changed", "left out are prompts whose responses all score alike")
             continue
-        elsewhere = is_about_where(key) or key.startswith(
-            ("worker.ref.", "worker.actor.fsdp.", "worker.actor.offload.")
-        )
+        elsewhere = is_about_where(key) or key.startswith(_OF_THE_MACHINE)
         what = "dropped" if elsewhere else "not carried over"
-        remarks.append(Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone")))
-    return Translated(overrides_of(found), tuple(remarks), scored_by, written)
+        yield Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone"))
 
 
 def _scored_by(stated: Mapping[str, Any], places: Places) -> FileScored | None:

@@ -1,242 +1,263 @@
-"""Training scripts of TRL's, read and never run: what they hand to its config and trainer, and what scores for them."""
+"""Training scripts for TRL: the literal arguments of their config and their trainer. Nothing is run or followed."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
-from extractor.importers.runs.files import Places
 from extractor.importers.runs.other_libraries.translation import ScoredBy
-from extractor.importers.runs.other_libraries.trl_losses import GRPO
-from extractor.importers.runs.other_libraries.trl_trainer import (
-    BESIDE,
-    MODEL,
-    NOTED,
-    TRAINERS,
-    TRAINING,
-    Trained,
-    adapters,
-    of_configs,
-    plain,
-    role,
-    whole,
-)
-from extractor.importers.runs.python import reach
-from extractor.importers.runs.python.follower import Follower
-from extractor.importers.runs.python.given import Given
-from extractor.importers.runs.python.run import Run
-from extractor.importers.runs.python.scorers import Handed
-from extractor.importers.runs.python.states import text_of
-from extractor.importers.runs.python.syntax import declared, last_of
-from extractor.importers.runs.python.values import Computed
+from extractor.importers.runs.other_libraries.trl_settings import GRPO, RLOO, Unread
 from extractor.values import readers
 from extractor.values.errors import UsageError
 
-# How functions of TRL's own are called that `trl grpo` knows by their names.
-_OF_TRL = "_reward"
-# What reads a config from the command line.
-_PARSES = ("ArgumentParser", "TrlParser", "parse_args")
+MODEL = "model_name_or_path"
+_MAY_TRAIN = re.compile(r"\b(?:GRPO|RLOO)Trainer\b")
+_TRAINERS = {"GRPOTrainer": GRPO, "RLOOTrainer": RLOO}
+_CONFIGS = ("GRPOConfig", "RLOOConfig")
+# What a trainer takes without naming it, in TRL's order, and what of it is a setting.
+_IN_ORDER = ("model", "reward_funcs", "args", "train_dataset", "eval_dataset")
+_WHOLE = "**"
+_HANDED = {
+    **{name: name for name in ("callbacks", "environment_factory", "eval_dataset", "optimizers", "rollout_func")},
+    **{name: name for name in ("reward_funcs", "tools", _WHOLE)},
+    "train_dataset": "dataset_name",
+}
+# peft's names of an adapter's settings; what it has by default; and what makes one of the command's options.
+_LORA = {"r": "lora_r", "lora_alpha": "lora_alpha", "target_modules": "lora_target_modules"}
+_LORA_DEFAULTS = {"lora_r": 8, "lora_alpha": 8}
+_BY_OPTIONS = "get_peft_config"
+_PARSERS = ("HfArgumentParser", "TrlParser", "ArgumentParser")
 
 
 @dataclass(frozen=True)
-class Program:
-    """A training script, as far as it can be read.
+class Script:
+    """A training script, as far as its literals tell.
 
     Attributes:
-        settings: By their names on the command line; `Computed` where only the script knows.
-        rewards: Names of the functions that score; (): not known.
-        made_by: Where it does not make its GRPOConfig itself, the expression that it gets it by, or "" if its command
-            line says all; None: it makes it, or has TRL make one.
-        trainer: The class of its trainer, where it is one of its own.
-        names: Of reward functions, as it has them unless its command says otherwise.
-        options: Names of the options of its own that its command line has.
-        text: Of the script.
         path: Of the script.
+        text: Of the script.
         algorithm: That of its trainer.
-        is_open: Whether the one name among the rewards may stand for a list of functions.
-        assigned: The settings that it gives to its config itself, whatever its command line says.
-        files: Config files that settings are from, as it names them.
-        scorers: The functions, where they are not those of its text.
+        settings: Of its config and trainer, by TRL's names; `Unread` where they are no literals.
+        assigned: Settings that it gives to its config after that was made.
+        used: Options of its command that its config has.
+        parses: Whether its config is made of its command's options.
+        trainer: The class of its trainer, where that is no class of TRL's; "": it is.
+        rewards: Names of the functions that score; (): not known.
     """
 
-    settings: Mapping[str, Any]
-    rewards: tuple[str, ...]
-    made_by: str | None
-    options: frozenset[str]
-    text: str = field(repr=False)
     path: Path
-    trainer: str | None = None
-    names: tuple[str, ...] = ()
-    algorithm: str = GRPO
-    is_open: bool = False
-    assigned: frozenset[str] = frozenset()
-    files: tuple[str, ...] = ()
-    scorers: Given | None = None
+    text: str = field(repr=False)
+    algorithm: str
+    settings: Mapping[str, Any]
+    assigned: Mapping[str, Any]
+    used: frozenset[str]
+    parses: bool
+    trainer: str
+    rewards: tuple[str, ...]
 
     def scored_by(self, weights: Any) -> ScoredBy | None:
         """Return what scores, with the weights that the run states; None where that is not known."""
-        if not self.rewards:
-            return None
-        count = len(self.rewards)
-        given = [1.0] * count if weights is None else [weights] if isinstance(weights, (int, float)) else weights
-        if not isinstance(given, list) or (len(given) != count and not self.is_open):
-            return None  # which counts how much is not known
-        try:
-            numbers = tuple(float(weight) for weight in given)
-        except (TypeError, ValueError):
-            return None
         model = self.settings.get(MODEL)
-        known = str(model) if model and not isinstance(model, Computed) else None
-        if self.scorers is None:
-            return ScoredBy(self.text, self.path.name, self.rewards, numbers, known, self.path.parent, self.is_open)
-        found = self.scorers
-        return ScoredBy(found.text, found.path.name, self.rewards, numbers, known, found.folder)
+        known = None if model is None or isinstance(model, Unread) else str(model)
+        return scored(self.text, self.path, self.rewards, weights, known, self.path.parent)
 
 
-def named(names: Any, weights: Any) -> ScoredBy | None:
-    """Return what scores where a run names it for `trl grpo`: functions of TRL's own, or dotted paths of modules.
-
-    Args:
-        names: One, or a list.
-        weights: As many numbers, or None.
-    """
-    listed = [names] if isinstance(names, str) else names
-    if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
+def scored(
+    text: str, path: Path, names: Sequence[str], weights: Any, model: str | None, folder: Path | None
+) -> ScoredBy | None:
+    """Return functions of a text and their weights; None where which counts how much is not known."""
+    given = [1.0] * len(names) if weights is None else weights if isinstance(weights, list) else [weights]
+    numbers = [weight for weight in given if isinstance(weight, (int, float)) and not isinstance(weight, bool)]
+    if not names or len(set(names)) < len(names) or not len(names) == len(numbers) == len(given):
         return None
-    if not all("." in item or item.endswith(_OF_TRL) for item in listed):
-        return None
-    parts = [item.rpartition(".") for item in listed]
-    if not all(part.isidentifier() for before, _, name in parts for part in (*filter(None, before.split(".")), name)):
-        return None
-    lines = [f"from {before or 'trl.rewards'} import {name}" for before, _, name in parts]
-    functions = tuple(name for _, _, name in parts)
-    program = Program({}, functions, None, frozenset(), "\n".join(dict.fromkeys(lines)) + "\n", Path("reward_funcs"))
-    return None if len(set(functions)) < len(functions) else program.scored_by(weights)
+    return ScoredBy(text, path.name, tuple(names), tuple(map(float, numbers)), model, folder)
 
 
-def of_file(file: Path | None, given: Mapping[str, Any], words: Sequence[str] = ()) -> Program | None:
-    """Read the training script in a file; None where there is none.
-
-    Args:
-        file: The script.
-        given: What its command line says.
-        words: The same, as it is written.
-    """
-    try:
-        return None if file is None else read(readers.read_text(file), file, given, words)
-    except (OSError, SyntaxError, UsageError):
-        return None
-
-
-def options_of(file: Path | None) -> frozenset[str]:
-    """Return the names of the options that the script in a file declares itself; none where there is no script."""
-    try:
-        return frozenset() if file is None else frozenset(dict(declared(readers.python(readers.read_text(file)))))
-    except (OSError, SyntaxError, UsageError):
-        return frozenset()
-
-
-def read(text: str, path: Path, given: Mapping[str, Any], words: Sequence[str] | None = None) -> Program | None:
-    """Read a training script; None where it makes neither a config nor a trainer of TRL's.
+def read(text: str, path: Path, given: Mapping[str, Any]) -> Script | None:
+    """Read a script; None where it makes no trainer of TRL's.
 
     Args:
         text: Of the script.
         path: Of the script.
-        given: What its command line says.
-        words: The same, as it is written; None: it is brought without a command.
+        given: The options of its command, which it may have as `args.NAME`.
 
     Raises:
         SyntaxError: it is no Python.
+        UsageError: which settings it trains with cannot be read.
     """
-    tree = readers.python(text)
-    options = dict(declared(tree))
-    places = Places.of(path, None) if path.is_file() else None
-    if not _may_train(text, path, places):
+    if _MAY_TRAIN.search(text) is None:
         return None
-    for everywhere in (False, True):
-        run = Follower(tree, path, given, places, NOTED, (tuple(TRAINERS), tuple(TRAINING)), words, everywhere)
-        run.follow()
-        trainers = [event for event in run.events if role(event) in TRAINERS]
-        configs = [event for event in run.events if role(event) in TRAINING]
-        if trainers or configs:
-            break
-    else:
+    reading = _Reading(readers.python(text), path, given)
+    trainers = reading.trainers()
+    if not trainers:
         return None
-    kinds = {**TRAINING, **TRAINERS}
-    found = [Trained(event, run) for event in trainers]
-    settings = whole([item.settings(configs) for item in found] or [of_configs(configs, run.state), adapters(run)])
-    settings |= whole([plain(event.made.named, event.state) for event in run.events if role(event) in BESIDE])
-    assigned = whole([item.assigned() for item in found])
-    scorer = next((item for item in reversed(found) if item.scorer is not None), None)
-    scores = Handed() if scorer is None else scorer.scores(text)
-    is_other = scorer is not None and scorer.count not in (None, len(scores.functions))
-    is_open = scorer is not None and scores.model is None and (scores.is_open or is_other or not scores.functions)
-    known = scorer.known_scorers(text) if scorer is not None and is_open else None
-    if is_other and known is None and not scores.is_open and scores.model is None:
-        scores = Handed()
-    if scores.model is not None:
-        settings.pop("reward_funcs", None)
-        settings["reward_model_name_or_path"] = scores.model
-    made_by = None if configs else _made_by(found, tree)
-    named = [last_of(event.of.partition(":")[0]) for event in trainers]
-    own = [name for name in named if name not in TRAINERS] + [*_elsewhere(tree)]
-    return Program(
-        {**settings, **assigned},
-        scores.functions if known is None else known.functions,
-        made_by,
-        frozenset(options),
-        scores.text or text,
-        path,
-        own[0] if own else None,
-        _reward_names(options.get("reward_funcs"), run),
-        next(kinds[role(event)] for event in (*trainers, *configs)),
-        scores.is_open and known is None,
-        frozenset(assigned),
-        tuple(sorted(run.files)),
-        known,
-    )
+    if len(trainers) > 1:
+        lines = ", ".join(str(call.lineno) for call in trainers)
+        raise UsageError(f"{path}: it makes a trainer in lines {lines}", hint="pass the settings of one as YAML")
+    return reading.script(trainers[0], text)
 
 
-def _may_train(text: str, path: Path, places: Places | None) -> bool:
-    """Tell whether a script, or a module of its repository that it reaches, names what is looked for."""
-    return any(name in whole for whole in reach.texts(text, path, places) for name in (*TRAINERS, *TRAINING))
+class _Reading:
+    """The names and calls of one script."""
+
+    def __init__(self, tree: ast.Module, path: Path, given: Mapping[str, Any]) -> None:
+        self.tree, self.path, self.given = tree, path, given
+        self.nodes = list(ast.walk(tree))
+        self.used: set[str] = set()
+        bound = Counter(name for node in self.nodes for name in _bound(node))
+        changed = {node.value.id for node in self.nodes if _may_change(node) and isinstance(node.value, ast.Name)}
+        self.names: dict[str, ast.expr] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name, is_kept = node.targets[0].id, not isinstance(node.value, (ast.List, ast.Dict))
+                if bound[name] == 1 and (is_kept or name not in changed):
+                    self.names[name] = node.value
+        imports = [node for node in self.nodes if isinstance(node, ast.ImportFrom)]
+        self.imported = {
+            alias.asname or alias.name: f"{'.' * node.level}{node.module or ''}"
+            for node in imports
+            for alias in node.names
+        }
+
+    def trainers(self) -> list[ast.Call]:
+        """Return the calls that make a trainer of TRL's, or of a class of the script's own."""
+        calls = (node for node in self.nodes if isinstance(node, ast.Call))
+        return [call for call in calls if self._kind(call) is not None and not self._module(call).startswith("verl")]
+
+    def _module(self, call: ast.Call) -> str:
+        """Return the module that a called class is imported from; "": none."""
+        return self.imported.get(ast.unparse(call.func).partition(".")[0], "")
+
+    def _kind(self, call: ast.Call) -> str | None:
+        """Return the trainer of TRL's that a call makes; None: none."""
+        own = {node.name: [*map(ast.unparse, node.bases)] for node in self.nodes if isinstance(node, ast.ClassDef)}
+        name = ast.unparse(call.func).rpartition(".")[2]
+        return next((kind for kind in _TRAINERS for one in (name, *own.get(name, ())) if one.endswith(kind)), None)
+
+    def script(self, call: ast.Call, text: str) -> Script:
+        """Return what a trainer is made with."""
+        kind, name = self._kind(call) or "", ast.unparse(call.func)
+        handed = {**dict(zip(_IN_ORDER, call.args, strict=False)), **_keywords(call)}
+        config = self._meant(handed.get("args"))
+        parses = config is not None and not _is_call(config, _CONFIGS)
+        if parses and not any(_is_call(node, _PARSERS) for node in self.nodes):
+            raise UsageError(
+                f"{self.path}:{call.lineno}: its config is no call of {kind.replace('Trainer', 'Config')} that is here",
+                hint="pass its settings as YAML, under TRL's names",
+            )
+        is_trls = name.rpartition(".")[2] == kind and self._module(call).partition(".")[0] in ("trl", "")
+        settings = {} if parses or not isinstance(config, ast.Call) else self._settings(config)
+        return Script(
+            path=self.path,
+            text=text,
+            algorithm=_TRAINERS[kind],
+            settings={**self._handed(handed), **self._adapter(handed), **settings},
+            assigned=dict(self._assigned(handed.get("args"))),
+            used=frozenset(self.used),
+            parses=parses,
+            trainer="" if is_trls else f"{self._module(call)}.{name}".strip("."),
+            rewards=self._rewards(handed.get("reward_funcs")),
+        )
+
+    def _settings(self, config: ast.Call) -> dict[str, Any]:
+        """Return the arguments of a config."""
+        found = {name: self._literal(node) for name, node in _keywords(config).items() if name != _WHOLE}
+        if config.args or _WHOLE in _keywords(config):
+            found[f"{ast.unparse(config.func)}(**...)"] = self._unread(config)
+        return found
+
+    def _handed(self, handed: Mapping[str, ast.expr]) -> dict[str, Any]:
+        """Return what of a trainer's arguments is a setting or has to be supplied."""
+        found: dict[str, Any] = {_HANDED[name]: self._unread(node) for name, node in handed.items() if name in _HANDED}
+        model = self._meant(handed.get("model"))
+        if isinstance(model, ast.Call) and _is_call(model, ("from_pretrained",)) and model.args:
+            model = model.args[0]
+        if model is not None:
+            found[MODEL] = self._literal(model)
+        judge = self._literal(handed["reward_funcs"]) if "reward_funcs" in handed else None
+        if isinstance(judge, str) and not isinstance(judge, Unread):
+            found["reward_model_name_or_path"] = judge
+            del found["reward_funcs"]
+        return found
+
+    def _adapter(self, handed: Mapping[str, ast.expr]) -> dict[str, Any]:
+        """Return the adapter's settings; the model may have had one before the trainer gets it."""
+        node = self._meant(handed.get("peft_config"))
+        if node is None:
+            own = [item for item in self.nodes if _is_call(item, ("get_peft_model",))]
+            return {"peft_config": self._unread(own[0])} if own else {}
+        if isinstance(node, ast.Call) and _is_call(node, ("LoraConfig",)):
+            named = {_LORA.get(name, name): self._literal(value) for name, value in _keywords(node).items()}
+            return {"use_peft": True, **_LORA_DEFAULTS, **named, "task_type": None}
+        return {} if _is_call(node, (_BY_OPTIONS,)) else {"peft_config": self._unread(node)}
+
+    def _rewards(self, given: ast.expr | None) -> tuple[str, ...]:
+        """Return the names of functions that score, if all are defined at the script's top."""
+        node = self._meant(given)
+        parts = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [] if node is None else [node]
+        names = [part.id for part in parts if isinstance(part, ast.Name)]
+        definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        at_top = ([item] if isinstance(item, definitions) else ast.walk(item) for item in self.tree.body)
+        top = {name for items in at_top for item in items for name in _bound(item)}
+        defined = {name for item in self.nodes if not isinstance(item, ast.Name) for name in _bound(item)}
+        is_known = all(name in top and (name in defined or name in self.names) for name in names)
+        return tuple(names) if len(names) == len(parts) and is_known else ()
+
+    def _assigned(self, config: ast.expr | None) -> Iterator[tuple[str, Any]]:
+        """Yield what the script gives to its config after that was made: its order is not followed."""
+        held = "" if config is None else ast.unparse(config)
+        for node in self.nodes:
+            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+            if isinstance(target, ast.Attribute) and ast.unparse(target.value) == held:
+                yield target.attr, self._unread(node)
+            elif isinstance(node, ast.Call) and _is_call(node, ("setattr",)) and ast.unparse(node.args[0]) == held:
+                yield "setattr(...)", self._unread(node)
+
+    def _meant(self, node: ast.expr | None) -> ast.expr | None:
+        """Return what a name stands for that is assigned once; other expressions as they are."""
+        return self.names.get(node.id, node) if isinstance(node, ast.Name) else node
+
+    def _literal(self, given: ast.expr) -> Any:
+        """Return a literal, one that a name stands for, or an option of the command; `Unread` otherwise."""
+        node = self._meant(given) or given
+        if isinstance(node, ast.Attribute) and node.attr in self.given and isinstance(node.value, ast.Name):
+            self.used.add(node.attr)
+            return self.given[node.attr]
+        try:
+            return ast.literal_eval(node)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            return self._unread(node)
+
+    def _unread(self, node: ast.AST) -> Unread:
+        return Unread(f"{ast.unparse(node)} ({self.path.name}:{getattr(node, 'lineno', 1)})")
 
 
-def _elsewhere(tree: ast.Module) -> Iterator[str]:
-    """Yield trainers under TRL's names that a script imports from another package than TRL."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").partition(".")[0] != "trl"):
-            yield from (f"{node.module or '.'}.{item.name}" for item in node.names if item.name in TRAINERS)
+def _may_change(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Subscript]:
+    """Tell whether an expression may change the list or dict that it is of: `names.append`, `names[0] = ...`."""
+    return isinstance(node, ast.Attribute) or (isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load))
 
 
-def _made_by(trained: Sequence[Trained], tree: ast.Module) -> str | None:
-    """Return the expression by which trainers get their config, "" if that is read from the command line."""
-    configs = [(item.config, item.event.state) for item in trained if item.config is not None]
-    if not configs:
-        return None
-    calls = (ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
-    is_parsed = any(item.made is not None and item.made.is_parsed for item in trained)
-    if is_parsed or any(name.endswith(_PARSES) for name in calls):
-        return ""
-    return text_of(*configs[0])
+def _keywords(call: ast.Call) -> dict[str, ast.expr]:
+    """Return a call's keyword arguments, and what it is handed as a whole."""
+    return {item.arg or _WHOLE: item.value for item in call.keywords}
 
 
-def _reward_names(default: ast.expr | None, run: Run) -> tuple[str, ...]:
-    """Return what the option `reward_funcs` of a script names."""
-    value = run.given.get("reward_funcs", None if default is None else run.value_in(default))
-    listed = [value] if isinstance(value, str) and not isinstance(value, Computed) else value
-    return tuple(listed) if isinstance(listed, list) and all(isinstance(item, str) for item in listed) else ()
+def _is_call(node: ast.AST | None, names: Sequence[str]) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in names
 
 
-def top_names(tree: ast.Module) -> Iterator[str]:
-    """Yield the names that a script defines or imports at its top."""
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.name
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield from (alias.asname or alias.name for alias in node.names)
-        elif isinstance(node, ast.Assign):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+def _bound(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a node binds, by whatever way."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from extractor.importers.runs.meaning import Remark
-from extractor.importers.runs.other_libraries import trl_losses
 from extractor.importers.runs.other_libraries.translation import ROWS, ScoredBy, Translated, is_nothing, overrides_of
-from extractor.importers.runs.python.values import Computed
 from extractor.importers.runs.unknowns import readable, unknowns
 from extractor.values.errors import UsageError
 
+GRPO, RLOO = "grpo", "rloo"
 _ACTOR, _ROLLOUT, _MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "actor_rollout_ref.model"
 _NAMES: Mapping[str, str] = {
     "chat_template": f"{_MODEL}.custom_chat_template",
@@ -48,6 +47,9 @@ _NAMES: Mapping[str, str] = {
 }
 # What earlier releases of TRL and transformers called a setting.
 _EARLIER = {"evaluation_strategy": "eval_strategy", "vllm_max_model_len": "vllm_max_model_length"}
+# Settings that are RLOO's alone; the second line is that of releases before 0.22, which had another config.
+_OF_RLOO = ("normalize_advantages", "reward_clip_range")
+_OF_EARLIER_RLOO = ("rloo_k", "kl_coef", "num_ppo_epochs", "response_length", "total_episodes", "whiten_rewards")
 # TRL's own, where a run says nothing and verl has another: those of this release.
 _RELEASE = "1.16"
 _DEFAULTS: Mapping[str, Any] = {
@@ -62,6 +64,12 @@ _DEFAULTS: Mapping[str, Any] = {
     "seed": 42,
     "weight_decay": 0.0,
 }
+_DEFAULTS_OF: Mapping[str, Mapping[str, Any]] = {
+    GRPO: {"beta": 0.0, "loss_type": "dapo", "num_generations": 8},
+    RLOO: {"beta": 0.05, "num_generations": 2},
+}
+# Of these, whose value changes what is learned, earlier releases had others.
+_HAS_CHANGED = {GRPO: ("beta", "loss_type", "max_completion_length"), RLOO: ("max_completion_length",)}
 # With `use_peft`; the layers are those that peft chooses in models such as Llama and Qwen.
 _LORA: Mapping[str, Any] = {"lora_r": 16, "lora_alpha": 32, "lora_target_modules": ["q_proj", "v_proj"]}
 _SCHEDULES = {
@@ -70,13 +78,23 @@ _SCHEDULES = {
     "cosine": "cosine",
     "cosine_with_min_lr": "cosine",
 }
+_MEANS = {
+    "bnpo": "token-mean",
+    "dapo": "token-mean",
+    "dr_grpo": "seq-mean-token-sum-norm",
+    "grpo": "seq-mean-token-mean",
+    "sapo": "seq-mean-token-mean",
+}
+_NO_DUAL_CLIP = 1e6
 _ROWS = "data/train.parquet"
+# Read, but not by a name of verl's alone.
 _READ = {
-    *("chat_template_kwargs", "eval_on_start", "warmup_steps", "vllm_importance_sampling_correction"),
-    *("eval_steps", "generation_batch_size", "gradient_accumulation_steps", "lr_scheduler_type", "max_steps"),
-    *("num_train_epochs", "per_device_train_batch_size", "report_to", "save_steps", "save_strategy", "top_k"),
-    *("use_vllm", "eval_strategy", "steps_per_generation", "adam_beta1", "adam_beta2", "lr_scheduler_kwargs"),
-    *("use_peft", *trl_losses.READ),
+    *("adam_beta1", "adam_beta2", "beta", "chat_template_kwargs", "delta", "epsilon_high", "eval_on_start"),
+    *("eval_steps", "eval_strategy", "generation_batch_size", "gradient_accumulation_steps"),
+    *("importance_sampling_level", "loss_type", "lr_scheduler_kwargs", "lr_scheduler_type", "max_steps"),
+    *("num_train_epochs", "per_device_train_batch_size", "report_to", "save_steps", "save_strategy"),
+    *("scale_rewards", "steps_per_generation", "top_k", "use_peft", "use_vllm", "vllm_importance_sampling_correction"),
+    "warmup_steps",
 }
 _OF_THE_MACHINE = {
     *("attn_implementation", "bf16", "dataloader_num_workers", "deepspeed", "dtype", "fp16", "logging_steps"),
@@ -86,9 +104,7 @@ _OF_THE_MACHINE = {
 }
 # What a script hands to the trainer that no setting says.
 _OF_THE_TRAINER = {"callbacks", "optimizers"}
-KNOWN = {*_NAMES, *_READ, *_OF_THE_MACHINE}
 _TO_DO = {
-    "adapter": f"the model starts with this adapter: merge it, or say {_MODEL}.lora_adapter_path",
     "dataset_name": ROWS,
     **dict.fromkeys(("environment_factory", "rollout_func", "tools"), "turns: make custom/env_wrapper.py take them"),
     "eval_dataset": "name its rows in data.val_files",
@@ -98,33 +114,53 @@ _TO_DO = {
     "they are, or score in custom/reward_manager.py",
     "reward_model_name_or_path": "a project has a reward model or functions: with both, verl takes the model's score",
 }
+# What is computed with, and the least that each may be; a run of TRL's ends there as well.
+_AT_LEAST = {0: "beta epsilon eval_steps save_steps warmup_steps", -1: "max_steps num_train_epochs"} | {
+    1: "generation_batch_size gradient_accumulation_steps num_generations num_iterations per_device_train_batch_size "
+    "steps_per_generation"
+}
+_NUMBERS: Mapping[str, float] = {name: least for least, names in _AT_LEAST.items() for name in names.split()}
+
+
+class Unread(str):
+    """The text of an argument that is no literal, and where it stands."""
+
+
+def algorithm_of(stated: Mapping[str, Any], name: str) -> str:
+    """Return the algorithm that a config is for, by its settings or its name."""
+    return RLOO if any(key in stated for key in (*_OF_RLOO, "rloo_k")) or RLOO in name.lower() else GRPO
 
 
 def translated(
     stated: Mapping[str, Any],
     scored_by: ScoredBy | None = None,
     processes: int | None = None,
-    algorithm: str = trl_losses.GRPO,
+    algorithm: str = GRPO,
 ) -> Translated:
-    """Return settings of TRL as overrides of verl's, and what they have that verl has not.
+    """Return settings of TRL as overrides of verl's, and remarks on what verl has not.
 
     Args:
         stated: By their names on the command line.
         scored_by: The functions that score; None: they are not known.
         processes: How many train, each with a batch of its own; None: not known.
-        algorithm: Of the trainer, GRPO's or RLOO's.
+        algorithm: Of the trainer.
+
+    Raises:
+        UsageError: a setting is no number, or of a release of TRL before 0.22.
     """
-    stated, of_release = trl_losses.renamed(stated) if algorithm == trl_losses.RLOO else (stated, [])
+    if algorithm == RLOO and (earlier := sorted(stated.keys() & set(_OF_EARLIER_RLOO))):
+        hint = "write its settings under today's names: num_generations, beta, num_iterations, max_completion_length"
+        raise UsageError(f"{', '.join(earlier)}: a run of RLOO of TRL before 0.22", hint=hint)
     stated = {_EARLIER.get(key, key): value for key, value in stated.items()}
-    known = {key: _checked(key, value) for key, value in stated.items() if not isinstance(value, Computed)}
+    known = {key: _checked(key, value) for key, value in stated.items() if not isinstance(value, Unread)}
     known = {key: value for key, value in known.items() if value is not None}
-    whole = {**_DEFAULTS, **trl_losses.DEFAULTS[algorithm], **(_LORA if known.get("use_peft") else {}), **known}
-    found = {_NAMES[key]: value for key, value in whole.items() if key in _NAMES}
-    if not whole.get("use_peft"):
-        found = {key: value for key, value in found.items() if ".lora_" not in key and "target_modules" not in key}
-    found.update({**_optimizer(whole), **trl_losses.loss(whole, algorithm)})
+    lora = _LORA if known.get("use_peft") else {}
+    whole = {**_DEFAULTS, **_DEFAULTS_OF[algorithm], **lora, **known}
+    if not lora:
+        whole = {key: value for key, value in whole.items() if not key.startswith("lora_")}
     batches = _Batches(whole, processes or 1)
-    found.update(_lengths(whole, batches))
+    found = {_NAMES[key]: value for key, value in whole.items() if key in _NAMES}
+    found |= {**_optimizer(whole), **_loss(whole, algorithm), **_lengths(whole, batches)}
     judge = known.get("reward_model_name_or_path")
     if isinstance(judge, str) and scored_by is None and "reward_funcs" not in stated:
         found |= {"reward_model.enable": True, "reward_model.model.path": judge}
@@ -135,32 +171,13 @@ def translated(
     # Whatever its rows are, they are not the toy ones: a project stops where they are not there.
     found.update(dict.fromkeys(("data.train_files", "data.val_files"), str(known.get("dataset_name") or _ROWS)))
     remarks = (
-        *_remarks(stated, whole, scored_by is not None or "reward_model.enable" in found),
+        *_on_keys(stated, whole, scored_by is not None or "reward_model.enable" in found),
         *_on_values(stated, whole),
         *_on_batches(known, batches, processes),
-        *trl_losses.remarks(whole, algorithm, batches.updates),
+        *_on_learning(whole, algorithm, batches.updates),
         *_on_defaults(stated, whole, algorithm),
-        *of_release,
     )
     return Translated(overrides_of(found), remarks, scored_by)
-
-
-# What is computed with, and the least that each may be; a run of TRL's ends there as well.
-_NUMBERS: Mapping[str, float] = {
-    "beta": 0,
-    "epsilon": 0,
-    "eval_steps": 0,
-    "generation_batch_size": 1,
-    "gradient_accumulation_steps": 1,
-    "max_steps": -1,
-    "num_generations": 1,
-    "num_iterations": 1,
-    "num_train_epochs": -1,  # as some say it where `max_steps` counts
-    "per_device_train_batch_size": 1,
-    "save_steps": 0,
-    "steps_per_generation": 1,
-    "warmup_steps": 0,
-}
 
 
 def _checked(key: str, value: Any) -> Any:
@@ -188,19 +205,47 @@ def _checked(key: str, value: Any) -> Any:
 
 def _optimizer(whole: Mapping[str, Any]) -> dict[str, Any]:
     """Return the learning rate's schedule, and what else the optimizer has."""
-    found: dict[str, Any] = {
-        f"{_ACTOR}.optim.lr_scheduler_type": _SCHEDULES.get(str(whole["lr_scheduler_type"]), "constant")
-    }
+    schedule = str(whole["lr_scheduler_type"])
+    found: dict[str, Any] = {f"{_ACTOR}.optim.lr_scheduler_type": _SCHEDULES.get(schedule, "constant")}
     more = whole.get("lr_scheduler_kwargs")
     more = more if isinstance(more, Mapping) else {}
-    rates = more.get("min_lr"), whole["learning_rate"]
-    lowest = more.get("min_lr_rate")
-    if lowest is None and all(isinstance(rate, (int, float)) and rate > 0 for rate in rates):
-        lowest = rates[0] / rates[1]
-    if whole["lr_scheduler_type"] == "cosine_with_min_lr" and lowest is not None:
-        found[f"{_ACTOR}.optim.min_lr_ratio"] = lowest
+    lowest, rate, share = more.get("min_lr"), whole["learning_rate"], more.get("min_lr_rate")
+    if share is None and all(isinstance(one, (int, float)) and one > 0 for one in (lowest, rate)):
+        share = lowest / rate
+    if schedule == "cosine_with_min_lr" and share is not None:
+        found[f"{_ACTOR}.optim.min_lr_ratio"] = share
     if {"adam_beta1", "adam_beta2"} & whole.keys():
         found[f"{_ACTOR}.optim.betas"] = [whole.get("adam_beta1", 0.9), whole.get("adam_beta2", 0.999)]
+    return found
+
+
+def _loss(whole: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
+    """Return what is learned: advantages, KL and the loss."""
+    low, beta = whole["epsilon"], whole["beta"]
+    high = whole.get("epsilon_high", low)
+    found: dict[str, Any] = {
+        "algorithm.adv_estimator": algorithm,
+        f"{_ACTOR}.clip_ratio_high": high,
+        f"{_ACTOR}.clip_ratio_c": whole.get("delta", _NO_DUAL_CLIP),
+    }
+    if algorithm == RLOO:  # KL is taken off the reward, summed over a response
+        found |= {f"{_ACTOR}.use_kl_loss": False, "algorithm.use_kl_in_reward": beta > 0}
+        found[f"{_ACTOR}.loss_agg_mode"] = "seq-mean-token-sum"
+        kl = {"kl_penalty": "kl", "kl_ctrl.type": "fixed", "kl_ctrl.kl_coef": beta} if beta > 0 else {}
+        return found | {f"algorithm.{name}": value for name, value in kl.items()}
+    found |= {
+        "algorithm.norm_adv_by_std_in_grpo": whole.get("scale_rewards", True) in (True, "group"),
+        "algorithm.use_kl_in_reward": False,
+        f"{_ACTOR}.use_kl_loss": beta > 0,
+        f"{_ACTOR}.loss_agg_mode": _MEANS.get(str(whole["loss_type"]), "token-mean"),
+    }
+    if beta > 0:
+        found |= {f"{_ACTOR}.kl_loss_coef": beta, f"{_ACTOR}.kl_loss_type": "low_var_kl"}
+    mode = "gspo" if whole.get("importance_sampling_level") == "sequence" else str(whole["loss_type"])
+    if mode in ("gspo", "cispo", "sapo"):
+        found[f"{_ACTOR}.policy_loss.loss_mode"] = mode
+    if mode == "cispo":  # TRL's bound is the ratio itself, and there is none from below
+        found |= {f"{_ACTOR}.clip_ratio_low": 1.0, f"{_ACTOR}.clip_ratio_high": high - 1.0}
     return found
 
 
@@ -234,10 +279,9 @@ def _lengths(whole: Mapping[str, Any], batches: _Batches) -> dict[str, Any]:
     named = loggers if isinstance(loggers, list) else [loggers]
     last, epochs = int(whole.get("max_steps", -1)), float(whole["num_train_epochs"])
 
-    def every(interval: Any) -> int:  # below 1 it is a share of the run
-        if 0 < interval < 1:
-            return batches.steps(interval * last) if last > 0 else -1
-        return batches.steps(interval) if interval > 0 else -1
+    def every(interval: float) -> int:  # below 1 it is a share of the run
+        steps = interval * last if interval < 1 else interval
+        return batches.steps(steps) if steps > 0 else -1
 
     looks = whole.get("eval_steps") or whole.get("logging_steps") or 500  # as transformers has it
     found: dict[str, Any] = {
@@ -263,7 +307,8 @@ def _lengths(whole: Mapping[str, Any], batches: _Batches) -> dict[str, Any]:
     return found
 
 
-def _remarks(stated: Mapping[str, Any], whole: Mapping[str, Any], is_scored: bool) -> Iterator[Remark]:
+def _on_keys(stated: Mapping[str, Any], whole: Mapping[str, Any], is_scored: bool) -> Iterator[Remark]:
+    """Yield settings that verl has not, or whose value is not known."""
     if not is_scored and all(stated.get(key) is None for key in ("reward_funcs", "reward_model_name_or_path")):
         yield Remark("reward_funcs", None, "to do", "not stated: say in custom/reward_manager.py what scores")
     for key, value in sorted(stated.items()):
@@ -275,12 +320,11 @@ def _remarks(stated: Mapping[str, Any], whole: Mapping[str, Any], is_scored: boo
             yield Remark(key, value, "not carried over", "what it does beside TRL's trainer")
         elif key in _TO_DO and value not in (None, False):
             yield Remark(key, str(value), "to do", _TO_DO[key])
-        elif isinstance(value, Computed) or (isinstance(value, str) and unknowns(value)):
+        elif isinstance(value, Unread) or (isinstance(value, str) and unknowns(value)):
             what = "dropped" if key in _OF_THE_MACHINE or key == "run_name" else "to do"
             yield Remark(key, readable(str(value)), what, "not known without running the script: set it in config/")
         elif key not in _NAMES and key not in _READ and not is_nothing(value):
-            what = "dropped" if key in _OF_THE_MACHINE else "not carried over"
-            yield Remark(key, value, what, "of TRL alone")
+            yield Remark(key, value, "dropped" if key in _OF_THE_MACHINE else "not carried over", "of TRL alone")
 
 
 def _on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[Remark]:
@@ -290,9 +334,8 @@ def _on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[
         yield Remark("lr_scheduler_type", whole["lr_scheduler_type"], "changed", why)
     more = whole.get("lr_scheduler_kwargs")
     if isinstance(more, Mapping) and (further := more.keys() - {"min_lr", "min_lr_rate"}):
-        yield Remark(
-            "lr_scheduler_kwargs", ", ".join(sorted(further)), "not carried over", "verl's schedules have none"
-        )
+        why = "verl's schedules have none"
+        yield Remark("lr_scheduler_kwargs", ", ".join(sorted(further)), "not carried over", why)
     if whole.get("use_peft") and "lora_target_modules" not in stated:
         why = "those that peft would choose in a Llama or Qwen: " + ", ".join(_LORA["lora_target_modules"])
         yield Remark("lora_target_modules", None, "changed", why)
@@ -306,10 +349,9 @@ def _on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[
 def _on_batches(known: Mapping[str, Any], batches: _Batches, processes: int | None) -> Iterator[Remark]:
     """Yield what is counted otherwise: batches by devices, steps by updates."""
     if processes is None:
-        why = "for one device; TRL has as many for each"
-        size = known.get("per_device_train_batch_size", _DEFAULTS["per_device_train_batch_size"])
-        accumulated = known.get("gradient_accumulation_steps", _DEFAULTS["gradient_accumulation_steps"])
-        yield Remark("per_device_train_batch_size * gradient_accumulation_steps", size * accumulated, "changed", why)
+        sizes = ("per_device_train_batch_size", "gradient_accumulation_steps")
+        size = math.prod(known.get(key, _DEFAULTS[key]) for key in sizes)
+        yield Remark(" * ".join(sizes), size, "changed", "for one device; TRL has as many for each")
     if batches.updates > 1:
         for key in ("max_steps", "eval_steps", "save_steps", "warmup_steps"):
             if (value := known.get(key, 0)) >= 1:
@@ -317,8 +359,25 @@ def _on_batches(known: Mapping[str, Any], batches: _Batches, processes: int | No
                 yield Remark(key, value, "changed", why)
 
 
+def _on_learning(whole: Mapping[str, Any], algorithm: str, updates: int) -> Iterator[Remark]:
+    """Yield what is learned otherwise; `updates` are the optimizer steps that are taken with a batch."""
+    if algorithm == RLOO:
+        if updates > 1:
+            why = "of each token, and clipped by it; TRL's is of the whole response: the same in a batch's first update"
+            yield Remark("ratio", f"{updates} updates a batch", "changed", why)
+        return
+    if str(whole["loss_type"]) not in (*_MEANS, "cispo", "sapo"):
+        yield Remark("loss_type", whole["loss_type"], "changed", "verl has none of this name: that of DAPO")
+    if whole.get("scale_rewards") == "batch":
+        why = "by the deviation in the whole batch; verl has each group's, or none: none"
+        yield Remark("scale_rewards", "batch", "changed", why)
+    if whole.get("use_vllm") and whole.get("vllm_importance_sampling_correction", True):
+        why = "vLLM's own probabilities are not corrected for here; algorithm.rollout_correction does it"
+        yield Remark("vllm_importance_sampling_correction", True, "changed", why)
+
+
 def _on_defaults(stated: Mapping[str, Any], whole: Mapping[str, Any], algorithm: str) -> Iterator[Remark]:
     """Yield what the run leaves to its release of TRL, where releases differ."""
-    for key in trl_losses.HAS_CHANGED[algorithm]:
+    for key in _HAS_CHANGED[algorithm]:
         if key not in stated:
             yield Remark(key, whole[key], "changed", f"not stated: as in TRL {_RELEASE}; other releases differ")

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..settings.devices import AUTO, LOGITS_MB
 from ..shims.device import get_device_name, keeping_casts
-from ..shims.logsumexp import GIVING_UP_LOGITS, having, needs_gradient_of_entropy
+from ..shims.tensors import GIVING_UP_LOGITS, having, needs_gradient_of_entropy
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
 
 BYTES = 4  # of a number, while a sum over the vocabulary is computed

@@ -25,12 +25,11 @@ from .actor import Actor
 from .adapters import starting_point, wants_adapter
 from .device_map import device_of, first_device, spread_reader
 from .lora import add_adapter, without_adapter
-from .models import check_positions, load_model, note_dropout
+from .models import check_positions, load_model, note_dropout, place
 from .offload import rests, weights_at_rest
 from .own_shares import shares_reader
 from .quantized import quantized_reader
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
-from .sharding import place
 from .trained_model import TrainedModel
 
 
@@ -252,14 +251,7 @@ def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str,
     return dict(settings)
 
 
-def load_causal_lm(
-    config: Any,
-    path: str,
-    fsdp_config: Any,
-    tokenizer: Any,
-    ranks: Ranks,
-    **settings: Any,
-) -> Any:
+def load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any, ranks: Ranks, **settings: Any) -> Any:
     """Load a causal language model with the settings of the policy; `settings`: see `load_model`."""
     from transformers import AutoModelForCausalLM
 

@@ -24,11 +24,11 @@ from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .host_copies import HostCopies
 from .lora import adapter_settings, adapter_weights, adapter_writer, plain_weights
+from .models import like, local, whole
 from .offload import SteppedByShares, kept_home, rests, state_at_rest, weights_at_rest
 from .own_shares import read_own_shares, shares_at
 from .quantized import unpacked_weights
 from .role_configs import build_optimizer
-from .sharding import like, local, whole
 from .shared_state import read_own
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
@@ -233,13 +233,7 @@ class TrainedModel:
 
 
 def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:
-    """Say so if most weights are too large for a step of the learning rate: their dtype rounds it away.
-
-    Args:
-        trained: the parameters.
-        optim: the section of the optimizer, whose steps are about its learning rate.
-        key: the setting that says their dtype.
-    """
+    """Say so if most weights stay as they are in a step of `optim.lr`: their dtype (`key`) rounds it away."""
     if not optim.lr > 0 or (optim.get("override_optimizer_config") or {}).get("bf16_stochastic_round"):
         return
     weights = [local(parameter.detach()).flatten() for parameter in trained]

@@ -2,16 +2,13 @@
 """One job at a time beside the training loop."""
 
 import copy
-import datetime
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 
 import torch.distributed as dist
 
-from .distributed import Ranks
-
-FOREVER = datetime.timedelta(days=365)
+from .distributed import FOREVER, Ranks
 
 
 class Background:
@@ -76,5 +73,5 @@ def without_deadline(ranks: Ranks) -> Ranks:
     other = copy.copy(ranks)
     other.peers = None
     if ranks.world_size > 1:
-        other.group = dist.new_group(backend="gloo", timeout=FOREVER)
+        other.group = other.patient = dist.new_group(backend="gloo", timeout=FOREVER)
     return other

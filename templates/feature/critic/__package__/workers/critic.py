@@ -9,7 +9,7 @@ import torch
 from ..vendored.algorithms.losses import value_loss
 from ..vendored.protocol import DataProto
 from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithValueHead
-from .local_engine import LocalEngine, named
+from .actor import LocalEngine, named
 
 
 class SharedCritic(LocalEngine, FSDPEngineWithValueHead):

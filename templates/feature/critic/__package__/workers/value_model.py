@@ -14,10 +14,9 @@ from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic
 from .device_map import device_of
-from .models import load_model
+from .models import load_model, place
 from .own_shares import shares_reader
 from .policy import sized
-from .sharding import place
 from .trained_model import TrainedModel
 
 

@@ -10,8 +10,7 @@ from omegaconf import open_dict
 from ..run.distributed import Ranks
 from ..tracking.timing import expect
 from ..vendored.protocol import DataProto
-from .actor import Actor
-from .local_engine import used_tokens
+from .actor import Actor, used_tokens
 from .policy import Reference
 
 AT_ONCE = 1024  # tokens of whose logits, where a pass has them all, the likeliest are looked for

@@ -19,7 +19,7 @@ from torch.distributed.tensor import DTensor
 from ..run.distributed import Ranks
 from ..shims.device import empty_cache
 from .host_memory import overwrite, to_host, wait
-from .sharding import local
+from .models import local
 
 # A device, or anything else that `Tensor.to` takes.
 Place = Any

@@ -14,8 +14,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import psutil
 import torch.distributed as dist
@@ -24,12 +24,9 @@ from ..errors import RESUMABLE
 from ..tracking.terminal import live_views
 from ..tracking.timing import phases
 
-T = TypeVar("T")
-
 PERIOD = 1.0
 GRACE = 5.0  # seconds in which a process may end by itself before the watch ends it
 WORK = 0.2  # seconds of processor time between two looks at a silent process that computes
-NOTED = 600.0  # seconds after which a wait is spoken of
 
 
 class Watch(threading.Thread):
@@ -119,77 +116,24 @@ class Watch(threading.Thread):
 
     def all_arrive(self, place: str, seconds: float) -> bool:
         """Tell whether every process calls this with the same place within the time."""
+        deadline = time.monotonic() + seconds
         try:
-            return self._await(self._arrive(place, self._ask), self._ask, seconds)
+            arrived = self.add(f"arrived/{place}", 1)
+            while arrived < self.world_size and time.monotonic() < deadline:
+                time.sleep(0.02)
+                arrived = self.add(f"arrived/{place}", 0)
+            return arrived >= self.world_size
         except RuntimeError:
             return False
 
-    def wait_for_all(self, place: str) -> None:
-        """Return when every process has called this with the same place, however long that takes."""
-        self._await(self._arrive(place, self._insist), self._insist, speaks=self.rank == 0)
-
-    def wait_for_driver(self, place: str) -> None:
-        """Return when rank 0 has called this with the same place, however long that takes."""
-        key = f"driver/{place}"
-        if self.rank == 0:
-            self._insist(lambda: self.store.set(key, "here"))
-        else:
-            self._await(key, self._insist, speaks=self.rank == 1)
-
-    def _arrive(self, place: str, ask: Callable[[Callable[[], Any]], Any]) -> str:
-        """Say that this process has come to a place; returns what is set once all have."""
-        if ask(lambda: self.store.add(f"arrived/{place}", 1)) == self.world_size:
-            ask(lambda: self.store.set(f"all/{place}", "yes"))
-        return f"all/{place}"
-
-    def _await(
-        self, key: str, ask: Callable[[Callable[[], Any]], Any], seconds: float | None = None, *, speaks: bool = False
-    ) -> bool:
-        """Wait until a key is set; tells whether it is after so many seconds, None: however many.
-
-        Raises:
-            RuntimeError: a process of this machine has ended, as a collective operation would raise it.
-        """
-        begun, pause, noted = time.monotonic(), 0.0005, NOTED
-        while not ask(lambda: self.store.check([key])):
-            waited = time.monotonic() - begun
-            if seconds is not None and waited > seconds:
-                return False
-            if pause > 0.04 and seconds is None and any(map(self._has_ended, range(self.world_size))):
-                raise RuntimeError("Connection closed: a process has ended")
-            if speaks and waited > noted:
-                print(f"note: waiting for {waited:.0f} s; where the processes are: {self._where()}", file=sys.stderr)
-                noted *= 2
-            time.sleep(pause)
-            pause = min(2 * pause, 0.05)
-        return True
-
-    def _ask(self, question: Callable[[], T]) -> T:
-        """Ask the store once.
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number in the store; returns what it is then.
 
         Raises:
             RuntimeError: it does not answer.
         """
         with self._access():
-            return question()
-
-    def _insist(self, question: Callable[[], T]) -> T:
-        """Ask the store until it answers: if it does not for long, the watch ends this process.
-
-        Raises:
-            RuntimeError: it does not answer, and there is no patience that would end.
-        """
-        while True:
-            try:
-                return self._ask(question)
-            except RuntimeError:
-                if not self.patience:
-                    raise
-            time.sleep(0.05)
-
-    def add(self, key: str, amount: int) -> int:
-        """Add to a number in the store; returns what it is then."""
-        return self._ask(lambda: int(self.store.add(key, amount)))
+            return int(self.store.add(key, amount))
 
     def leave(self, state: str = "left") -> None:
         """Say that this process ends: "left" in good order, so that nobody waits, or "failed", so that all end.

@@ -18,8 +18,7 @@ from ..output import install_command
 from ..shims.device import here, to_dtype
 from . import lora
 from .adapters import SECTION, wants_adapter
-from .models import load_pretrained
-from .sharding import whole
+from .models import load_pretrained, whole
 
 QUANTIZATION = "local.quantization"
 

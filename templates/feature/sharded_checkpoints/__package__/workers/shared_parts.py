@@ -17,8 +17,8 @@ from ..run.share_names import OPTIMIZER, WEIGHTS
 from ..switches import LORA
 from .host_memory import wait
 from .lora import adapter_writer
+from .models import whole
 from .own_shares import own_tensors
-from .sharding import whole
 from .trained_model import FILE, TrainedModel, save_pretrained
 
 # Writes a part into a model's directory. Every process must call it. It returns the SHA-256 of the files that this

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..run.distributed import Ranks
-from .sharding import like
+from .models import like
 
 
 def read_own(state: dict[str, Any], directory: Path, parameters: list[torch.Tensor], ranks: Ranks) -> None:

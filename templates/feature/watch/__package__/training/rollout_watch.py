@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from ..run.distributed import Ranks
 from ..shims.device import to_dtype
 from ..vendored.protocol import DataProto
-from ..workers.rollout_interface import neutral_for, unknown_to_trainer, warn_of
+from ..workers.rollout_interface import unknown_to_trainer, warning_of
 from .batches import rollout_metrics
 
 COLUMN = "rollout_log_probs"
@@ -109,8 +109,9 @@ class RolloutWatch:
         if not self.unknown or UNKNOWN in self._said:
             return
         self._said.add(UNKNOWN)
-        self.say(f"{warn_of(self.unknown)}{apart}")
-        self.say(f"hint: {neutral_for(self.unknown)}{correction_hint(self.config)}")
+        text, hint = warning_of(self.unknown)
+        self.say(f"warning: {text}{apart}")
+        self.say(f"hint: {hint}{correction_hint(self.config)}")
 
     def _some(self, batch: DataProto, of_engine: torch.Tensor) -> tuple[DataProto, torch.Tensor]:
         """Return a few rows of the batch, evenly spread, and what belongs to them."""
@@ -158,7 +159,7 @@ class RolloutWatch:
                     UNKNOWN,
                     f"{kept}: the engine's probabilities are renormalised among the tokens that these leave, the "
                     "trainer's are among all",
-                    neutral_for(self.unknown),
+                    warning_of(self.unknown)[1],
                 )
         if behind:
             return (
@@ -193,7 +194,7 @@ class RolloutWatch:
             )
         if self.unknown:
             asked = " and ".join(f"{name}={value:g}" for name, value in self.unknown.items())
-            return UNKNOWN, f"{asked}: the trainer's log-probabilities do not know it", neutral_for(self.unknown)
+            return UNKNOWN, f"{asked}: the trainer's log-probabilities do not know it", warning_of(self.unknown)[1]
         return (
             "unknown",
             "none that settings show: temperature, top_p, top_k and dtype are the same. The engine may hold other "

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers.utils import ModelOutput
 
-from ..shims.logsumexp import ENTROPY_IS_REPORTED, having
+from ..shims.tensors import ENTROPY_IS_REPORTED, having
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.workers.dp_actor import DataParallelPPOActor
 from .logits import Asked, LogitsInPieces

@@ -1,8 +1,4 @@
-# vextract:template - edit freely
-"""Make .venv, in which this project runs, or write down what it has. `make setup` and `make lock` do that.
-
-    environment.py make    .venv: what requirements.lock lists, by digest, and what pyproject.toml asks for besides
-    environment.py lock    requirements.lock: the versions that .venv has, with the digests of this machine's files
+"""Make an environment of this repository: what a lock lists, by digest. `make setup` and `make bench` do that.
 
 An old Python must be able to read this file: it says which one is needed.
 """
@@ -23,20 +19,18 @@ from pathlib import Path
 def main():
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=["make", "lock", "install"])
+    parser.add_argument("task", choices=["make", "install"])
     parser.add_argument("--venv", type=Path, default=Path(".venv"), help="the environment")
     parser.add_argument("--lock", type=Path, default=Path("requirements.lock"))
     parser.add_argument("--names-in", type=Path, nargs="+", help="install what these name, not pyproject.toml")
     parser.add_argument("--without-project", action="store_true", help="do not install the project itself")
-    parser.add_argument("--next", default="", help="what to say at the end")
     parser.add_argument("--this-python", action="store_true", help="make .venv again if another Python's is there")
-    parser.add_argument("--compile", metavar="MODULE", help="import a module at the end, which compiles it")
     parser.add_argument("--since", type=float, default=time.time(), help=argparse.SUPPRESS)
     options = parser.parse_args()
     try:
-        {"make": make, "lock": lock, "install": install}[options.task](options)
+        {"make": make, "install": install}[options.task](options)
     except KeyboardInterrupt:
-        print(f"\ninterrupted: `make {'lock' if options.task == 'lock' else 'setup'}` begins again", file=sys.stderr)
+        print("\ninterrupted: `make setup` begins again", file=sys.stderr)
         sys.exit(130)
     except OSError as error:  # a full disk, a directory that may not be written
         fail(f"{error.filename or options.venv}: {error.strerror or error}", "make room, or the directory writable")
@@ -88,7 +82,7 @@ def fail(text, hint):
     sys.exit(2)
 
 
-def step(text, command, hint="`make setup` goes on from here", must=True):
+def step(text, command, hint="`make setup` goes on from here"):
     """Run a command. Show what it is for and how long it takes; of its output, only errors."""
     start = time.time()
     print(f"  {text} ...", end="", flush=True)
@@ -97,9 +91,7 @@ def step(text, command, hint="`make setup` goes on from here", must=True):
     if done.returncode:
         lines = done.stdout.decode("utf-8", "replace").splitlines()
         printed = "\n".join([line for line in lines if line.startswith("ERROR: ")] or lines[-15:])
-        if must:
-            fail(f"this failed:\n{printed}", hint)
-        print(f"warning: this failed:\n{printed}", file=sys.stderr)
+        fail(f"this failed:\n{printed}", hint)
 
 
 def install(options):
@@ -125,11 +117,8 @@ def install(options):
             install_added(needs, added, pins, [*pip, "--report", str(work / "report.json")], options.lock, work)
         if not options.without_project:
             step("the project itself", [*pip, "--no-build-isolation", "--no-deps", "--editable", "."])
-        if options.compile:
-            command = [sys.executable, "-c", f"import sys; sys.dont_write_bytecode = False; import {options.compile}"]
-            step("compiling what a run imports", command, must=False)
     (options.venv / "unfinished").unlink()
-    print(f"Done in {time.time() - options.since:.0f} s.{' Next: ' + options.next if options.next else ''}")
+    print(f"Done in {time.time() - options.since:.0f} s.")
 
 
 def written(path, lines):
@@ -214,53 +203,16 @@ def install_added(needs, added, pins, pip, lock, work):
     versions = written(work / "versions.txt", [f"{name}=={pins[name][0]}" for name in pins if name not in free])
     names = ", ".join(need.name for need in added)
     lacks = f"what {lock} does not list: {names}" if pins else "the newest versions that fit"
-    anew = f"; `rm {lock} && make setup && make lock` chooses all versions anew" if pins else ""
     command = [*pip, "-c", versions, "-r", written(work / "needs.txt", needs)]
-    step(lacks, command, hint=f"correct pyproject.toml, then make setup{anew}")
+    step(lacks, command, hint="correct pyproject.toml, then make setup")
     chosen = [item["metadata"] for item in installs(work / "report.json")]
     if chosen and pins:
-        print(f"  new: {', '.join('{name} {version}'.format(**item) for item in chosen)}; `make lock` writes it down")
-
-
-def lock(options):
-    """Write down the versions that are installed, with their digests, unless something is missing."""
-    pip = [sys.executable, "-m", "pip"]
-    lacks = [need.name for need in needs_of(options, {}) if not is_installed(need)]
-    if (options.venv / "unfinished").exists() or lacks or subprocess.call([*pip, "check"], stdout=sys.stderr):
-        why = f"{sys.executable} lacks {', '.join(lacks)}" if lacks else f"{options.venv} is unfinished"
-        fail(f"{why}: nothing was written", "make setup")
-    frozen = subprocess.check_output([*pip, "freeze", "--all", "--exclude-editable"]).decode("utf-8").splitlines()
-    exact = [line for line in frozen if "==" in line.partition(";")[0] and " @ " not in line]
-    for line in sorted(set(frozen) - set(exact)):
-        print(f"note: left out, as it comes from no package index: {line}")
-    with tempfile.TemporaryDirectory() as folder:
-        report, names = Path(folder, "report.json"), written(Path(folder, "frozen.txt"), exact)
-        look_up = [*pip, "install", "-qq", "--dry-run", "--ignore-installed", "--no-deps", "--report", str(report)]
-        print("looking up the digests of what is installed", flush=True)
-        if subprocess.call([*look_up, "-r", names]):
-            fail("the digests of what is installed are not to be had: nothing was written", "make lock, once they are")
-        lines = []
-        for item in installs(report):
-            digest = item["download_info"]["archive_info"]["hashes"]["sha256"]
-            lines.append("{name}=={version} --hash=sha256:{digest}".format(digest=digest, **item["metadata"]))
-    new = written(options.lock.with_name(options.lock.name + ".new"), sorted(lines, key=str.lower))
-    Path(new).replace(options.lock)
-    print(f"{options.lock}: {len(lines)} packages of Python {dotted(sys.version_info[:2])}")
+        print(f"  new: {', '.join('{name} {version}'.format(**item) for item in chosen)}")
 
 
 def installs(report):
     """Read what pip says that it installs."""
     return json.loads(report.read_text(encoding="utf-8"))["install"]
-
-
-def is_installed(need):
-    """Tell whether a requirement is met here."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return need.specifier.contains(version(need.name), prereleases=True)
-    except PackageNotFoundError:
-        return False
 
 
 if __name__ == "__main__":
