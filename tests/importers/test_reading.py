@@ -61,7 +61,7 @@ def test_what_is_not_read_is_refused_with_the_way_round(tmp_path: Path) -> None:
         (
             "start.py",
             "from verl.trainer.main_ppo import run_ppo\nrun_ppo(c)\n",
-            "it starts no trainer of TRL",
+            "it starts no trainer of verl",
             "run.yaml",
         ),
         ("bad.py", "x = (\n", "no Python", "launch script"),

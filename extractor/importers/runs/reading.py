@@ -110,7 +110,7 @@ def _from_python(path: Path, text: str, around: Around) -> Run:
     if commands:
         return launch_reader.read_launch(path, commands[0], around)
     raise UsageError(
-        f"{path}: it starts no trainer of TRL's, and has no command of a run as a text or a list of texts",
+        f"{path}: it starts no trainer of verl's or TRL's, and has no command of a run as a text or a list of texts",
         hint=f"if Hydra configures it: `python {path.name} ... --cfg job --resolve > run.yaml`, and pass run.yaml",
     )
 
