@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import under_bash
-from extractor.importers.runs import pasted
-from extractor.values import readers
 
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / ".venv-peers"
@@ -63,13 +61,9 @@ def handed(script: Path, arguments: Sequence[str], root: Path, started_in: Path,
         new, record, stubs = (Path(folder, name) for name in ("root", "record", "stubs"))
         for place in (new, record, stubs):
             place.mkdir()
-        program = script
-        if script.suffix == ".ipynb":
-            program = Path("/stubs", "notebook.py")
-            (stubs / "notebook.py").write_text(pasted.notebook(readers.read_text(script)), "utf-8")
         (stubs / "recorded.py").write_text((ROOT / "benchmarks" / "peers" / "recorded.py").read_text("utf-8"), "utf-8")
         goes = 'cd "$1" && shift && exec "$@"'
-        runs = [str(PEERS / "bin" / "python"), "/stubs/recorded.py", "/record/handed.json", str(program), *arguments]
+        runs = [str(PEERS / "bin" / "python"), "/stubs/recorded.py", "/record/handed.json", str(script), *arguments]
         done = under_bash.inside(
             new,
             root,

@@ -361,35 +361,6 @@ TREES: Mapping[str, Callable[[Path], None]] = {
     "things that are no files": _things,
 }
 
-_CONFIG_IN_A_LOG = (
-    b"(TaskRunner pid=7) {'data': {'a': 1},\n(TaskRunner pid=7)  'trainer': {'b': None}}\n(other pid=8) x\n"
-)
-
-# Logs, in which a config is looked for.
-LOGS: Mapping[str, bytes] = {
-    "a config": b"+ python -m main_ppo data.a=1 data.b=2 trainer.c=3\n" + _CONFIG_IN_A_LOG,
-    "JSON": b'(Runner pid=7) {\n(Runner pid=7)   "data": {"a": 1},\n(Runner pid=7)   "trainer": {}\n(Runner pid=7) }\n',
-    "an error": _CONFIG_IN_A_LOG + b"Error executing job with overrides: ['a.b=1', 'c']\n",
-    "begun again and again": b"{'a':\n" * 200_000,
-    "of many processes": b"".join(b"(a pid=%d) {'a':\n" % number for number in range(3_000)) * 2,
-    "names that do not end": b"(pid=1" * 200_000 + b"\n" + b"(pid=1 " * 20 + b"\n",
-    "brackets": b"{'a': " + b"[" * DEEP + b"\n",
-    "lists that do not end": b"Error executing job with overrides: [" * 5_000,
-    "signs": b"+" * 200_000 + b"\n" + b"+ a 'b\n" * 100,
-    "bytes": bytes(range(256)) * 50,
-}
-# What VS Code calls JSON.
-LAUNCHES: Mapping[str, bytes] = {
-    "one": b'{// of mine\n"configurations": [{"name": "a", "module": "verl.trainer.main_ppo", "env": {"A": "1"},'
-    b' "args": ["data.a=1",], "cwd": "${workspaceFolder}/x"}, /* and */ {"program": "a.py", "args": "--b \'c d\'"}]}',
-    "comments": b"/*" * 200_000,
-    "quotes": b'"' * 200_001,
-    "commas": b"[" + b", " * 200_000,
-    "lists": b"[" * DEEP,
-    "other things": b'{"configurations": [1, {"args": 3, "module": []}, {"args": [{}], "module": "m", "env": [1]}]}',
-    "open quotes": b'{"configurations": [{"module": "m", "args": "\'a"}]}',
-}
-
 _PUTS_TOGETHER = (
     b"from hydra import compose\nfrom omegaconf import OmegaConf\nfrom verl.trainer.main_ppo import run_ppo\n"
     b"config = compose(config_name='ppo_trainer', overrides=['data.seed=1', f'trainer.n={1}'])\n"

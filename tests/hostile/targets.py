@@ -8,14 +8,12 @@ import random
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import yaml
 
 from extractor.importers.adopt.segments import split
-from extractor.importers.runs import python_trainers
-from extractor.importers.runs.bash.script import read_script
-from extractor.importers.runs.recorded import editors, logs
+from extractor.importers.runs import embedded_commands
+from extractor.importers.runs.bash import read_script
 from extractor.pipeline.index import Index
 from extractor.pipeline.merge.files import pieces_of
 from extractor.pipeline.merge.pieces import Unsupported
@@ -148,14 +146,8 @@ TARGETS: Mapping[str, Target] = {
     ),
     "a journal": Target(journal_archive.parse, _ZIP_ERRORS, (_journal(), inputs.overlapping("a", 200), _BASE)),
     "a launch script": Target(_script, _TEXT, tuple(text.encode() for text in inputs.BASH.values())),
-    "a log": Target(lambda data: logs.read(data, bool), (), tuple(inputs.LOGS.values())),
-    "an editor's launches": Target(
-        lambda data: editors.launches(editors.parsed(readers.text_of(data)), Path(".vscode/launch.json")),
-        (ValueError, OSError),
-        tuple(inputs.LAUNCHES.values()),
-    ),
-    "a program that trains": Target(
-        lambda data: python_trainers.read(readers.text_of(data), Path("start.py"), {}),
+    "a program with a command": Target(
+        lambda data: embedded_commands.find_commands(readers.text_of(data)),
         (SyntaxError, *_TEXT),
         tuple(inputs.PROGRAMS.values()),
     ),

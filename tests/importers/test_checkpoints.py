@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,69 +10,16 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.runs import of_checkpoint
 from tests.importers.conftest import vextract
 from tests.importers.test_loading import REPOSITORY, unpacked
 from tests.releases import ALL, source_of
 
-NAMES = ("model_world_size_2_rank_0.pt", "model_world_size_2_rank_1.pt")
 
-
-def checkpoint(folder: Path, **config: Any) -> Path:
-    """The files of a checkpoint, without tensors."""
-    place = folder / "global_step_40"
-    (place / "actor" / "huggingface").mkdir(parents=True)
-    (place / "actor" / "huggingface" / "config.json").write_text(json.dumps(config))
-    for name in NAMES:
-        (place / "actor" / name).write_bytes(b"")
-    return place
-
-
-def recipe(project: Path) -> dict[str, Any]:
-    yaml = pytest.importorskip("yaml")
-    found: dict[str, Any] = yaml.safe_load((project / "config/recipe/verl_run.yaml").read_text())
-    return found
-
-
-def test_a_checkpoint_is_found_by_itself_its_model_and_its_run(tmp_path: Path) -> None:
-    place = checkpoint(tmp_path)
-    assert of_checkpoint.find(tmp_path) is None
-    (tmp_path / "latest_checkpointed_iteration.txt").write_text("40")
-    assert {of_checkpoint.find(path) for path in (place, place / "actor", tmp_path)} == {place}
-
-
-@pytest.mark.slow
-def test_a_checkpoint_becomes_a_project_that_begins_from_it(verl: None, tmp_path: Path) -> None:
-    place = checkpoint(tmp_path, _name_or_path="Qwen/Qwen3-8B")
-    result = vextract("new", tmp_path / "proj", "--from-verl-run", place)
-    assert result.code == 0, result.err
-    assert recipe(tmp_path / "proj") == {
-        "actor_rollout_ref": {"model": {"path": "Qwen/Qwen3-8B"}},
-        "local": {"checkpoint": {"begin_from": str(place)}},
-    }
-    assert "a checkpoint has no settings" in result.err
-
-
-def test_what_a_checkpoint_says_of_its_adapter_and_critic_is_taken(tmp_path: Path) -> None:
-    place = checkpoint(tmp_path)
-    (place / "critic").mkdir()
-    (place / "actor" / "lora_train_meta.json").write_text('{"r": 8, "lora_alpha": 32, "task_type": "CAUSAL_LM"}')
-    found = of_checkpoint.read(place)
-    assert {item.key: item.value for item in found.overrides} == {
-        "actor_rollout_ref.model.lora_alpha": 32,
-        "actor_rollout_ref.model.lora_rank": 8,
-        "actor_rollout_ref.model.path": str(place / "actor" / "huggingface"),
-        "actor_rollout_ref.rollout.name": "hf",
-        "algorithm.adv_estimator": "gae",
-    }
-    assert {item.key for item in found.remarks} == {"actor_rollout_ref.model.path", "algorithm.adv_estimator"}
-
-
-def test_a_directory_that_is_neither_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "global_step_40").mkdir()
+def test_a_checkpoint_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "global_step_40" / "actor").mkdir(parents=True)
     result = vextract("new", tmp_path / "proj", "--from-verl-run", tmp_path / "global_step_40")
     assert result.code == 2
-    assert "nor a checkpoint of verl" in result.err
+    assert "local.checkpoint.begin_from=" in result.err
 
 
 def torchrun(*words: str | Path) -> None:

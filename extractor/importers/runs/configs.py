@@ -42,6 +42,7 @@ def of_config(path: Path, config: Any, places: Places) -> Run:
     Raises:
         UsageError: it is none of a trainer.
     """
+    config = _unwrap(config)
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
         # Hydra's own .hydra/overrides.yaml
         return Run(str(path), overrides.read(config, str(path)))
@@ -63,9 +64,13 @@ def is_config(body: Any) -> bool:
     return isinstance(body, dict) and bool({"data", "actor_rollout_ref"} & body.keys())
 
 
-def is_whole(body: Any) -> bool:
-    """Tell whether something that a log has is the whole config of a trainer."""
-    return is_config(body) and "trainer" in body
+def _unwrap(body: Any) -> Any:
+    """Return a config without what Weights & Biases wraps each of its values in."""
+    if not isinstance(body, dict):
+        return body
+    own = {key: value for key, value in body.items() if key != "_wandb"}
+    is_wrapped = own and all(isinstance(item, dict) and "value" in item and len(item) < 4 for item in own.values())
+    return {key: item["value"] for key, item in own.items()} if is_wrapped else own
 
 
 def translated(path: Path, found: Translated) -> Run:

@@ -9,7 +9,9 @@ from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.other_libraries import easyr1
 from extractor.importers.runs.unknowns import readable, unknowns
 from extractor.values import limits
+from extractor.values.errors import UsageError
 
+VERLS = "verl.trainer.main_ppo"
 _MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$|(?:^|[./])main_ppo(?:\.py)?$")
 _MAIN_IN = re.compile(r"\bmain_(?:ppo|dapo|grpo)\b")
 _OF_THE_TRAINER = re.compile(r"(?:\+\+?)?(?:actor_rollout_ref\.actor\.|algorithm\.adv_estimator=)")
@@ -41,11 +43,13 @@ def launched(words: Sequence[str], depth: int = 0) -> tuple[str, list[str]] | No
     for word in quoted[: limits.MAX_INNER]:
         if unknowns(word) == (word[1:-1],):  # the output of a command, not a command
             continue
-        # a command in quotes, for ssh, bash -c or a job's entry point
-        for command in read_script(word, "", {}, {}).commands:
-            found = launched(command.words, depth + 1)
-            if found is not None:
-                return found
+        try:  # a command in quotes, for ssh, bash -c or a job's entry point
+            commands = read_script(word, "", {}, {}).commands
+        except UsageError:  # a text that only names one
+            continue
+        found = next(filter(None, (launched(command.words, depth + 1) for command in commands)), None)
+        if found is not None:
+            return found
     return None
 
 
@@ -65,6 +69,7 @@ def instead(commands: Sequence[Sequence[str]], text: str) -> tuple[str, str]:
         text: of the script.
     """
     hint = "pass the script that runs `python -m verl.trainer.main_ppo`"
+    resolved = "if Hydra configures it, append `--cfg job --resolve > run.yaml` to its command, and pass run.yaml"
     if not commands:
         hint = "it only sets variables: pass the script that reads it and runs `python -m verl.trainer.main_ppo`"
     if re.search(r"verl\.trainer\.\w*sft_trainer", text):
@@ -76,7 +81,7 @@ def instead(commands: Sequence[Sequence[str]], text: str) -> tuple[str, str]:
     name = name or next((name for words in commands if (name := _program_with_flags(words))), None)
     if name is None:
         return "it starts no main_ppo, nor another program with settings of verl's RL trainer", hint
-    return f"it starts {readable(name)}, not verl's RL trainer", hint
+    return f"it starts {readable(name)}, not verl's RL trainer by a command with its settings", resolved
 
 
 def foreign_sections(module: str, arguments: Sequence[str], own: Collection[str]) -> list[str]:

@@ -1,8 +1,7 @@
-"""Bash, read and never run: what a script's commands would be.
+"""Read bash, and never run it: what commands a script would start.
 
-`state` holds what is known at a place of the script, and `scopes` whose it is; `expansion` and `parameters` make words
-of the parser's nodes, `quoting`, `patterns` and `braces` of what the parser takes apart; `conditions` decides tests,
-`statements` and `branches` go through the script, and `script` puts them together.
+`syntax` parses it (`quotes` says where quotes and expansions end), `words` expands its words (`patterns`, `arithmetic`,
+`outputs`), `conditions` decides tests, `statements` goes through it, with `state` and the `other_scripts` it starts.
 """
 
 from extractor.importers.runs.bash.script import Reading, read_script

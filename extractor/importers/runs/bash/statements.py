@@ -1,331 +1,473 @@
-"""Statements one after another: assignments, functions, and the commands that a script would run."""
+"""Go through a script's statements as bash would, as far as their outcomes are known."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from extractor.importers.runs.bash.aliases import Aliases
-from extractor.importers.runs.bash.branches import Runner
-from extractor.importers.runs.bash.commands import filtered, formatted, is_probe, printed
-from extractor.importers.runs.bash.conditions import Conditions
-from extractor.importers.runs.bash.declarations import Declarations
-from extractor.importers.runs.bash.documents import Documents
-from extractor.importers.runs.bash.expansion import Expansion
-from extractor.importers.runs.bash.inputs import Input
-from extractor.importers.runs.bash.reads import Reads
-from extractor.importers.runs.bash.scripts import MAX_DEPTH, Scripts
-from extractor.importers.runs.bash.state import Break, Command, Failure, Function, Return, State, Stop
-from extractor.importers.runs.bash.syntax import field, mended, parse, text_of
+from extractor.importers.runs.bash import conditions, other_scripts, outputs, syntax
+from extractor.importers.runs.bash.patterns import matches
+from extractor.importers.runs.bash.state import (
+    MAX_CALLS,
+    Break,
+    Command,
+    Failure,
+    Function,
+    Return,
+    State,
+    Stop,
+    Value,
+    scalar,
+)
+from extractor.importers.runs.bash.syntax import ASSIGNMENT, Redirect, Statement
+from extractor.importers.runs.bash.words import Words
 from extractor.importers.runs.unknowns import number_of, readable, unknown, unknowns
-from extractor.values import limits
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from extractor.values.limits import MAX_ROUNDS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
-_QUIET = {"set", "echo", "printf", "mkdir", "cd", "ulimit", "wait", "trap", "sleep", "true", ":", "exit", "unset", "rm"}
-_IN_TERMINALS = {"new-session", "new", "new-window", "neww", "split-window", "splitw", "send-keys", "send"}
+_QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "true", ":", "rm"}
+_DECLARES = ("export", "readonly", "local", "declare", "typeset")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-class Statements:
-    """Simple statements, and what groups them.
+class Interpreter:
+    """Reads statements; the outcome of one is whether it ends well, None where that is not known.
 
     Args:
         state: Of the script.
-        expansion: Works out words.
-        conditions: Works out tests.
-        interpreter: Reads the statements inside.
     """
 
-    def __init__(self, state: State, expansion: Expansion, conditions: Conditions, interpreter: Runner) -> None:
+    def __init__(self, state: State) -> None:
         self._state = state
-        self._expansion = expansion
-        self._conditions = conditions
-        self._interpreter = interpreter
-        self._aliases = Aliases(state)
-        self._reads = Reads(state, expansion)
-        self._scripts = Scripts(state, interpreter)
-        self._documents = Documents(state, expansion, self._scripts, interpreter)
-        declarations = Declarations(state, expansion)
-        self.handlers: dict[str, Callable[[Node], bool | None]] = {
-            "variable_assignment": self._assignment,
-            "variable_assignments": self._assignments,
-            "declaration_command": declarations.declared,
-            "unset_command": declarations.unset,
-            "command": self._command,
-            "function_definition": self._definition,
-            "redirected_statement": self._redirected,
-            "pipeline": self._pipeline,
-            "compound_statement": self._compound,
-            "do_group": self._compound,
-            "program": self._compound,
-            "subshell": self._subshell,
+        self._words = Words(state, self._capture)
+        self._handlers: dict[str, Callable[[Statement], bool | None]] = {
+            "simple": self._simple,
+            "group": self._group,
+            "subshell": self._group,
+            "pipeline": lambda node: [self._apart(part) for part in node.parts][-1],
+            "!": self._negate,
+            "&&": self._both,
+            "||": self._both,
+            "if": self._if,
+            "for": self._for,
+            "while": self._while,
+            "until": self._while,
+            "case": self._case,
+            "function": self._define,
+            "[[": lambda node: conditions.decide_tokens(node.words, state, self._words),
+            "((": self._compute,
+        }
+        self._builtins: dict[str, Callable[[int, list[str]], bool | None]] = {
+            **dict.fromkeys(("[", "test"), self._test),
+            **dict.fromkeys(("exit", "return", "break", "continue"), self._leave),
+            **dict.fromkeys(("read", "mapfile", "readarray", "getopts"), self._take_input),
+            **dict.fromkeys(("cd", "pushd", "popd"), self._change_folder),
+            "shift": self._shift,
+            "set": self._set,
+            "printf": self._print,
+            "unset": self._unset,
+            "let": lambda _line, words: bool([self._words.compute(word) for word in words[1:]][-1:] or True),
+            "eval": self._evaluate,
+            "shopt": self._set_option,
         }
 
-    def _assignment(self, node: Node) -> bool:
-        self._expansion.assign(node)
-        return True
+    def run(self, statements: Sequence[Statement]) -> bool | None:
+        """Read statements one after another; return the outcome of the last."""
+        outcome: bool | None = True
+        for statement in statements:
+            outcome = self._statement(statement)
+        return outcome
 
-    def _assignments(self, node: Node) -> bool:
-        for child in node.named_children:
-            self._expansion.assign(child)
-        return True
+    def _statement(self, node: Statement) -> bool | None:
+        self._state.step()
+        return self._handlers[node.kind](node)
 
-    def _command(self, node: Node) -> bool | None:
-        name = node.child_by_field_name("name") if self._state.expands_aliases else None
-        alias = self._aliases.expanded(node, name) if name is not None else None
-        if alias is None:
-            return self._given_input(node, lambda: self._simple(node))
-        text, word = alias
-        self._aliases.start(word)
-        try:
-            return self._evaluated(node, text, word)
-        finally:
-            self._aliases.end()
-
-    def _simple(self, node: Node) -> bool | None:
-        before: dict[str, str] = {}
-        words: list[Node] = []
-        for child in node.children:
-            if child.type == "variable_assignment":
-                if self._ends_line(child, node):
-                    self._expansion.assign(child)
-                    continue
-                with self._state.scopes.with_variables(before):  # each sees those before it
-                    name, value = text_of(child.children[0]), self._expansion.value(child.children[-1])
-                if len(child.children) > 1 and isinstance(value, str):
-                    before[name] = value if child.children[-1].type != "=" else ""
-            elif child.type == "command_name":
-                words.append(child.children[0] if child.children else child)
-            elif child.type not in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
-                words.append(child)
-        if len(words) == 1 and words[0].type == "command_substitution" and unknowns(self._expansion.one(words[0])):
-            return self._interpreter.run(words[0].named_children)  # `command` alone in backticks
-        texts = self._expansion.words_of(words)
-        texts = self._state.counted([text for text in texts if text or len(texts) > 1])
-        if not texts:
-            for child in node.named_children:
-                if child.type == "variable_assignment":
-                    self._expansion.assign(child)
-            return True
-        count = len(self._state.commands)
-        try:
-            return self._call(node, texts, before)
-        finally:
-            self._redirect(node, count)
-
-    def _ends_line(self, assignment: Node, command: Node) -> bool:
-        """Tell whether a line ends after an assignment that the parser took for the start of the next command."""
-        self._state.spend(50 * command.child_count)
-        children = [child for child in command.children if child.start_byte >= assignment.start_byte]
-        for child, following in itertools.pairwise(children):
-            if child.type == "variable_assignment":
-                gap = self._state.slice(child.end_byte, following.start_byte)
-                if "\n" in gap.replace("\\\n", ""):
-                    return True
-        return False
-
-    def _call(self, node: Node, words: list[str], before: dict[str, str]) -> bool | None:
-        name = words[0]
-        if name in ("[", "test"):
-            return self._conditions.test([word for word in words[1:] if word != "]"])
-        if name in ("exit", "return", "break", "continue"):
-            raise _left(words)
-        if self._aliases.told(words) or self._changes_state(words):
-            return True
-        if name in self._state.functions and self._state.depth < MAX_DEPTH:
-            with self._state.scopes.with_variables(before):
-                return self._function(node, name, words[1:])
-        if name in ("source", "."):
-            with self._state.scopes.with_variables(before):
-                return self._scripts.source(node, words)
-        if name in ("read", "mapfile", "readarray"):
-            return self._reads.read(words[1:], before) if name == "read" else self._reads.mapfile(words[1:])
-        if name == "eval":
-            with self._state.scopes.with_variables(before):
-                return self._evaluated(node, " ".join(words[1:]))
-        if name == "tmux":
-            return self._in_a_terminal(node, words)
-        return self._started(node, words, before)
-
-    def _started(self, node: Node, words: list[str], before: dict[str, str]) -> bool | None:
-        """Read what a command starts: another script, or a program."""
-        name = words[0]
-        if _OVERRIDE.match(name):
-            self._state.note(
-                node, f"{readable(name)} is no part of the command above: a comment or a blank line ends it there"
-            )
-        if self._scripts.start(node, words, before):
-            return None
-        if "--help" in words[1:] and name not in _QUIET:
-            return None  # it does nothing else
-        words = words[:1] if name in (":", "true", "false") else words
-        environment = self._state.environment()
-        line = node.start_point[0] + 1
-        self._state.commands.append(Command(tuple(words), line, {**environment, **before}))
-        if is_probe(words) or name == "false":
-            return False
-        return True if name in _QUIET else None
-
-    def _changes_state(self, words: list[str]) -> bool:
-        """Carry out a command that changes the script's own state; False for any other."""
-        state = self._state
-        if words[0] == "shift":
-            del state.arguments[: (number_of(words[1]) or 0) if len(words) > 1 else 1]
-        elif words[0] == "set" and "--" in words:
-            state.arguments = words[words.index("--") + 1 :]
-        elif words[0] == "cd":
-            to = [word for word in words[1:] if word not in ("--", "-L", "-P")] or [state.variable("HOME")]
-            state.put("PWD", posixpath.normpath(posixpath.join(state.variable("PWD"), to[-1])))
-            state.exported.add("PWD")
-        elif words[0] == "let":
-            for word in words[1:]:
-                self._conditions.computed(word)
-        elif words[0] == "printf" and words[1:2] == ["-v"] and len(words) > 2:
-            text = None if any(map(unknowns, words)) else formatted(words[3:])
-            state.put(words[2], unknown(words[2]) if text is None else text)
-        else:
-            return False
-        return True
-
-    def _given_input(self, node: Node, run: Callable[[], bool | None]) -> bool | None:
-        """Read a statement that reads what its redirections name."""
-        kept = self._state.input
-        self._state.input = self._reads.input(node) or kept
-        try:
-            return run()
-        finally:
-            self._state.input = kept
-
-    def _evaluated(self, node: Node, text: str, runs: str = "eval") -> bool | None:
-        """`eval`: read a text as a part of the script."""
-        whole = unknowns(text)
-        if whole == (text[1:-1],) or self._state.depth >= MAX_DEPTH or len(text) > limits.MAX_INNER_TEXT:
-            self._state.note(node, f"what `{runs}` runs here is not known")
-            return None
-        file = self._state.file
-        inner = mended(text.encode(), file)
-        with self._state.inside(inner, file, node.start_point[0] + 1):
-            return self._interpreter.run(parse(inner, file).children)
-
-    def _in_a_terminal(self, node: Node, words: list[str]) -> bool | None:
-        """`tmux new-session "COMMANDS"`, `tmux send-keys "COMMANDS" Enter`: what another shell is given to run."""
-        text = "\n".join(word for word in words[2:] if " " in word)
-        if not text or words[1] not in _IN_TERMINALS:
-            return None
-        with self._state.scopes.apart():
+    def _apart(self, statements: Sequence[Statement]) -> bool | None:
+        with self._state.apart():
             try:
-                return self._evaluated(node, text, "tmux")
+                return self.run(statements)
             except Stop:
                 return None
 
-    def _function(self, node: Node, name: str, arguments: list[str]) -> bool | None:
-        kept, self._state.arguments = self._state.arguments, arguments
-        function = self._state.functions[name]
-        line = None if function.file == self._state.file else node.start_point[0] + 1
-        count = len(self._state.commands)
+    def _simple(self, node: Statement) -> bool | None:
+        count = len(list(itertools.takewhile(syntax.is_assignment, node.words)))
+        assigned, raw = node.words[:count], node.words[count:]
+        name = raw[0] if raw else ""
+        if not raw:
+            for word in assigned:
+                self._assign(node.line, word)
+            return True
+        if name in _DECLARES:
+            return self._declare(node.line, name, raw[1:])
+        before: dict[str, str] = {}
+        for word in assigned:
+            with self._state.scope(before):  # each sees those before it
+                before[word.partition("=")[0].rstrip("+")] = scalar(self._words.value(word.partition("=")[2]))
+        words = self._state.counted([text for word in raw for text in self._words.expand(word)])
+        words = [word for place, word in enumerate(words) if word or place]
+        if not words:
+            return True
+        start = len(self._state.commands)
+        outcome = self._call(node.line, words, before)
+        self._redirect(node, start)
+        return outcome
+
+    def _call(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
+        state, name = self._state, words[0]
+        builtin = self._builtins.get(name)
+        is_function = name in state.functions and state.depth < MAX_CALLS
+        if builtin is None and not is_function and name not in ("source", "."):
+            return self._start(line, words, before)
+        with state.scope(before) if before else contextlib.nullcontext():
+            if is_function:
+                return self._call_function(line, name, words[1:])
+            if builtin is not None:
+                return builtin(line, words)
+            return other_scripts.source(words, line, state, self.run)
+
+    def _start(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
+        """Read what a command starts: another script, or a program."""
+        state = self._state
+        environment = {**state.environment(), **before}
+        if _OVERRIDE.match(words[0]):
+            what = f"{readable(words[0])} is no part of the command above: a comment or a blank line ends it there"
+            state.note(line, what)
+        if other_scripts.start(words, line, environment, state, self.run):
+            return None
+        if "--help" in words[1:] and words[0] not in _QUIET:
+            return None  # it does nothing else
+        words = words[:1] if words[0] in (":", "true", "false") else words
+        state.commands.append(Command(tuple(words), state.line or line, environment))
+        if outputs.is_probe(words) or words[0] == "false":
+            return False
+        return True if words[0] in _QUIET else None
+
+    def _call_function(self, line: int, name: str, arguments: list[str]) -> bool | None:
+        state, function = self._state, self._state.functions[name]
+        kept, state.arguments = state.arguments, arguments
         try:
-            with self._state.inside(function.source, function.file, line), self._state.scopes.function():
-                return self._interpreter.run(function.body.named_children)
+            with state.inside(function.file, None if function.file == state.file else line), state.scope({}):
+                return self._statement(function.body)
         except Return as left:
             return left.outcome
         except Break:
             return None
         finally:
-            self._state.arguments = kept
-            self._redirect(function.definition, count)
+            state.arguments = kept
 
-    def _definition(self, node: Node) -> bool:
-        name = field(node, "name")
-        function = Function(field(node, "body"), self._state.source, self._state.file, node)
-        self._state.functions[text_of(name)] = function
+    def _redirect(self, node: Statement, start: int) -> None:
+        """Follow texts that a command writes into a file, or hands to another shell."""
+        state, ran = self._state, self._state.commands[start:]
+        files = [item for item in node.redirects if item.number in ("", "1") and item.sign in (">", ">>", ">|", "&>")]
+        document = self._document(node.redirects)
+        if len(ran) == 1:
+            text = document if ran[0].words == ("cat",) else None if document else self._output(ran[0])
+            for item in files if text is not None else ():
+                place = state.absolute(self._words.text(item.target))
+                state.written[place] = f"{state.written.get(place, '') if item.sign == '>>' else ''}{text}"
+                state.spend(len(state.written[place]))
+            if document and other_scripts.reads_script(ran[0].words):
+                words = ran[0].words
+                behind = [word for word in words[words.index("-s") + 1 :] if word != "--"] if "-s" in words else ()
+                other_scripts.start_text(document, node.line, ran[0].environment, behind, state, self.run)
+        if files or any(item.sign == ">&" and item.target == "2" for item in node.redirects):
+            end = start + len(ran)
+            state.commands[start:end] = [replace(command, is_silent=True) for command in state.commands[start:end]]
+
+    def _document(self, redirects: Sequence[Redirect]) -> str | None:
+        """Return the text of a here-document; None: there is none."""
+        for item in redirects:
+            if item.sign in ("<<", "<<-"):
+                is_quoted = item.target[:1] in ("'", '"', "\\")
+                return item.document if is_quoted else self._words.document(item.document)
+            if item.sign == "<<<":
+                return f"{self._words.text(item.target)}\n"
+        return None
+
+    def _output(self, command: Command) -> str | None:
+        folder = command.environment.get("PWD") or self._state.text("PWD")
+        return outputs.find_output(command.words, folder)
+
+    def _assign(self, line: int, word: str) -> None:
+        state, found = self._state, ASSIGNMENT.match(word)
+        if found is None:
+            raise state.refuse(line, f"`{word}` is not read")
+        name, value = found["name"], self._words.value(word[found.end() :])
+        old = state.variables.get(name)
+        if found["index"] is not None:
+            place = self._words.place(found["index"])
+            items = [old] if isinstance(old, str) and not unknowns(old) else [] if old is None else old
+            if place is None or not isinstance(items, list) or not 0 <= place <= len(items) or found["sign"] == "+=":
+                state.put(name, unknown(name))
+            else:
+                state.put(name, [*items[:place], scalar(value), *items[place + 1 :]])
+        elif found["sign"] == "=":
+            state.put(name, value)
+        elif isinstance(value, list):
+            state.put(name, [*([old] if isinstance(old, str) else old or []), *value])
+        elif isinstance(old, list) and old:
+            state.put(name, [f"{old[0]}{value}", *old[1:]])
+        else:
+            state.put(name, f"{scalar(old or '')}{value}")
+
+    def _declare(self, line: int, kind: str, words: Sequence[str]) -> bool:
+        """`local X=1`, `export X`, `readonly X=1`: an array with keys, a number and a reference are not known."""
+        state = self._state
+        flags = "".join(word[1:] for word in words if word.startswith("-"))
+        for word in words:
+            if word.startswith(("-", "+")):
+                continue
+            assigns = syntax.is_assignment(word)
+            for one in [word] if assigns else self._words.expand(word):
+                found = ASSIGNMENT.match(one)
+                name = found["name"] if found is not None else one
+                if _NAME.fullmatch(name) is None or "p" in flags or "f" in flags:
+                    continue
+                text = None if found is None or found["sign"] != "=" else one[found.end() :]
+                held = self._words.value(text) if text is not None and assigns else text
+                if kind not in ("export", "readonly") and "g" not in flags:
+                    held = held if not state.has_locals or held is not None else []
+                    state.make_local(name)
+                if found is not None and found["sign"] == "+=":
+                    self._assign(line, one)
+                elif held is not None:
+                    state.put(name, held)
+                if set(flags) & set("Anilu") and kind != "export" and name not in state.given:
+                    state.variables[name] = unknown(name)
+                if (kind == "export" and "n" not in flags) or "x" in flags:
+                    state.exported.add(name)
         return True
 
-    def _redirected(self, node: Node) -> bool | None:
-        body = node.child_by_field_name("body")
-        if body is None:
+    def _unset(self, _line: int, words: list[str]) -> bool:
+        for word in words[1:]:
+            if "-f" in words:
+                self._state.functions.pop(word, None)
+            elif _NAME.fullmatch(word):
+                self._state.unset(word)
+            elif "[" in word:
+                name = word.partition("[")[0]
+                self._state.put(name, unknown(name))
+        return True
+
+    def _test(self, _line: int, words: list[str]) -> bool | None:
+        inner = words[1:-1] if words[0] == "[" and words[-1] == "]" else words[1:]
+        return conditions.decide_words(inner, self._state, self._words)
+
+    def _leave(self, _line: int, words: list[str]) -> bool | None:
+        number = number_of("".join(words[1:2]))
+        if words[0] == "exit":
+            raise Failure if words[1:] not in ([], ["0"]) else Stop
+        if words[0] == "return":
+            raise Return(None if number is None else not number)
+        raise Break(number or 1, goes_on=words[0] == "continue")
+
+    def _take_input(self, _line: int, words: list[str]) -> None:
+        """`read`, `mapfile`: what they take is not known."""
+        for name in [word for word in words[1:] if _NAME.fullmatch(word)] or ["REPLY", "MAPFILE"]:
+            self._state.put(name, unknown(name))
+
+    def _change_folder(self, _line: int, words: list[str]) -> bool:
+        to = [word for word in words[1:] if word not in ("--", "-L", "-P")] or [self._state.text("HOME")]
+        is_back = words[0] == "popd" or to[-1] == "-"
+        folder = self._state.text("OLDPWD") if is_back else self._state.absolute(to[-1])
+        self._state.put("OLDPWD", self._state.text("PWD"))
+        self._state.put("PWD", folder)
+        self._state.exported.add("PWD")
+        return True
+
+    def _shift(self, _line: int, words: list[str]) -> bool:
+        count = (number_of(words[1]) or 0) if len(words) > 1 else 1
+        ended = count > len(self._state.arguments)
+        del self._state.arguments[:count]
+        return not ended
+
+    def _set(self, line: int, words: list[str]) -> bool | None:
+        if "--" in words:
+            self._state.arguments = words[words.index("--") + 1 :]
+            return True
+        return self._start(line, words, {})
+
+    def _print(self, line: int, words: list[str]) -> bool | None:
+        if words[1:2] != ["-v"]:
+            return self._start(line, words, {})
+        self._take_input(line, words[1:3])
+        return True
+
+    def _set_option(self, line: int, words: list[str]) -> bool:
+        if words[1:3] == ["-s", "expand_aliases"]:
+            raise self._state.refuse(line, "aliases are not read: write the commands that they stand for")
+        return True
+
+    def _evaluate(self, line: int, words: list[str]) -> bool | None:
+        text = " ".join(words[1:])
+        if unknowns(text) == (text[1:-1],):
+            self._state.note(line, "what `eval` runs here is not known")
             return None
-        # The parser takes the words that stand behind a redirection for part of it.
-        behind = [
-            word
-            for child in node.children
-            if child.type == "file_redirect"
-            for item in child.named_children[_destinations(child) :]
-            for word in self._expansion.words(item)
-        ]
-        count = len(self._state.commands)
-        outcome = self._given_input(node, lambda: self._interpreter.statement(body))
-        self._redirect(node, count)
-        if behind and body.type == "command" and len(self._state.commands) > count:
-            last = self._state.commands[-1]
-            self._state.commands[-1] = replace(last, words=(*last.words, *behind))
-        behind_it = self._documents.follow(node, self._state.commands[count:])
-        return outcome if behind_it is None else behind_it
-
-    def _redirect(self, node: Node, count: int) -> None:
-        """Note of the commands from one on that what they print goes elsewhere, where a redirection says so."""
-        if any(child.type == "file_redirect" and _goes_elsewhere(child) for child in node.children):
-            commands = self._state.commands
-            commands[count:] = [replace(command, elsewhere=True) for command in commands[count:]]
-
-    def _pipeline(self, node: Node) -> bool | None:
-        count = len(self._state.commands)
-        outcome: bool | None = True
-        kept, text = self._state.input, self._state.input
+        kept = self._state.line
+        self._state.line = kept or line
         try:
-            for child in node.named_children:
-                if child.type == "comment":
-                    continue
-                self._state.input, start, doubts = text, len(self._state.commands), self._state.doubts
-                outcome = self._interpreter.apart([child])
-                ran = self._state.commands[start:]
-                text = Input(self._printed(ran, text) if doubts == self._state.doubts else None)
+            return self.run(other_scripts.parse_text(text, line, self._state))
         finally:
-            self._state.input = kept
-        self._documents.pipe(node, self._state.commands[count:])
+            self._state.line = kept
+
+    def _group(self, node: Statement) -> bool | None:
+        start = len(self._state.commands)
+        outcome = self._apart(node.parts[0]) if node.kind == "subshell" else self.run(node.parts[0])
+        self._redirect(node, start)
         return outcome
 
-    def _printed(self, ran: Sequence[Command], given: Input | None) -> str | None:
-        """Return what commands print that read what another prints; None where that is not known."""
-        outputs = [printed(list(item.words), self._state, item.environment) for item in ran if not item.elsewhere]
-        if len(ran) == 1 and outputs == [None] and given is not None and given.text is not None:
-            made = filtered(given.text.removesuffix("\n"), list(ran[0].words))
-            return made if not made else f"{made}\n"
-        return None if not ran or None in outputs else "".join(text for text in outputs if text)
+    def _negate(self, node: Statement) -> bool | None:
+        outcome = self.run(node.parts[0])
+        return None if outcome is None else not outcome
 
-    def _compound(self, node: Node) -> bool | None:
-        if node.children and node.children[0].type == "((":
-            return self._conditions.arithmetic(node)
-        return self._interpreter.run(node.named_children)
+    def _both(self, node: Statement) -> bool | None:
+        outcome = self.run(node.parts[0])
+        if outcome is None:
+            return self._perhaps([node.parts[1], ()], node.line)
+        return self._checked(node.parts[1], node.line) if outcome is (node.kind == "&&") else outcome
 
-    def _subshell(self, node: Node) -> bool | None:
-        return self._interpreter.apart(node.named_children)
+    def _if(self, node: Statement) -> bool | None:
+        condition, body, *rest = node.parts
+        outcome = self.run(condition) if condition else True
+        if outcome:
+            return self._checked(body, node.line)
+        otherwise = [replace(node, parts=tuple(rest))] if rest else []
+        return self._perhaps([body, otherwise], node.line) if outcome is None else self.run(otherwise)
 
-
-def _left(words: list[str]) -> Stop:
-    """Return what a command leaves: the script, a function, or a round of a loop."""
-    if words[0] == "exit":
-        return Failure() if words[1:] not in ([], ["0"]) else Stop()
-    number = number_of("".join(words[1:2]))
-    if words[0] == "return":
-        return Return(None if number is None else not number)
-    return Break(number or 1, goes_on=words[0] == "continue")
-
-
-def _goes_elsewhere(redirect: Node) -> bool:
-    """Tell whether a redirection is one of the standard output, to a file or to the standard error."""
-    children = [child for child in redirect.children if child.type != "file_descriptor"]
-    descriptors = [text_of(child) for child in redirect.children if child.type == "file_descriptor"]
-    sign, target = children[0].type, text_of(children[-1])
-    if sign in ("&>", "&>>"):
+    def _case(self, node: Statement) -> bool | None:
+        value = self._words.text(node.words[0])
+        for place, choices in enumerate(node.choices):
+            texts = [self._words.pattern(choice) for choice in choices]
+            is_known = not unknowns(value) and not any(map(unknowns, texts))
+            found = [matches(value, text) for text in texts] if is_known else [None]
+            if is_known and None in found:
+                raise self._state.refuse(node.line, "a pattern of this `case` is not read")
+            if True in found:
+                return self._checked(node.parts[place], node.line)
+            if None in found:
+                always = any("*" in choices for choices in node.choices)
+                return self._perhaps([*node.parts[place:], *([] if always else [()])], node.line)
         return True
-    return sign.startswith(">") and descriptors[:1] in ([], ["1"]) and not (sign == ">&" and target == "1")
+
+    def _for(self, node: Statement) -> bool | None:
+        name, *raw = node.words
+        words = [word for item in raw for word in self._words.expand(item)]
+        if len(words) > MAX_ROUNDS:
+            raise self._state.refuse(node.line, f"a loop of more than {MAX_ROUNDS} rounds is not read")
+        for word in words:
+            self._state.put(name, unknown(name) if unknowns(word) == (word[1:-1],) else word)
+            if self._leaves(node.parts[0]):
+                break
+        return True
+
+    def _while(self, node: Statement) -> bool | None:
+        condition, body = node.parts
+        for _ in range(MAX_ROUNDS):
+            outcome = self.run(condition)
+            if outcome is None:
+                return self._perhaps([body, ()], node.line)
+            if outcome is (node.kind == "until") or self._leaves(body):
+                return True
+        return None
+
+    def _leaves(self, body: Sequence[Statement]) -> bool:
+        """Read the body of a loop once; return whether the loop ends with it."""
+        try:
+            self.run(body)
+        except Break as left:
+            if left.levels > 1:
+                raise Break(left.levels - 1, goes_on=left.goes_on) from None
+            return not left.goes_on
+        return False
+
+    def _define(self, node: Statement) -> bool:
+        self._state.functions[node.words[0]] = Function(node.parts[0][0], self._state.file)
+        return True
+
+    def _compute(self, node: Statement) -> bool | None:
+        value = self._words.compute(node.words[0])
+        return None if value is None else value != 0
+
+    def _checked(self, statements: Sequence[Statement], line: int) -> bool | None:
+        """Read what a condition leads to; a check that fails here may not fail where the script is started."""
+        try:
+            return self.run(statements)
+        except Failure:
+            self._state.note(line, "as far as is known the script would exit here with an error; reading continued")
+            return None
+
+    def _perhaps(self, ways: Sequence[Sequence[Statement]], line: int) -> bool | None:
+        """Follow all ways of a condition that is not known: what they differ in is not known behind it."""
+        state = self._state
+        state.doubts += 1
+        state.spend(50 * len(state.variables))
+        before, count, results = state.variables, len(state.commands), list[dict[str, Value]]()
+        for way in ways:
+            state.variables = dict(before)
+            try:
+                self.run(way)
+            except Stop:
+                if len(state.commands) == count:
+                    continue  # a way that ends the script is not taken
+            results.append(state.variables)
+        state.variables = dict(before)
+        names = sorted({name for result in results for name in result})
+        unsure = []
+        for name in names:
+            found = [result.get(name) for result in results]
+            added = [_find_added(before.get(name), value) for value in found]
+            if all(value == found[0] for value in found):
+                state.variables[name] = found[0] if found[0] is not None else []
+            elif None not in added:  # it holds words of a command, and keeps what it held
+                more = " or ".join(item for item in added if item)
+                state.note(line, f"a condition is unknown, and what {name} gets by it is left out: {readable(more)}")
+            else:
+                state.put(name, unknown(name))
+                unsure.append(name)
+        if unsure:
+            state.note(line, f"a condition is unknown, and so is what depends on it: {', '.join(unsure)}")
+        return None
+
+    def _capture(self, statements: Sequence[Statement]) -> str | None:
+        """Return what the statements of `$(...)` print; None: that is not known."""
+        state = self._state
+        commands, notes, doubts = state.commands, list(state.notes), state.doubts
+        state.commands = []
+        try:
+            with state.apart(), contextlib.suppress(Stop):
+                return self._printed(statements, doubts)
+        finally:
+            state.commands, state.notes = commands, notes
+        return None
+
+    def _printed(self, statements: Sequence[Statement], doubts: int) -> str | None:
+        only = statements[0] if len(statements) == 1 else None
+        if only is not None and only.kind == "pipeline":
+            text = self._printed(only.parts[0], doubts)
+            for (part,) in only.parts[1:]:
+                raw = part.words if part.kind == "simple" and not part.redirects else ()
+                text = outputs.filter_text(text, [word for item in raw for word in self._words.expand(item)])
+            return text
+        if only is not None and only.words == ("cat",):
+            return self._document(only.redirects)
+        with contextlib.suppress(Stop):
+            self.run(statements)
+        found = [self._output(command) for command in self._state.commands if not command.is_silent]
+        if not self._state.commands or None in found or doubts != self._state.doubts:
+            return None
+        return "".join(text for text in found if text)
 
 
-def _destinations(redirect: Node) -> int:
-    return sum(1 for index, child in enumerate(redirect.named_children) if child.type == "file_descriptor") + 1
+def _find_added(before: Value | None, after: Value | None) -> str | None:
+    """Return the words that a value has behind all those of another; None: it is not made so."""
+    if before == after:
+        return ""
+    if isinstance(before, list) and isinstance(after, list) and before and after[: len(before)] == before:
+        return " ".join(after[len(before) :])
+    if isinstance(before, str) and isinstance(after, str) and before.strip() and after.startswith(before):
+        more = after.removeprefix(before)
+        return " ".join(more.split()) if before[-1].isspace() or more[:1].isspace() else None
+    return None

@@ -1,160 +1,381 @@
-"""A script's syntax tree, as tree-sitter makes it."""
+"""Parse bash into statements, whose words stay as they are written."""
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-from extractor.importers.runs.bash.mending import rewritten
-from extractor.importers.runs.bash.state import too_much
+from extractor.importers.runs.bash.quotes import NotBash, find_bracket, find_end
 from extractor.values import limits
 
-if TYPE_CHECKING:
-    from tree_sitter import Node, Tree
+ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\[(?P<index>[^\]]*)\])?(?P<sign>\+?=)")
+_BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
+_REDIRECT = re.compile(r"(?P<number>\d*)(?P<sign>&>>|&>|<<<|<<-?|>>|[<>]&|<>|>\||[<>](?!\())")
+_PLACEHOLDER = re.compile(r"<[A-Za-z_][^<>\n\"'`$&|;()\\]*>")
+_NAME_OF_FUNCTION = re.compile(r"[\w:.-]+")
+_ENDS_WORD = " \t\n;&|()<>"
+_UNREAD = ("select", "coproc")
+_CLOSERS = ("then", "elif", "else", "fi", "do", "done", "esac", "}")
 
 
-_DOLLAR = re.compile(rb"\$([A-Za-z_]\w*|[0-9])")
-_MENDED = 3
-_DEFAULTS = {f"{colon}{kind}" for colon in ("", ":") for kind in "-=+?"}
-_BLANKS = re.compile(r"(?:\s|\\\n)+")
-_EXPANSIONS = ("simple_expansion", "expansion", "arithmetic_expansion", "command_substitution")
+@dataclass
+class Redirect:
+    """Holds a redirection; `document` is the text of a here-document."""
+
+    sign: str
+    number: str
+    target: str
+    document: str = ""
 
 
-def mended(source: bytes, file: str) -> bytes:
-    """Return a script that the parser reads as bash does: every variable of it, and commands that end with their line.
+@dataclass(frozen=True)
+class Statement:
+    """Holds a statement.
 
-    Of `$A/b-$C/d` it loses the second, not of `${C}`. In `a | b | c`, where a later line has `2>&1 |`, it takes the
-    lines between for arguments of `c`, and not behind a semicolon. Comments in backticks are left out.
+    Attributes:
+        kind: "simple", "group", "subshell", "pipeline", "!", "&&", "||", "if", "for", "while", "until", "case",
+            "function", "[[" or "((".
+        line: Where it begins.
+        words: As they are written: of a command, what a loop goes through behind its variable, a test's tokens.
+        parts: The statements in it: conditions and what follows each, a loop's condition and body, the ways of a case.
+        choices: The patterns of each way of a case.
+        redirects: Of a command or a group.
+    """
 
-    Args:
-        source: The script.
-        file: Its path, for messages.
+    kind: str
+    line: int
+    words: tuple[str, ...] = ()
+    parts: tuple[tuple[Statement, ...], ...] = ()
+    choices: tuple[tuple[str, ...], ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+
+
+def parse(text: str) -> tuple[Statement, ...]:
+    """Return the statements of a script.
 
     Raises:
-        UsageError: it is nested too deeply.
+        NotBash: it is no bash, or more than is read.
     """
-    source = rewritten(source)
-    for _ in range(_MENDED):
-        tree = parse(source, file)
-        lost = [node.start_byte for node in _dollars(tree) if _DOLLAR.match(source, node.start_byte)]
-        for start in reversed(lost):
-            source = source[:start] + _DOLLAR.sub(rb"${\1}", source[start:], count=1)
-        ends = [] if lost else sorted(_overrun(tree, source))
-        for end in reversed(ends):
-            source = source[:end] + b";" + source[end:]
-        if not (lost or ends):
-            break
-    return source
+    parser = _Parser(text)
+    found = parser.statements()
+    if parser.at < len(text):
+        raise NotBash(parser.at, f"`{text[parser.at]}` has no beginning")
+    return found
 
 
-def _overrun(node: Node, source: bytes) -> Iterator[int]:
-    """Yield where a command ends with its line, and the parser takes the next line for its arguments."""
-    for child, following in pairwise(node.children):
-        gap = source[child.end_byte : following.start_byte]
-        if node.type == "command" and b"\n" in gap.replace(b"\\\n", b""):
-            yield child.end_byte
-    for child in node.children:
-        yield from _overrun(child, source)
-
-
-def _dollars(node: Node) -> Iterator[Node]:
-    for child in node.children:
-        if child.type == "$" and node.type != "simple_expansion":
-            yield child
-        if child.type == "expansion" and child.children[-1].is_missing and child.next_sibling is not None:
-            yield child.next_sibling  # `${A:$B}`
-        yield from _dollars(child)
-
-
-def in_a_quoted_default(node: Node) -> bool:
-    """Tell whether something stands in a default between double quotes, where single ones quote nothing."""
-    above, in_default = node.parent, False
-    while above is not None and above.type != "command_substitution":
-        in_default = in_default or (
-            above.type == "expansion" and any(item.type in _DEFAULTS for item in above.children)
-        )
-        if above.type == "string":
-            return in_default
-        above = above.parent
-    return False
-
-
-def is_of_a_quoted_default(error: Node) -> bool:
-    """Tell whether what the parser did not understand is a character of `"${A:-[...]}"`, which means itself there."""
-    return error.parent is not None and error.parent.type == "expansion" and in_a_quoted_default(error)
-
-
-def parse(source: bytes, file: str) -> Node:
-    """Return the root of a script's tree.
-
-    Args:
-        source: The script.
-        file: Its path, for messages.
+def split_words(text: str) -> list[str]:
+    """Return the words of a text as they are written, over several lines.
 
     Raises:
-        UsageError: it is nested too deeply.
+        NotBash: there is something else in it.
     """
-    import tree_sitter
-    import tree_sitter_bash
-
-    tree = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language())).parse(source)
-    _check_depth(tree, file)
-    return tree.root_node
-
-
-def text_of(node: Node) -> str:
-    """Return a node as it stands in the script, without the blanks before it."""
-    return _text(node).removeprefix(blanks_before(node))
+    parser = _Parser(text)
+    words = []
+    parser.skip_lines()
+    while parser.at < len(text):
+        words.append(parser.word())
+        parser.skip_lines()
+    return words
 
 
-def blanks_before(node: Node) -> str:
-    """Return the blanks that the parser takes for the start of an expansion: in "$A $B" the one behind the first."""
-    found = _BLANKS.match(_text(node)) if node.type in _EXPANSIONS else None
-    return "" if found is None else found[0]
+def is_assignment(word: str) -> bool:
+    """Tell whether a word assigns, as written."""
+    return ASSIGNMENT.match(word) is not None
 
 
-def _text(node: Node) -> str:
-    return (node.text or b"").decode()
+@dataclass
+class _Parser:
+    text: str
+    at: int = 0
+    depth: int = 0
+    lines: list[int] = field(default_factory=list)
+    documents: list[Redirect] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.lines = [found.start() for found in re.finditer("\n", self.text)]
 
-def grouped(nodes: Sequence[Node], source: bytes) -> list[list[Node]]:
-    """Return nodes in groups that make one word: nothing stands between them, or only a continued line."""
-    groups: list[list[Node]] = []
-    for node in nodes:
-        if groups and source[groups[-1][-1].end_byte : node.start_byte] in (b"", b"\\\n"):
-            groups[-1].append(node)
-        else:
-            groups.append([node])
-    return groups
+    def line(self) -> int:
+        return bisect.bisect_left(self.lines, self.at) + 1
 
+    def statements(self, *ends: str) -> tuple[Statement, ...]:
+        """Parse up to one of some words or signs."""
+        self.depth += 1
+        if self.depth > limits.MAX_SCRIPT_DEPTH:
+            raise NotBash(self.at, f"nested more than {limits.MAX_SCRIPT_DEPTH} levels deep")
+        found: list[Statement] = []
+        while True:
+            self.skip_lines(";")
+            word = self._peek()
+            if self.at >= len(self.text) or word in ends or self.text.startswith(")", self.at) or word in _CLOSERS:
+                break
+            if self.text.startswith(";;", self.at):
+                break
+            start = self.at
+            statement = self._list()
+            if self.at == start:
+                raise NotBash(start, f"`{self.text[start]}` is not expected here")
+            if self.text.startswith("&", self.at):
+                self.at += 1
+                statement = Statement("subshell", statement.line, parts=((statement,),))
+            found.append(statement)
+        self.depth -= 1
+        return tuple(found)
 
-def field(node: Node, name: str) -> Node:
-    """Return a child by the grammar's name for it, which it must have."""
-    child = node.child_by_field_name(name)
-    assert child is not None, f"{node.type} without {name}"
-    return child
-
-
-def errors(node: Node) -> Iterator[Node]:
-    """Yield what the parser did not understand."""
-    if node.type == "ERROR" or node.is_missing:
-        yield node
-    for child in node.children:
-        if child.has_error or child.is_missing:
-            yield from errors(child)
-
-
-def _check_depth(tree: Tree, file: str) -> None:
-    cursor, depth = tree.walk(), 0
-    while True:
-        if cursor.goto_first_child():
-            depth += 1
-            if depth > limits.MAX_SCRIPT_DEPTH:
-                raise too_much(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep")
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
+    def skip_lines(self, more: str = "") -> None:
+        """Skip blanks, comments and ends of lines, with the documents behind these."""
+        while True:
+            self._skip_blanks()
+            if self.text.startswith("\n", self.at):
+                self.at += 1
+                self._read_documents()
+            elif more and self.text.startswith(more, self.at) and not self.text.startswith(";;", self.at):
+                self.at += 1
+            else:
                 return
-            depth -= 1
+
+    def word(self) -> str:
+        """Take a word as it is written."""
+        start = self.at
+        while self.at < len(self.text):
+            letter = self.text[self.at]
+            if letter in _ENDS_WORD:
+                before = self.text[start : self.at]
+                placeholder = _PLACEHOLDER.match(self.text, self.at) if "=" in before else None
+                if placeholder is not None:
+                    self.at = placeholder.end()
+                    continue
+                is_array = ASSIGNMENT.fullmatch(before) is not None
+                is_pattern = before[-1:] in tuple("@!?*+")
+                if letter == "(" and (is_array or is_pattern):
+                    self.at = find_bracket(self.text, self.at + 1)
+                    continue
+                if not before and letter in "<>" and self.text.startswith("(", self.at + 1):
+                    self.at = find_bracket(self.text, self.at + 2)
+                    continue
+                break
+            self.at = find_end(self.text, self.at)
+        if self.at == start:
+            raise NotBash(start, f"`{self.text[start : start + 1]}` is not expected here")
+        return self.text[start : self.at]
+
+    def _skip_blanks(self) -> None:
+        while True:
+            blanks = _BLANKS.match(self.text, self.at)
+            self.at = self.at if blanks is None else blanks.end()
+            if not self.text.startswith("#", self.at):
+                return
+            end = self.text.find("\n", self.at)
+            self.at = len(self.text) if end < 0 else end
+
+    def _read_documents(self) -> None:
+        waiting, self.documents = self.documents, []
+        for redirect in waiting:
+            mark = re.sub(r"[\\'\"]", "", redirect.target)
+            lines = []
+            while self.at < len(self.text):
+                end = self.text.find("\n", self.at)
+                line = self.text[self.at : end if end >= 0 else len(self.text)]
+                self.at = end + 1 if end >= 0 else len(self.text)
+                line = line.lstrip("\t") if redirect.sign == "<<-" else line
+                if line == mark:
+                    break
+                lines.append(f"{line}\n")
+            redirect.document = "".join(lines)
+
+    def _peek(self) -> str:
+        """Return the plain word here, without taking it."""
+        found = re.compile(r"[^\s;&|()<>'\"$`\\]+").match(self.text, self.at)
+        return "" if found is None else found[0]
+
+    def _takes(self, sign: str) -> bool:
+        if not self.text.startswith(sign, self.at):
+            return False
+        self.at += len(sign)
+        return True
+
+    def _expect(self, word: str) -> None:
+        self.skip_lines(";" if word in ("then", "do") else "")
+        if not self._takes(word):
+            raise NotBash(self.at, f"`{word}` is missing here")
+
+    def _list(self) -> Statement:
+        left = self._pipeline()
+        self._skip_blanks()
+        while self.text[self.at : self.at + 2] in ("&&", "||"):
+            sign = self.text[self.at : self.at + 2]
+            self.at += 2
+            self.skip_lines()
+            left = Statement(sign, left.line, parts=((left,), (self._pipeline(),)))
+            self._skip_blanks()
+        return left
+
+    def _pipeline(self) -> Statement:
+        line = self.line()
+        self._skip_blanks()
+        if self._peek() == "!":
+            self.at += 1
+            return Statement("!", line, parts=((self._pipeline(),),))
+        parts = [self._command()]
+        self._skip_blanks()
+        while self.text.startswith("|", self.at) and not self.text.startswith("||", self.at):
+            self.at += 2 if self.text.startswith("|&", self.at) else 1
+            self.skip_lines()
+            parts.append(self._command())
+            self._skip_blanks()
+        return parts[0] if len(parts) == 1 else Statement("pipeline", line, parts=tuple((part,) for part in parts))
+
+    def _command(self) -> Statement:
+        word, line = self._peek(), self.line()
+        if word in _UNREAD:
+            raise NotBash(self.at, f"`{word}` is not read")
+        kinds = {
+            "if": self._if,
+            "for": self._for,
+            "while": self._while,
+            "until": self._while,
+            "case": self._case,
+            "function": self._function,
+            "{": self._block,
+            "[[": self._test,
+        }
+        if word not in kinds and not self.text.startswith("(", self.at):
+            return self._simple()
+        found = kinds[word](line) if word in kinds else self._bracket(line)
+        redirects = self._redirects()
+        return Statement("group", line, parts=((found,),), redirects=redirects) if redirects else found
+
+    def _simple(self) -> Statement:
+        line, words, redirects = self.line(), list[str](), list[Redirect]()
+        while True:
+            redirects += self._redirects()
+            if self.at >= len(self.text) or self.text[self.at] in "\n;&|)":
+                return Statement("simple", line, tuple(words), redirects=tuple(redirects))
+            if len(words) == 1 and self.text.startswith("(", self.at) and _NAME_OF_FUNCTION.fullmatch(words[0]):
+                return self._definition(line, words[0])
+            words.append(self.word())
+
+    def _redirects(self) -> tuple[Redirect, ...]:
+        found = []
+        self._skip_blanks()
+        while (sign := _REDIRECT.match(self.text, self.at)) is not None:
+            self.at = sign.end()
+            self._skip_blanks()
+            redirect = Redirect(sign["sign"], sign["number"], self.word())
+            found.append(redirect)
+            self.documents += [redirect] if redirect.sign in ("<<", "<<-") else []
+            self._skip_blanks()
+        return tuple(found)
+
+    def _bracket(self, line: int) -> Statement:
+        if self.text.startswith("((", self.at):
+            end = find_bracket(self.text, self.at + 1)
+            if self.text[end - 2 : end] == "))":
+                inner, self.at = self.text[self.at + 2 : end - 2], end
+                return Statement("((", line, (inner,))
+        self.at += 1
+        body = self.statements(")")
+        self._expect(")")
+        return Statement("subshell", line, parts=(body,))
+
+    def _block(self, line: int) -> Statement:
+        self._expect("{")
+        body = self.statements("}")
+        self._expect("}")
+        return Statement("group", line, parts=(body,))
+
+    def _if(self, line: int) -> Statement:
+        parts: list[tuple[Statement, ...]] = []
+        while self._takes("if") or self._takes("elif"):
+            condition = self.statements("then")
+            self._expect("then")
+            parts += [condition, self.statements("elif", "else", "fi")]
+        if self._takes("else"):
+            parts += [(), self.statements("fi")]
+        self._expect("fi")
+        return Statement("if", line, parts=tuple(parts))
+
+    def _loop(self) -> tuple[Statement, ...]:
+        self._expect("do")
+        body = self.statements("done")
+        self._expect("done")
+        return body
+
+    def _for(self, line: int) -> Statement:
+        self._expect("for")
+        self._skip_blanks()
+        if self.text.startswith("((", self.at):
+            raise NotBash(self.at, "`for ((...))` is not read")
+        words = [self.word(), '"$@"']
+        self.skip_lines()
+        if self._peek() == "in":
+            self._expect("in")
+            words.pop()
+            self._skip_blanks()
+            while self.at < len(self.text) and self.text[self.at] not in ";\n":
+                words.append(self.word())
+                self._skip_blanks()
+        return Statement("for", line, tuple(words), (self._loop(),))
+
+    def _while(self, line: int) -> Statement:
+        return Statement(self.word(), line, parts=(self.statements("do"), self._loop()))
+
+    def _case(self, line: int) -> Statement:
+        self._expect("case")
+        self._skip_blanks()
+        word, choices, parts = self.word(), list[tuple[str, ...]](), list[tuple[Statement, ...]]()
+        self._expect("in")
+        self.skip_lines()
+        while self._peek() != "esac" and self.at < len(self.text):
+            self._takes("(")
+            self._skip_blanks()
+            patterns = [self.word()]
+            self._skip_blanks()
+            while self._takes("|"):
+                self._skip_blanks()
+                patterns.append(self.word())
+                self._skip_blanks()
+            self._expect(")")
+            choices.append(tuple(patterns))
+            parts.append(self.statements("esac"))
+            if self.text[self.at : self.at + 3] == ";;&" or self.text[self.at : self.at + 2] == ";&":
+                raise NotBash(self.at, "`case` that goes on behind a pattern is not read")
+            self._takes(";;")
+            self.skip_lines()
+        self._expect("esac")
+        return Statement("case", line, (word,), tuple(parts), tuple(choices))
+
+    def _function(self, line: int) -> Statement:
+        self._expect("function")
+        self._skip_blanks()
+        return self._definition(line, self.word())
+
+    def _definition(self, line: int, name: str) -> Statement:
+        self._skip_blanks()
+        if self._takes("("):
+            self._expect(")")
+        self.skip_lines()
+        return Statement("function", line, (name,), ((self._command(),),))
+
+    def _test(self, line: int) -> Statement:
+        self._expect("[[")
+        tokens: list[str] = []
+        while True:
+            self.skip_lines()
+            if self.at >= len(self.text):
+                raise NotBash(self.at, "`]]` is missing")
+            if self._peek() == "]]":
+                self.at += 2
+                return Statement("[[", line, tuple(tokens))
+            start = self.at
+            if tokens[-1:] == ["=~"]:
+                while self.at < len(self.text) and self.text[self.at] not in " \t\n":
+                    is_open = self.text[self.at] == "("
+                    self.at = find_bracket(self.text, self.at + 1) if is_open else find_end(self.text, self.at)
+            elif self.text[start : start + 2] in ("&&", "||"):
+                self.at += 2
+            elif self.text[start] in "()<>":
+                self.at += 1
+            else:
+                self.word()
+            tokens.append(self.text[start : self.at])

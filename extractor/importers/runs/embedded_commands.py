@@ -1,4 +1,4 @@
-"""Runs that stand in something else: in fences, behind a terminal's prompts, in a job's YAML, or as a Python list."""
+"""Find runs that stand in something else: fences, a terminal's prompts, a job's YAML, a literal of Python."""
 
 from __future__ import annotations
 
@@ -16,12 +16,8 @@ _PROGRAM = re.compile(r"^[ \t$>]*(?:\w+=\S* )*(?:\S*/)?(?:python[\d.]*|torchrun|
 _PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
 _ENVIRONMENT = ("envs", "env", "environment")
 _PROMPT = re.compile(r"^[ \t]*[$>] ", re.MULTILINE)
-# What is no Python in a notebook: commands for it, and for a shell, which a backslash continues; and cells that are
-# none, but for those whose first line only says how they are run.
+# A command for a notebook or a shell in a cell of Python, which a backslash continues.
 _COMMAND = re.compile(r"^([ \t]*)[%!](?:.*\\[ \t]*\n)*.*", re.MULTILINE)
-_RUN_AS = re.compile(r"%%(?:capture|time|timeit|prun)\b.*")
-_BASH_CELL = re.compile(r"%%(?:bash|sh)\b.*\n|%%script +(?:bash|sh)\b.*\n")
-_ENV = re.compile(r"%env +(\w+) *[= ] *(.*)")
 _FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 
 
@@ -41,11 +37,6 @@ def script(text: str) -> str:
             lines[first : first + len(inside)] = inside
         text = "\n".join(lines)
     return _PROMPT.sub("", text) if re.search(r"^[ \t]*\$ \S", text, re.MULTILINE) else text
-
-
-def launches(text: str) -> bool:
-    """Tell whether a text names what launches a run."""
-    return _LAUNCH.search(text) is not None
 
 
 def starts_python(text: str) -> bool:
@@ -94,52 +85,38 @@ def listed(text: str) -> list[str] | None:
     return items if len(items) == len(tree.elts) else None
 
 
-def notebook(text: str) -> str:
-    """Return the Python of a Jupyter notebook's cells, without commands for the notebook itself or a shell.
+def find_commands(text: str) -> list[str]:
+    """Return the commands in a Python program that it has as literals: lists of words, and texts.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+    found = []
+    for node in ast.walk(readers.python(text)):
+        if isinstance(node, ast.List | ast.Tuple):
+            items = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+            found += [shlex.join(items)] if len(items) == len(node.elts) else []
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append(node.value)
+    return [command for command in found if _LAUNCH.search(command) and starts_python(command)]
+
+
+def split_notebook(text: str) -> tuple[str, str]:
+    """Return the Python of a notebook's cells, and its commands for a shell.
 
     Raises:
         ValueError: it is no notebook.
     """
-    lines: list[str] = []
-    for cell in _cells(text):
-        code = _RUN_AS.sub("", cell, count=1)
-        if not code.startswith("%%"):
-            lines += _COMMAND.sub(r"\1pass", code).splitlines()
-    return "\n".join(lines) + "\n"
-
-
-def commands_of(text: str) -> str:
-    """Return the commands for a shell in a Jupyter notebook: `!` and what follows, and cells of `%%bash`.
-
-    What `%env` and `%cd` say is said to the shell.
-
-    Raises:
-        ValueError: it is no notebook.
-    """
-    lines: list[str] = []
-    for cell in _cells(text):
-        whole = _BASH_CELL.match(cell)
-        if whole is not None:
-            lines.append(cell[whole.end() :])
-            continue
-        for found in _COMMAND.finditer(cell):
-            command = found[0].strip()
-            if command.startswith("!"):
-                lines.append(command.lstrip("!"))
-            elif setting := _ENV.fullmatch(command):
-                lines.append(f"export {setting[1]}={shlex.quote(setting[2])}")
-            elif command.startswith("%cd "):
-                lines.append(f"cd {shlex.quote(command[4:].strip())}")
-    return "\n".join(lines) + "\n"
-
-
-def _cells(text: str) -> Iterator[str]:
-    """Yield the code of a notebook's cells."""
     body = readers.parse_json(text)
-    cells = body.get("cells") if isinstance(body, dict) else None
-    if not isinstance(cells, list):
+    found = body.get("cells") if isinstance(body, dict) else None
+    if not isinstance(found, list):
         raise ValueError("it has no cells")
-    for cell in cells:
-        if isinstance(cell, dict) and cell.get("cell_type") == "code":
-            source = cell.get("source", "")
-            yield ("".join(map(str, source)) if isinstance(source, list) else str(source)).lstrip()
+    code = [item.get("source", "") for item in found if isinstance(item, dict) and item.get("cell_type") == "code"]
+    cells = ["".join(map(str, source)).lstrip() for source in code]
+    of_shell = [cell for cell in cells if cell.startswith(("%%bash", "%%sh", "%%script"))]
+    commands = [cell.partition("\n")[2] for cell in of_shell]
+    commands += [
+        item[0].strip()[1:] for cell in cells for item in _COMMAND.finditer(cell) if "!" in item[0].strip()[:1]
+    ]
+    python = [_COMMAND.sub(r"\1pass", cell) for cell in cells if cell not in of_shell]
+    return "\n".join(python) + "\n", "\n".join(command for command in commands if _LAUNCH.search(command))

@@ -1,0 +1,123 @@
+"""Find where quoted texts, expansions and characters of bash end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from extractor.values import limits
+
+_NAME = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])")
+# Between double quotes, single quotes in a default are characters.
+_DEFAULT = re.compile(r"\$\{[!#]?[\w@*]+(?:\[[^\]]*\])?:?[-+=?]")
+_DOCUMENT = re.compile(r"(?<!<)<<-?[ \t]*[\\'\"]?([A-Za-z_]\w*)")
+_PLAIN = re.compile(r"[\w./=:,+@%^~ \t-]+")
+
+
+class NotBash(Exception):
+    """Raised with the place in the text that is no bash, and why."""
+
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(why)
+        self.at = at
+        self.why = why
+
+
+def split_pieces(text: str, quoted: bool = False) -> Iterator[str]:
+    """Yield quoted texts, expansions and characters one after another.
+
+    Raises:
+        NotBash: one of them does not end.
+    """
+    at = 0
+    while at < len(text):
+        plain = _PLAIN.match(text, at)
+        end = find_end(text, at, quoted) if plain is None else plain.end()
+        yield text[at:end]
+        at = end
+
+
+def find_end(text: str, at: int, quoted: bool = False, depth: int = 0) -> int:
+    """Return where the quoted text, expansion or character at a place ends.
+
+    Args:
+        text: Of bash.
+        at: The place.
+        quoted: Whether it stands between double quotes.
+        depth: How many others it stands in.
+
+    Raises:
+        NotBash: it does not end, or stands in too many others.
+    """
+    if depth > limits.MAX_SCRIPT_DEPTH:
+        raise NotBash(at, f"nested more than {limits.MAX_SCRIPT_DEPTH} levels deep")
+    mark = text[at]
+    if mark == "\\":
+        return min(at + 2, len(text))
+    if mark == "$":
+        return _end_expansion(text, at, quoted, depth)
+    if mark == "\ue000":  # what is not known, in a text that is read a second time
+        return text.find("\ue001", at) + 1 or len(text)
+    if mark == "`":
+        return _find_mark(text, at, at + 1, "`", escapes=True)
+    if mark == "'" and not quoted:
+        return _find_mark(text, at, at + 1, "'", escapes=False)
+    if mark == '"' and not quoted:
+        end = at + 1
+        while end < len(text) and text[end] != '"':
+            end = find_end(text, end, True, depth + 1)
+        return _closed(text, at, end)
+    return at + 1
+
+
+def find_bracket(text: str, at: int, depth: int = 0) -> int:
+    """Return where the round bracket ends that a place stands behind.
+
+    Raises:
+        NotBash: it does not end.
+    """
+    start, level = at - 1, 1
+    while at < len(text):
+        if text[at] == "#" and text[at - 1] in " \t\n":
+            at = text.find("\n", at) if "\n" in text[at:] else len(text)
+            continue
+        document = _DOCUMENT.match(text, at)
+        if document is not None:
+            end = re.compile(rf"^\t*{document[1]}$", re.MULTILINE).search(text, document.end())
+            at = len(text) if end is None else end.end()
+            continue
+        level += {"(": 1, ")": -1}.get(text[at], 0)
+        if not level:
+            return at + 1
+        at = find_end(text, at, False, depth + 1)
+    raise NotBash(start, "this bracket is not closed")
+
+
+def _end_expansion(text: str, at: int, quoted: bool, depth: int) -> int:
+    following = text[at + 1 : at + 2]
+    if following == "'" and not quoted:
+        return _find_mark(text, at, at + 2, "'", escapes=True)
+    if following == '"' and not quoted:
+        return find_end(text, at + 1, False, depth)
+    if following == "(":
+        return find_bracket(text, at + 2, depth)
+    if following != "{":
+        name = _NAME.match(text, at)
+        return at + 1 if name is None else name.end()
+    in_default = quoted and _DEFAULT.match(text, at) is not None
+    end = at + 2
+    while end < len(text) and text[end] != "}":
+        end = find_end(text, end, in_default and text[end] != '"', depth + 1)
+    return _closed(text, at, end)
+
+
+def _find_mark(text: str, start: int, at: int, mark: str, *, escapes: bool) -> int:
+    while at < len(text) and text[at] != mark:
+        at += 2 if escapes and text[at] == "\\" else 1
+    return _closed(text, start, at)
+
+
+def _closed(text: str, start: int, end: int) -> int:
+    if end >= len(text):
+        raise NotBash(start, f"what {text[start : start + 2].strip()} begins here is not closed")
+    return end + 1

@@ -1,0 +1,309 @@
+"""Expand words: quotes, variables, defaults, arrays, braces, and what commands in `$(...)` print."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+from extractor.importers.runs.bash import arithmetic
+from extractor.importers.runs.bash.patterns import escape_pattern
+from extractor.importers.runs.bash.quotes import NotBash, split_pieces
+from extractor.importers.runs.bash.state import State, Value, scalar, split_fields, too_much
+from extractor.importers.runs.bash.syntax import Statement, parse, split_words
+from extractor.importers.runs.unknowns import unknown, unknowns
+from extractor.values import limits
+
+# A piece of a word: whether it is quoted, expanded outside of quotes, or ends a word ("$@" is several).
+_Kind = Literal["plain", "quoted", "expanded", "end"]
+_Piece = tuple[str, _Kind]
+_PARAMETER = re.compile(
+    r"(?P<count>#(?=[\w@*]))?(?P<name>\w+|[@*#?$!-])(?:\[(?P<index>(?:[^\[\]]|\[[^\]]*\])+)\])?"
+    r"(?P<sign>:?[-=?+]|\^\^?|,,?|:)?(?P<rest>.*)",
+    re.DOTALL,
+)
+_HOME = re.compile(r"(?:[A-Za-z_]\w*=)?(~)(?=/|\Z)", re.ASCII)
+_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_ANSI = {"n": "\n", "t": "\t", "'": "'"}
+
+
+class Words:
+    """Expands them.
+
+    Args:
+        state: Of the script.
+        capture: Returns what statements print; None: that is not known.
+    """
+
+    def __init__(self, state: State, capture: Callable[[Sequence[Statement]], str | None]) -> None:
+        self._state = state
+        self._capture = capture
+
+    def expand(self, raw: str) -> list[str]:
+        """Return the words that a word stands for."""
+        plain = (
+            "".join("_" if piece[0] in "\\'\"$`\ue000" else piece for piece in split_pieces(raw)) if "{" in raw else ""
+        )
+        is_unread = raw.startswith(("<(", ">(")) or _BRACES.search(plain)
+        return [unknown(raw)] if is_unread else self._fields(raw)
+
+    def text(self, raw: str) -> str:
+        """Return the text of a word that is not split."""
+        text = " ".join("".join(piece for piece, _ in group) for group in _by_word(self._pieces(raw)))
+        return self._checked(self._with_home(raw, text))
+
+    def document(self, text: str) -> str:
+        """Return a here-document's text."""
+        return self._checked("".join(piece if kind != "end" else " " for piece, kind in self._pieces(text, True)))
+
+    def pattern(self, raw: str) -> str:
+        """Return a pattern in which what is quoted stands behind backslashes."""
+        pieces = self._pieces(raw)
+        return "".join(escape_pattern(piece) if kind == "quoted" else piece for piece, kind in pieces)
+
+    def value(self, raw: str) -> Value:
+        """Return what is assigned: a text, or an array's words."""
+        if not raw.startswith("("):
+            return self.text(raw)
+        words = split_words(raw[1:-1])
+        if any(re.match(r"\[[^\]]+\]=", word) for word in words):
+            return unknown("an array with keys")
+        return self._state.counted([text for word in words for text in self.expand(word)])
+
+    def compute(self, text: str) -> int | None:
+        """Return what an expression comes to, and set what it sets; None: that is not known."""
+        state, value = self._state, None
+        for part in self._in_arithmetic(text).split(","):
+            try:
+                value = arithmetic.change(part, self.number, state.put)
+            except arithmetic.NotKnown:
+                value = None
+                for name in arithmetic.find_changed(part):
+                    state.put(name, unknown(name))
+        return value
+
+    def number(self, name: str) -> str | None:
+        """Return a variable's text in arithmetic; None where it is not known."""
+        self._state.spend(100)
+        held = self._state.value(name)
+        text = None if held is None else scalar(held).strip() or "0"
+        return None if text is None or unknowns(text) else text
+
+    def place(self, index: str) -> int | None:
+        """Return an array's place; None where it is not known."""
+        try:
+            return arithmetic.evaluate(self._in_arithmetic(index), self.number)
+        except arithmetic.NotKnown:
+            return None
+
+    def _fields(self, raw: str) -> list[str]:
+        words: list[str] = []
+        for group in _by_word(self._pieces(raw)):
+            current: str | None = None
+            for text, kind in group:
+                if kind != "expanded":
+                    current = (current or "") + text
+                    continue
+                if self._state.separators != " \t\n" and set(text) & {*self._state.separators, *" \t\n"}:
+                    text = unknown("what IFS splits")
+                fields = split_fields(text)
+                if current is not None and text[:1].isspace():
+                    words.append(current)
+                    current = None
+                if fields:
+                    words += [(current or "") + fields[0], *fields[1:]]
+                    current = None if text[-1:].isspace() else words.pop()
+            words += [] if current is None else [current]
+        words[:1] = [self._with_home(raw, word) for word in words[:1]]
+        return self._state.counted(words)
+
+    def _with_home(self, raw: str, text: str) -> str:
+        home = _HOME.match(raw)
+        if home is None or "HOME" not in self._state.variables:
+            return text
+        return text[: home.start(1)] + self._state.text("HOME") + text[home.end(1) :]
+
+    def _checked(self, text: str) -> str:
+        self._state.spend(len(text))
+        if len(text) > limits.MAX_WORD:
+            raise too_much(self._state.file, f"an expansion in it has more than {limits.MAX_WORD:,} characters")
+        return text
+
+    def _pieces(self, raw: str, quoted: bool = False) -> Iterator[_Piece]:
+        for piece in split_pieces(raw, quoted):
+            if piece[0] == "\\":
+                kept = "\\" if quoted and piece[1:] not in ("$", "`", '"', "\\", "\n") else ""
+                yield kept + piece[1:].removeprefix("\n"), "quoted"
+            elif piece[0] == "'" and not quoted:
+                yield piece[1:-1], "quoted"
+            elif piece[0] == '"' and not quoted:
+                yield from self._string(piece[1:-1])
+            elif piece[:2] == '$"' and not quoted:
+                yield from self._string(piece[2:-1])
+            elif piece[:2] == "$'" and not quoted:
+                text = re.sub(r"\\([nt'])", lambda found: _ANSI[found[1]], piece[2:-1])
+                yield unknown(piece) if "\\" in text else text, "quoted"
+            elif piece[0] in "$`" and len(piece) > 1:
+                for text, kind in self._expansion(piece, quoted):
+                    yield text, "quoted" if quoted and kind == "expanded" else kind
+            else:
+                yield piece, "quoted" if quoted or piece[0] == "\ue000" else "plain"
+
+    def _string(self, inner: str) -> Iterator[_Piece]:
+        found = list(self._pieces(inner, True))
+        if not found and not re.search(r"\$\{?(?:\w+\[)?@", inner):
+            found = [("", "quoted")]
+        yield from found
+
+    def _expansion(self, piece: str, quoted: bool) -> Iterator[_Piece]:
+        if piece.startswith("${"):
+            yield from self._parameter(piece, quoted)
+        elif piece.startswith("$((") and piece.endswith("))"):
+            yield self._computed(piece), "expanded"
+        elif piece[1] == "(" or piece[0] == "`":
+            yield self._output(piece), "expanded"
+        elif piece in ("$@", "$*"):
+            yield from self._several(self._state.arguments, piece[1] == "*" and quoted)
+        else:
+            yield self._state.text(piece[1:]), "expanded"
+
+    def _computed(self, piece: str) -> str:
+        inner = piece[3:-2]
+        value = self.compute(inner)
+        if value is not None:
+            return str(value)
+        names = re.findall(r"(?<!\w)[A-Za-z_]\w*", inner)
+        missing = [name for name in dict.fromkeys(names) if self.number(name) is None]
+        return unknown(missing[0] if len(missing) == 1 and not re.search(r"\$\((?!\()", inner) else piece)
+
+    def _in_arithmetic(self, text: str) -> str:
+        return "".join(piece for piece, _ in self._pieces(text, True))
+
+    def _output(self, piece: str) -> str:
+        inner = piece[2:-1] if piece[0] == "$" else re.sub(r"\\([$`\\])", r"\1", piece[1:-1])
+        shown = f"$({inner})"
+        if self._state.depth > limits.MAX_INNER:
+            return unknown(shown)
+        try:
+            statements = parse(inner)
+        except NotBash:
+            return unknown(shown)
+        if not statements:
+            return ""
+        self._state.depth += 1
+        try:
+            printed = self._capture(statements)
+        finally:
+            self._state.depth -= 1
+        return unknown(shown) if printed is None else printed.rstrip("\n")
+
+    def _parameter(self, piece: str, quoted: bool) -> Iterator[_Piece]:
+        found = _PARAMETER.fullmatch(piece[2:-1])
+        if found is None or (found["rest"] and not found["sign"]):
+            yield unknown(piece), "expanded"
+            return
+        name, index, sign = found["name"], found["index"], found["sign"] or ""
+        is_list = index in ("@", "*") or name in ("@", "*")
+        held = self._state.arguments if name in ("@", "*") else self._state.value(name)
+        if found["count"]:
+            yield self._length(name, index, held), "expanded"
+        elif sign.lstrip(":") in ("-", "=", "?", "+") and sign:
+            yield from self._default(name, self._item(name, index, held, is_list), found, quoted)
+        elif is_list:
+            items = [held] if isinstance(held, str) else held or []
+            if held is None and self._state.variables.get(name) is None and name not in ("@", "*"):
+                items = [unknown(name)]
+            items = self._part(piece, items, found["rest"]) if sign == ":" else items
+            if sign != ":":
+                items = [self._operate(piece, item, sign, found["rest"]) for item in items]
+            yield from self._several(items, "*" in (name, index) and quoted)
+        else:
+            value = self._item(name, index, held, False)
+            if value is None:
+                # an item that is not known may be several
+                several = [item for item in held if unknowns(item) == (item[1:-1],)] if isinstance(held, list) else []
+                is_missing = index is not None and isinstance(held, list)
+                value = "".join(several[:1]) if is_missing else self._state.text(name)
+            yield self._operate(piece, value, sign, found["rest"]), "expanded"
+
+    def _item(self, name: str, index: str | None, held: Value | None, is_list: bool) -> str | None:
+        """Return what an expansion is about; None: it has no value."""
+        if is_list or held is None:
+            return " ".join(held) if isinstance(held, list) and held else held if isinstance(held, str) else None
+        if isinstance(held, str) or index is None:
+            if name.isdigit():
+                return self._state.text(name) or None
+            return scalar(held)
+        place = self.place(index)
+        if place is None:
+            return unknown(name)
+        return held[place] if -len(held) <= place < len(held) else None
+
+    def _length(self, name: str, index: str | None, held: Value | None) -> str:
+        whole = index in ("@", "*") or name in ("@", "*")
+        if whole and not isinstance(held, str):
+            return str(len(held or ()))
+        text = self._item(name, index, held, False) or ""
+        return unknown(f"#{name}") if unknowns(text) else "1" if whole else str(len(text))
+
+    def _default(self, name: str, value: str | None, found: re.Match[str], quoted: bool) -> Iterator[_Piece]:
+        """`${X:-y}`, `${X:=y}`, `${X:?why}` and `${X:+y}`."""
+        if name.isdigit() or name == "#":
+            value = self._state.text(name) or None
+        sign, kind = found["sign"], found["sign"][-1]
+        empty = not value if sign[0] == ":" else value is None
+        if kind == "+":
+            yield from () if empty else self._pieces(found["rest"], quoted and '"' not in found["rest"])
+        elif not empty and value is not None:
+            items = self._state.arguments if name in ("@", "*") else self._state.value(name)
+            if isinstance(items, list) and "@" in (name, found["index"]):
+                yield from self._several(items, False)
+            else:
+                yield value, "expanded"
+        elif kind == "?":  # the script ends without it
+            self._state.put(name, unknown(name))
+            yield unknown(name), "expanded"
+        elif kind == "=":
+            text = self.text(found["rest"])
+            self._state.put(name, text)
+            yield text, "expanded"
+        else:
+            yield from self._pieces(found["rest"], quoted and '"' not in found["rest"])
+
+    def _part(self, piece: str, items: Sequence[str], rest: str) -> list[str]:
+        """`${A[@]:1:2}` and `${@:2}`."""
+        places = [self.place(part) for part in rest.split(":")]
+        items = [self._state.zero, *items] if piece[2] in "@*" else [*items]
+        first, *count = places
+        if first is None or None in count or len(count) > 1:
+            return [unknown(piece)]
+        first = 1 if not first and not count and piece[2] in "@*" else first
+        items = items[first:] if first >= 0 else items[len(items) + first :] if -first <= len(items) else []
+        return items[: count[0]] if count else items
+
+    def _several(self, items: Sequence[str] | str, as_one: bool) -> Iterator[_Piece]:
+        items = [items] if isinstance(items, str) else items
+        if as_one:
+            yield self._state.separators[:1].join(items), "expanded"
+            return
+        for place, item in enumerate(items):
+            if place:
+                yield "", "end"
+            yield item, "expanded"
+
+    def _operate(self, piece: str, value: str, sign: str, rest: str) -> str:
+        """`${X^^}` and `${X,,}`; what else is done with a text is not read."""
+        if not sign or unknowns(value):
+            return value
+        if sign not in ("^", "^^", ",", ",,") or rest:
+            return unknown(piece)
+        change = str.upper if sign[0] == "^" else str.lower
+        return change(value) if len(sign) == 2 else change(value[:1]) + value[1:]
+
+
+def _by_word(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
+    """Yield the pieces of one word after another."""
+    for is_end, group in itertools.groupby(pieces, lambda piece: piece[1] == "end"):
+        if not is_end:
+            yield list(group)
