@@ -160,6 +160,8 @@ def test_the_toy_environment_has_nothing_to_do_with_rows_of_something_else(confi
          "row 0, message 0: a part of its content is no text: {'type': 'image'}", "leave such rows out"),
         ("object.jsonl", '{"prompt": [{"role": "user", "content": {"a": 1}}], "ground_truth": 2}',
          "row 0, message 0: its content is {'a': 1}, of type dict", "its JSON"),
+        ("half.jsonl", '{"prompt": "1=", "ground_truth": 2}\n{"prompt": "1=", "extra_info": {"a": ["\\ud83d"]}}',
+         r"half.jsonl, row 1: half of a pair of surrogates in ", "whole character"),
         ("style.jsonl", '{"prompt": "1=", "reward_model": {"style": "rule"}}', "row 0: reward_model is no object",
          "ground_truth"),
     ],

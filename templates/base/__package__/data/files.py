@@ -128,7 +128,25 @@ def _read_json(path: Path, key: str) -> list[dict[str, Any]]:
     rows = rows[0] if is_whole else rows
     if not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path} does not hold one object per row", f"check {key}")
+    for number, row in enumerate(rows):
+        check_characters(row, f"{path}, row {number}")
     return rows
+
+
+def check_characters(row: Any, where: str) -> None:
+    """Refuse text that no file can hold: half of a pair of surrogates.
+
+    Raises:
+        DataError: there is some.
+    """
+    try:
+        json.dumps(row, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        near = error.object[max(error.start - 20, 0) : error.start + 20]
+        raise DataError(
+            f"{where}: half of a pair of surrogates in {near!a}",
+            "leave the row out, or write the whole character; in Python: text.encode(errors='replace').decode()",
+        ) from error
 
 
 def messages_of(given: Any, where: str) -> list[dict[str, Any]]:
@@ -198,6 +216,7 @@ def rows_in_schema(
     where, key = Path(f"{split}_dataset"), data.get("prompt_key", "prompt")
     schema = []
     for number, row in enumerate(rows):
+        check_characters(row, f"{where}, row {number}")
         converted = to_schema(dict(row), number, where, data, needs_truth=needs_truth)
         given = row[key] if isinstance(row[key], str) else converted[key]
         schema.append({**converted, GIVEN_PROMPT: json.dumps(given, default=str)})
