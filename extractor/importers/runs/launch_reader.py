@@ -62,7 +62,6 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
         kept=of_export.kept(path, text),
         environment=command.environment,
         places=places,
-        script=text,
     )
 
 

@@ -34,8 +34,6 @@ class Run:
         is_whole: Whether the defaults are all that its release had.
         scored_by: What scores in a run of TRL's or EasyR1's; None: the settings say what does.
         written: What a run of EasyR1's adds to its prompts.
-        is_bare: Whether what it leaves open is the project's own, since the run's settings are not known.
-        script: The text of a bash script; "": it is none.
         former: What it says under names that were taken from it for others; its copies may read them.
     """
 
@@ -56,8 +54,6 @@ class Run:
     scored_by: ScoredBy | FileScored | None = None
     written: Written | None = None
     is_whole: bool = False
-    is_bare: bool = False
-    script: str = field(default="", repr=False)
     former: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property

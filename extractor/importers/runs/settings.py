@@ -178,7 +178,7 @@ class _Carrying:
             said = [name for name in names if name is not None and name in self.stated and name in self.flat]
             said.sort(key=lambda name: name not in self.commanded)
             name = said[0] if said else name_in(key, defaults, renamed_back)
-            if name is None or (self.run.is_bare and not said):
+            if name is None:
                 continue
             used.update((name, *said))
             value, remark = self._local(key, name, current)

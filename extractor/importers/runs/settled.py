@@ -225,7 +225,7 @@ class Found:
         every = (*self.run.remarks, *self.experiment.remarks, *remarks, *aside, *written.remarks)
         tree = assemble.with_unknown(written.tree, self.run, done.aside)
         config = assemble.load_config(tree)
-        if not self.run.hints and not self.run.is_bare:
+        if not self.run.hints:
             stated = self._stated if self.run.resolved is None else {}
             own, usual = flatten(self.run.defaults), Defaults.of(ReleaseConfig.of(source))
             ours, theirs = done.project.release, self.target.release
