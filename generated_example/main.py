@@ -40,9 +40,6 @@ def main(arguments: list[str]) -> int:
 
     ranks = Ranks.of_config(config)
     try:
-        from generated_example.run.process import import_transformers
-
-        import_transformers()
         from generated_example.training.trainer import LocalPPOTrainer
 
         with LocalPPOTrainer(config, ranks=ranks) as trainer:

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .absent import MODULES, AbsentModules
-from .errors import show_plainly
 from .run.process import quiet
 
 if TYPE_CHECKING:
     from .custom.env_dataset import EnvDataset
     from .errors import ConfigError, DataError, ProjectError
     from .hooks import HookError
-    from .settings.configuration import load_config
+    from .settings import load_config
     from .training.run_loop import Step, TrainResult
     from .training.trainer import LocalPPOTrainer
 
@@ -50,7 +49,7 @@ _PLACES = {
     "custom.env_dataset": "EnvDataset",
     "errors": "ConfigError DataError ProjectError",
     "hooks": "HookError",
-    "settings.configuration": "load_config",
+    "settings": "load_config",
     "training.run_loop": "Step TrainResult",
     "training.trainer": "LocalPPOTrainer",
     "workers.value_model": "LocalCritic",
@@ -72,7 +71,6 @@ def __getattr__(name: str) -> Any:
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     quiet()  # before transformers looks how much it may say
-    show_plainly()
     if place in MODULES:
         raise ImportError(f"this project was made without {name}\nhint: vextract add {MODULES[place]}")
     if not Path(__file__).parent.joinpath(*place.split(".")).with_suffix(".py").is_file():

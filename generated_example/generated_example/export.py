@@ -26,22 +26,16 @@ from .tracking.run_tracker import CONFIG
 from .training.checkpoint import all_checkpoints, best_of
 
 DTYPES = ("float32", "bfloat16", "float16")
-HINT = "name a global_step_N directory, or the directory of a run"
+HINT = "name a global_step_N directory, or the directory of a run that has one that is whole"
 RERUN = "the run saves after its last step (local.save_last), when it is interrupted, and every trainer.save_freq steps"
-
-
-def parser_of(program: str, description: str, out: str) -> argparse.ArgumentParser:
-    """Return the parser of a program that makes something of a checkpoint; `out` says what its second argument is."""
-    parser = argparse.ArgumentParser(prog=f"python -m {__package__}.{program}", description=description)
-    parser.add_argument("checkpoint", type=Path, help="a global_step_N directory, or a run's directory")
-    parser.add_argument("out", type=Path, help=out)
-    return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run with these command-line arguments; returns the exit code: 0 done, 2 the arguments are at fault."""
     description = "Write a checkpoint as a plain model in Hugging Face format, with a LoRA adapter merged into it."
-    parser = parser_of("export", description, "the directory to write, which must not be there yet")
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}.export", description=description)
+    parser.add_argument("checkpoint", type=Path, help="a global_step_N directory, or a run's directory")
+    parser.add_argument("out", type=Path, help="the directory to write, which must not be there yet")
     parser.add_argument("--best", action="store_true", help="of a run: its best checkpoint, by validation")
     parser.add_argument("--dtype", choices=DTYPES, help="of the weights; default: as they are")
     parser.add_argument("--shard-size", default="5GB", help="the most bytes of a file with weights (%(default)s)")
@@ -73,33 +67,20 @@ def find_checkpoint(path: Path, *, best: bool = False) -> Path:
     Raises:
         ConfigError: there is none, or the one that is named is not complete.
     """
-    if path.name == "actor" and path.parent.name.startswith("global_step_"):
-        path = path.parent
-    if path.name.startswith("global_step_") or (path / MANIFEST).is_file():
-        problem = what_is_wrong(path, digests=True) if path.is_dir() else "there is no such directory"
-        if problem is not None:
-            raise ConfigError(f"{path} is not a complete checkpoint: {problem}", "choose another global_step_N")
-        return path
-    found = all_checkpoints(path)
-    if not found:
-        runs = sorted({str(file.parent) for file in path.glob("*/*_checkpointed_iteration.txt")})
-        hint = f"name a run: {', '.join(runs)}" if runs else RERUN if (path / CONFIG).is_file() else HINT
-        raise ConfigError(f"{path} has no checkpoint", hint)
-    left = [checkpoint for checkpoint in found if _is_usable(checkpoint, digests=False)]
-    while checkpoint := (best_of(left) if best else next(iter(left), None)):
-        if _is_usable(checkpoint, digests=True):
-            return checkpoint
-        left.remove(checkpoint)
-    if left:
-        raise ConfigError(f"{path} has no best checkpoint", f"it needs validation; or {HINT}")
-    raise ConfigError(f"every checkpoint in {path} is damaged", "restore the damaged files from a backup")
-
-
-def _is_usable(checkpoint: Path, *, digests: bool) -> bool:
-    problem = what_is_wrong(checkpoint, digests=digests)
-    if problem is not None:
-        print(f"warning: passing over {checkpoint}: {problem}", file=sys.stderr)
-    return problem is None
+    is_one = path.name.startswith("global_step_") or (path / MANIFEST).is_file()
+    left = [path] if is_one else all_checkpoints(path)
+    hint = RERUN if (path / CONFIG).is_file() and not left else HINT
+    if runs := sorted({str(file.parent) for file in path.glob("*/*_checkpointed_iteration.txt")}):
+        hint = f"name a run: {', '.join(runs)}"
+    while chosen := (best_of([one for one in left if not what_is_wrong(one)]) if best else next(iter(left), None)):
+        problem = what_is_wrong(chosen, digests=True) if chosen.is_dir() else "there is no such directory"
+        if problem is None:
+            return chosen
+        if is_one:
+            raise ConfigError(f"{path} is not a complete checkpoint: {problem}", HINT)
+        print(f"warning: passing over {chosen}: {problem}", file=sys.stderr)
+        left.remove(chosen)
+    raise ConfigError(f"{path} has no {'checkpoint with a validation score' if best else 'checkpoint'}", hint)
 
 
 def export(
@@ -141,11 +122,7 @@ def export(
 
 
 def load_model(path: Path) -> Any:
-    """Load a model, in the dtype that it has.
-
-    Raises:
-        ConfigError: it cannot be loaded.
-    """
+    """Load a model, in the dtype that it has."""
     from transformers import AutoModelForCausalLM
 
     from .workers.models import load_pretrained

@@ -43,9 +43,6 @@ class Alone:
     def together(self, function):
         return function()
 
-    def wait_for_driver(self):
-        pass
-
 
 @pytest.fixture(scope="session", autouse=True)
 def composed_once() -> Iterator[None]:

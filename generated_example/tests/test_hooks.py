@@ -9,7 +9,7 @@ from generated_example.custom import env_dataset
 from generated_example.custom.env_dataset import EnvDataset, environment_rows
 from generated_example.custom.env_wrapper import make_env
 from generated_example.custom.reward_manager import EnvRewardManager, extract_action, score_action
-from generated_example.data.encoding import encoded
+from generated_example.data.dataloading import encoded
 
 # The environment
 

@@ -21,7 +21,7 @@ def test_metrics_and_generations_are_files_of_one_object_a_line(tmp_path, capsys
     assert rows[0]["critic/rewards/mean"] == 0.25 and rows[0]["actor/grad_norm"] is None
     assert read_rows(tmp_path / "generations.jsonl")[1] == {"step": 2, "prompt": "37=", "response": "48", "score": 1.0}
     out = capsys.readouterr().out
-    assert "step 1/2  reward 0.250  entropy 1.500  tokens/s 12.3k  (gen 20 ms)" in out
+    assert "step 1/2  reward 0.250  entropy 1.500  tokens/s 12345  (gen 20 ms)" in out
 
 
 def test_a_resumed_run_forgets_what_came_after_its_checkpoint(tmp_path):

@@ -1,14 +1,14 @@
 # vextract:template base/__package__/data/datasets.py
-"""From the config's `data` section to the training and the validation dataset.
+"""From the config's `data` section, or rows, to datasets of prompts for training and validation.
 
 Files may be in verl's schema (parquet with prompt, data_source, reward_model...) or plain: parquet or JSON lines with
 a `prompt` and a `ground_truth` column, which are converted. Without files, the environment gives the prompts.
 """
 
+import copy
 import importlib
 import importlib.util
 import inspect
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,19 +28,13 @@ from ..hooks import HookError, hook_file_of, importing_hooks, taken_by
 from ..rewards.scoring import source_of
 from ..settings.setting import choose_defined
 from ..vendored.data.rl_dataset import RLHFDataset
-from .encoding import encoded
-from .files import Rows, is_as_stored, open_parquet, read_rows, with_all_columns
-from .messages import as_it_stands, check_characters, messages_of, plain
+from .dataloading import encoded
+from .files import Rows, is_as_stored, messages_of, open_parquet, plain, read_rows, rows_in_schema, to_schema
 
-# The columns that the ground truth is looked for in; the others' names are those of data sets for TRL.
-TRUTHS = ("ground_truth", "solution", "answer")
 # Larger files in verl's schema are left to `datasets`, which maps them from its cache instead of holding them.
 MOST_BYTES = 64 * 2**20
-# The column that has the prompt of a row as it was given, as JSON: a text or messages.
-GIVEN_PROMPT = "given_prompt"
 # The split, beside train and val, of prompts that a caller wants answered, all of them.
 GIVEN = "given"
-PACKAGE = __name__.split(".")[0]
 PACKAGE_DIRECTORY = Path(__file__).resolve().parents[1]
 
 
@@ -141,8 +135,7 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         if isinstance(dataset, Prompts):
-            problems += [] if has_template else _without_template(split, dataset)
-            problems += _too_long(split, dataset)
+            problems = [*([] if has_template else _without_template(split, dataset)), *_too_long(split, dataset)]
         dataset = encoded(dataset, tokenizer, data)
         if not problems:
             check_item(split, dataset[0], cls)
@@ -158,11 +151,37 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
         where = hook_file_of(error, cls)
         raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
     if problems:
-        raise DataProblems(problems, len(dataset))  # type: ignore[arg-type]
+        raise DataProblems(problems, len(dataset))
     return dataset
 
 
-# verl's dataset
+def load_class(path: str, name: str | None) -> Any:
+    """Load the owner's class: by module name if the file is in this package, so that its relative imports work.
+
+    Raises:
+        DataError: there is no such class of datasets.
+    """
+    file = Path(path).expanduser().resolve()
+    if file.is_relative_to(PACKAGE_DIRECTORY):
+        parts = file.relative_to(PACKAGE_DIRECTORY).with_suffix("").parts
+        module = importlib.import_module(".".join([PACKAGE_DIRECTORY.name, *parts]))
+    else:
+        spec: Any = importlib.util.spec_from_file_location(file.stem, file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    classes = {key: each for key, each in vars(module).items() if inspect.isclass(each) and issubclass(each, Dataset)}
+    if name not in classes:
+        own = [each for each in classes if classes[each].__module__ == module.__name__]
+        there = choose_defined(name, own)
+        hint = f"data.custom_cls.name={there}" if there else "data.custom_cls.path is a file with such a class"
+        raise DataError(f"{path} has no class {name!r} that derives from torch.utils.data.Dataset", hint)
+    if issubclass(classes[name], IterableDataset):
+        hint = "derive it from torch.utils.data.Dataset, with __len__ and __getitem__"
+        raise DataError(f"{name} in {path} is a stream, and prompts are shuffled and counted", hint)
+    return classes[name]
+
+
+# verl's dataset, of files and of rows
 
 
 class Prompts(RLHFDataset):
@@ -181,19 +200,16 @@ class Prompts(RLHFDataset):
 
     def use(self, table: Any) -> None:
         """Take prompts from a table, without those that are too long, if so configured."""
-        texts, self.dataframe, self.lengths = [], table, []
-        template = dict(getattr(self, "apply_chat_template_kwargs", None) or {})
-        counts = len(table) and (self.filter_overlong_prompts or self.truncation == "error")
-        for messages in self.chats():
-            if counts:
-                given = {"add_generation_prompt": True, "tokenize": False, **template}
-                texts.append(self.tokenizer.apply_chat_template(messages, **given))
-        if not counts:
+        self.dataframe, self.lengths = table, []
+        chats = self.chats()
+        if not chats or not (self.filter_overlong_prompts or self.truncation == "error"):
             return
-        lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        template = dict(getattr(self, "apply_chat_template_kwargs", None) or {})
+        given = {"add_generation_prompt": True, "tokenize": False, **template}
+        texts = [self.tokenizer.apply_chat_template(messages, **given) for messages in chats]
+        self.lengths = lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
         kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
         if not self.filter_overlong_prompts or len(kept) == len(lengths):
-            self.lengths = lengths
             return
         if not kept:
             text = f"none of the {len(lengths)} prompts has at most {self.max_prompt_length} tokens"
@@ -206,7 +222,7 @@ class Prompts(RLHFDataset):
 
     def chats(self) -> list[Any]:
         """Return the messages of each prompt, as templates take them."""
-        prompts = enumerate(self.dataframe[self.prompt_key])
+        prompts = enumerate(self.dataframe[self.prompt_key]) if len(self.dataframe) else ()
         return [messages_of(given, self.place(number)) for number, given in prompts]
 
     def place(self, number: int) -> str:
@@ -246,45 +262,11 @@ class RowPrompts(Prompts):
 
     def _read_files_and_tokenize(self) -> None:
         rows, limit = self.rows(), getattr(self, "max_samples", -1)
-        if not isinstance(rows, Rows):
-            for number, row in enumerate(rows):
-                check_characters(row, self.place(number))
-            rows = Rows(map(plain, rows))
+        rows = rows if isinstance(rows, Rows) else Rows(map(plain, rows))
         self.use(rows.select(range(limit)) if 0 < limit < len(rows) else rows)
 
 
-def load_class(path: str, name: str | None) -> Any:
-    """Load the owner's class: by module name if the file is in this package, so that its relative imports work.
-
-    Raises:
-        DataError: there is no such class of datasets.
-    """
-    file = Path(path).expanduser().resolve()
-    if file.is_relative_to(PACKAGE_DIRECTORY):
-        relative = file.relative_to(PACKAGE_DIRECTORY).with_suffix("")
-        module = importlib.import_module(".".join([PACKAGE, *relative.parts]))
-    else:
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    cls = getattr(module, name or "", None)
-    if not (inspect.isclass(cls) and issubclass(cls, Dataset)):
-        classes = [each for each in vars(module).values() if inspect.isclass(each) and issubclass(each, Dataset)]
-        there = choose_defined(name, [each.__name__ for each in classes if each.__module__ == module.__name__])
-        raise DataError(
-            f"{path} has no class {name!r} that derives from torch.utils.data.Dataset",
-            f"data.custom_cls.name={there}" if there else "data.custom_cls.path is a file with such a class",
-        )
-    if issubclass(cls, IterableDataset):
-        raise DataError(
-            f"{name} in {path} is a stream, and prompts are shuffled and counted",
-            "derive it from torch.utils.data.Dataset, with __len__ and __getitem__",
-        )
-    return cls
-
-
-# verl's schema
+# What the config names
 
 
 def _rows_of_files(files: list[str], split: str, data: Any, *, needs_truth: bool) -> Rows | None:
@@ -298,7 +280,7 @@ def _rows_of_files(files: list[str], split: str, data: Any, *, needs_truth: bool
     found: list[dict[str, Any]] = []
     for file, path, is_so in zip(files, paths, in_schema, strict=True):
         for number, row in enumerate(read_rows(file, key)):
-            converted = _to_schema(row, number, path, data, needs_truth=needs_truth)
+            converted = to_schema(row, number, path, data, needs_truth=needs_truth)
             found.append(row if is_so else converted)
     rows, most = Rows(found), data.get(f"{split}_max_samples", -1)
     if not 0 < most < len(rows):
@@ -320,66 +302,18 @@ def _is_in_schema(path: Path, key: str, data: Any) -> bool:
     return has_messages and columns <= kinds.keys() and opened.metadata.num_rows > 0
 
 
-def rows_in_schema(
-    rows: Sequence[Mapping[str, Any]], split: str, data: Any, *, needs_truth: bool = True
-) -> list[dict[str, Any]]:
-    """Return rows in verl's schema: see `dataset_of_rows`."""
-    where = Path(f"{split}_dataset")
-    key = data.get("prompt_key", "prompt")
-    schema = []
-    for number, row in enumerate(rows):
-        check_characters(row, f"{where}, row {number}")
-        converted = _to_schema(dict(row), number, where, data, needs_truth=needs_truth)
-        given = row[key] if isinstance(row[key], str) else converted[key]
-        schema.append({**converted, GIVEN_PROMPT: json.dumps(given, default=str)})
-    if not schema:
-        raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
-    return with_all_columns(schema)
-
-
-def _to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs_truth: bool) -> dict[str, Any]:
-    """Return one row in verl's schema. Columns it does not know are kept."""
-    prompt_key, source_key = data.get("prompt_key", "prompt"), data.get("reward_fn_key", "data_source")
-    where, columns = f"{path}, row {number}", ", ".join(sorted(row))
-    extra_info, reward_model = row.get("extra_info"), row.get("reward_model")
-    if prompt_key not in row:
-        raise DataError(f"{where}: no column {prompt_key!r}; it has {columns}", "rename it, or set data.prompt_key")
-    if row[prompt_key] == "":
-        raise DataError(f"{where}: the prompt is empty", "drop the row, or set data.prompt_key to another column")
-    messages = messages_of(row[prompt_key], where)
-    if messages[-1]["role"] == "assistant":
-        raise DataError(
-            f"{where}: the prompt ends with a message of the assistant, which is what the model is to write",
-            "leave it out of the prompt; for demonstrations there is the recipe sft",
-        )
-    if not isinstance(extra_info, Mapping | None):
-        raise DataError(f"{where}: extra_info is no object, but {str(extra_info)!r:.80}", 'write {"name": value}')
-    if reward_model is None:
-        truth = next((row[name] for name in TRUTHS if row.get(name) is not None), None)
-        if truth is None and needs_truth:
-            raise DataError(
-                f"{where}: neither reward_model nor {', '.join(TRUTHS)}; it has {columns}",
-                "add a ground_truth column: the answer that the reward compares with",
-            )
-        is_container = isinstance(truth, list | dict)
-        reward_model = {"style": "rule", "ground_truth": truth if is_container or truth is None else str(truth)}
-    elif not isinstance(reward_model, Mapping) or (needs_truth and reward_model and "ground_truth" not in reward_model):
-        raise DataError(
-            f"{where}: reward_model is no object with a ground_truth, but {str(reward_model)!r:.80}",
-            'write {"style": "rule", "ground_truth": ...}, or a column ground_truth in its place',
-        )
-    known = {prompt_key, source_key, "ability", "reward_model", "ground_truth", "extra_info"}
-    return {
-        source_key: row.get(source_key) or path.stem,
-        prompt_key: messages,
-        "ability": row.get("ability") or "",
-        "reward_model": reward_model,
-        "extra_info": {"index": number, **(extra_info or {})},
-        **{name: value for name, value in row.items() if name not in known},
-    }
-
-
 # What can be wrong with a dataset
+
+
+def as_it_stands(tokenizer: Any) -> Any:
+    """Return a copy of a tokenizer without a chat template whose template says what messages say, and nothing else.
+
+    It begins a text as the tokenizer does, if that is with a token of its own.
+    """
+    begins = tokenizer("?")["input_ids"][:1] == [tokenizer.bos_token_id]
+    made = copy.copy(tokenizer)
+    made.chat_template = "{{ bos_token }}" * begins + "{% for m in messages %}{{ m.content }}{% endfor %}"
+    return made
 
 
 def _without_template(split: str, dataset: Prompts) -> list[Problem]:

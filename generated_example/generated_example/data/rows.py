@@ -38,24 +38,15 @@ class RowsDataset(RowPrompts):
             raise ConfigError("an environment is given for a dataset", "vextract add given_objects")
         self.max_samples = max_samples
         if config is None:
-            from ..settings.configuration import load_config
+            from ..settings import load_config
 
             config = data_section(load_config())
         arguments = {"tokenizer": tokenizer, "config": config, "processor": processor, "max_samples": max_samples}
-        taken = taken_by(RowPrompts, arguments)  # max_samples is newer than some releases
-        super().__init__(data_files, **taken)
+        super().__init__(data_files, **taken_by(RowPrompts, arguments))  # max_samples is newer than some releases
 
     @staticmethod
     def make_rows(split: str, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Make the rows of a split.
-
-        Args:
-            split: "train" or "val".
-            settings: the config's `data.env`.
-
-        Returns:
-            Dicts in verl's schema.
-        """
+        """Make the rows of a split, train or val, in verl's schema; `settings` are the config's `data.env`."""
         raise NotImplementedError
 
     def rows(self, settings: Any = None) -> list[dict[str, Any]]:
@@ -84,30 +75,40 @@ def rows_of_environment(make: Callable[[Any], Any], split: str, settings: Any) -
     Raises:
         HookError: the environment raised, or returned something else than Gymnasium's `reset` does.
     """
-    env = _called("make", make, settings)
+
+    def called(name: str, hook: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        try:
+            return resolved(hook(*arguments, **named))
+        except ProjectError:
+            raise
+        except Exception as error:
+            text = f"{name} of the environment raised {type(error).__name__}: {error}"
+            raise HookError(text, hook_file_of(error, hook)) from error
+
+    env = called("make", make, settings)
+    source, starts = type(env).__name__, list[tuple[int | None, dict[str, Any]]]()
     if hasattr(env, "states"):
-        source, states = _called("states", env.states, split, settings)
-        starts: list[tuple[int | None, dict[str, Any]]] = [(None, dict(state)) for state in states]
+        source, states = called("states", env.states, split, settings)
+        starts = [(None, dict(state)) for state in states]
     else:
-        source = type(env).__name__
         val_size, train_size = int(settings.get("val_size", 20)), int(settings.get("train_size", 200))
         seeds = range(val_size) if split == "val" else range(val_size, val_size + train_size)
         starts = [(seed, {"env_seed": seed}) for seed in seeds]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for index, (seed, state) in enumerate(starts):
-        result = _called("reset", env.reset, seed=seed, options=state)
+        result = called("reset", env.reset, seed=seed, options=state)
+        problem = None
         if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping)):
-            found = f"a {type(result).__name__}, not (observation, info) as Gymnasium's does"
-            raise HookError(f"reset of the environment returned {found}", source_of(env.reset))
-        observation, info = result
-        if not isinstance(observation, str | list | tuple) or not observation:
-            found = f"{observation!r:.60} as observation, not text or a list of messages"
-            raise HookError(f"reset of the environment returned {found}", source_of(env.reset))
-        is_text = isinstance(observation, str)
+            problem = f"a {type(result).__name__}, not (observation, info) as Gymnasium's does"
+        elif not isinstance(result[0], str | list | tuple) or not result[0]:
+            problem = f"{result[0]!r:.60} as observation, not text or a list of messages"
+        if problem:
+            raise HookError(f"reset of the environment returned {problem}", source_of(env.reset))
+        prompt, info = result
         rows.append(
             {
                 "data_source": source,
-                "prompt": [{"role": "user", "content": observation}] if is_text else list(observation),
+                "prompt": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt),
                 "ability": "environment",
                 "reward_model": {"style": "rule", "ground_truth": info.get("ground_truth")},
                 "extra_info": {"index": index, "split": split, **state},
@@ -116,13 +117,3 @@ def rows_of_environment(make: Callable[[Any], Any], split: str, settings: Any) -
     if hasattr(env, "close"):
         resolved(env.close())
     return rows
-
-
-def _called(name: str, hook: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    try:
-        return resolved(hook(*arguments, **named))
-    except ProjectError:
-        raise
-    except Exception as error:
-        text = f"{name} of the environment raised {type(error).__name__}: {error}"
-        raise HookError(text, hook_file_of(error, hook)) from error

@@ -6,7 +6,6 @@ set `actor_rollout_ref.model.path` to your model and forget this file.
 """
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -38,13 +37,10 @@ def ensure_toy_model(
     layers: int | None = None,
     tie_word_embeddings: bool = False,
 ) -> Path:
-    """Create the toy model, once.
-
-    The files appear all together or not at all, and are the same for the same arguments; a directory that already
-    holds a model is left alone. Several processes may call this at once.
+    """Create the toy model, unless the directory holds a model; several processes may call this at once.
 
     Args:
-        directory: where the model goes.
+        directory: where the model goes: all files together or none, the same for the same arguments.
         task: chooses the alphabet (digits for the toy's own tasks, printable ASCII for any other name), and the number
             of layers unless `layers` does.
         seed: of the initial weights. The global random state is left as it was.
@@ -57,17 +53,16 @@ def ensure_toy_model(
     if (directory / "config.json").is_file():
         return directory
     directory.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
-    try:
-        size = _save_tokenizer(scratch, ALPHABET if task in LAYERS else TEXT, WORDS.get(task, ()))
-        _save_model(scratch, size, seed, layers or LAYERS.get(task, 1), tie_word_embeddings)
+    with tempfile.TemporaryDirectory(prefix=f".{directory.name}-", dir=directory.parent) as scratch:
+        made = Path(scratch) / "made"
+        made.mkdir()
+        size = _save_tokenizer(made, ALPHABET if task in LAYERS else TEXT, WORDS.get(task, ()))
+        _save_model(made, size, seed, layers or LAYERS.get(task, 1), tie_word_embeddings)
         try:
-            os.replace(scratch, directory)
+            os.replace(made, directory)
         except OSError:
             if not (directory / "config.json").is_file():  # else another process was first, with the same bytes
                 raise
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return directory
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .scoring import Scorer, ScoringError, raw_function, source_of, weighted_sum
+from .scoring import Scorer, raw_function
 
 # The component that holds scores that were given with the batch.
 GIVEN = "rm"
@@ -24,8 +24,6 @@ class TextRewardManager:
         compute_score: a function of the owner's (`custom_reward_function.path`), used instead of `score`.
             verl passes its own scorer when none is configured; that one is not used here.
         reward_fn_key: the column that names the data source.
-        weights: component -> weight; the reward is then the weighted sum of these, and not `score`. Every sample must
-            have them. Scores that were given with the batch are the component `rm`.
         max_resp_len: the longest that a response can be, in tokens.
         overlong_buffer_cfg: `enable`, `len`, `penalty_factor`, `log`: with `enable`, `overlong_penalty` is added.
         settings: those that `SETTINGS` names, as under `local.reward`.
@@ -42,7 +40,6 @@ class TextRewardManager:
         compute_score: Callable[..., Any] | None = None,
         reward_fn_key: str = "data_source",
         *,
-        weights: Mapping[str, float] | None = None,
         max_resp_len: int | None = None,
         overlong_buffer_cfg: Any = None,
         **settings: Any,
@@ -50,7 +47,9 @@ class TextRewardManager:
         self.tokenizer = tokenizer
         self.num_examine = num_examine
         self.reward_fn_key = reward_fn_key
-        self.weights = dict(weights) if weights else None
+        weights: Mapping[str, float] | None = settings.pop("weights", None)
+        if weights:
+            raise ValueError("weights of components take a feature: vextract add reward_rules")
         self.overlong = overlong_buffer_cfg if overlong_buffer_cfg and overlong_buffer_cfg["enable"] else None
         self.max_resp_len = max_resp_len
         is_default = getattr(raw_function(compute_score), "__name__", "") == "default_compute_score"
@@ -63,8 +62,7 @@ class TextRewardManager:
         Args:
             data: a DataProto. It has in `batch` prompts (bs, prompt_length), responses (bs, response_length) and
                 attention_mask (bs, prompt_length + response_length); in `non_tensor_batch` reward_model and the data
-                source. rm_scores (bs, response_length) float32, where they are given with the batch, are the reward,
-                unless `weights` makes them one component of it.
+                source.
 
         Returns:
             The scores, float32 of shape (bs, response_length), zero but for the last token of each response; with
@@ -74,26 +72,13 @@ class TextRewardManager:
         Raises:
             ScoringError: the scoring function raised, or returned no number; it names the component and the sample.
         """
-        given = data.batch["rm_scores"] if "rm_scores" in data.batch.keys() else None
-        extra = {name: list(data.non_tensor_batch[name]) for name in data.meta_info.get("reward_extra_keys", [])}
-        if given is not None and self.weights is None and self.overlong is None:
-            return {"reward_tensor": given, "reward_extra_info": extra} if return_dict else given
-
         responses = data.batch["responses"]
-        width = responses.shape[-1]
-        lengths = data.batch["attention_mask"][:, -width:].sum(dim=-1)
-        if given is not None:
-            extra[GIVEN] = given.sum(dim=-1).tolist()
-        if given is None or self.weights is not None:
-            texts = self._texts(responses.tolist(), lengths.tolist())
-            arguments = self._arguments(data, texts)
-            results = self.scorer(arguments)
-            for name in results[0] if results else ():
-                extra[name] = [result[name] for result in results]
-        rewards = self._rewards(data, extra, lengths.tolist(), given is not None)
-        if given is None or self.weights is not None:
-            self._show(data, texts, rewards, extra)
-
+        lengths = data.batch["attention_mask"][:, -responses.shape[-1] :].sum(dim=-1)
+        extra: dict[str, list[Any]] = {}
+        texts = self._texts(responses.tolist(), lengths.tolist())
+        extra = self._scored(data, texts)
+        rewards = self._rewards(data, extra, lengths.tolist())
+        self._show(data, texts, rewards, extra)
         reward_tensor = torch.zeros(responses.shape, dtype=torch.float32, device=responses.device)
         rows = torch.arange(len(rewards), device=responses.device)
         reward_tensor[rows, (lengths - 1).clamp(min=0)] = torch.tensor(
@@ -116,6 +101,12 @@ class TextRewardManager:
         )
         return texts
 
+    def _scored(self, data: Any, texts: list[str]) -> dict[str, list[Any]]:
+        """Return the components of the samples: for each one value of each sample."""
+        arguments = self._arguments(data, texts)
+        results = self.scorer(arguments)
+        return {name: [result[name] for result in results] for name in (results[0] if results else ())}
+
     def _arguments(self, data: Any, texts: list[str]) -> list[dict[str, Any]]:
         columns = data.non_tensor_batch
         infos = columns.get("extra_info", [None] * len(texts))
@@ -130,18 +121,10 @@ class TextRewardManager:
         columns, key = data.non_tensor_batch, self.reward_fn_key
         return columns[key] if key in columns else ["unknown"] * len(data.batch["responses"])
 
-    def _rewards(self, data: Any, extra: dict[str, list[Any]], lengths: list[int], given: bool) -> list[float]:
+    def _rewards(self, data: Any, extra: dict[str, list[Any]], lengths: list[int]) -> list[float]:
         """Return the reward of each sample, from its components; adds the overlong penalty to both."""
-        if self.weights is not None:
-            rewards = []
-            for row, source in enumerate(self._sources(data)):
-                values, weights = {name: column[row] for name, column in extra.items()}, self.weights
-                try:
-                    rewards.append(weighted_sum(values, weights, source))
-                except ValueError as error:
-                    raise ScoringError(str(error), source_of(self.compute_score), row) from error
-        else:
-            rewards = [float(value) for value in extra[GIVEN if given else "score"]]
+        name = "score"
+        rewards = [float(value) for value in extra[name]]
         if self.overlong is not None:
             limit, buffer, factor = self.max_resp_len or 0, self.overlong["len"], self.overlong["penalty_factor"]
             penalties = [overlong_penalty(length, limit, buffer, factor) for length in lengths]

@@ -1,5 +1,5 @@
 # vextract:template base/__package__/rewards/scoring.py
-"""A scoring function over the samples of a batch: how it is called, what came of it, and where the function is."""
+"""A scoring function over the samples of a batch: how it is called, what it returned, and where it is defined."""
 
 import asyncio
 import inspect
@@ -9,7 +9,6 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -78,14 +77,13 @@ class Scorer:
             the function does not report it for this sample.
 
         Raises:
-            ScoringError: the function raised; the other samples are given up.
+            ScoringError: the function raised; it names the first sample.
         """
         if self.is_async:
             self._own_loop = self._own_loop or asyncio.new_event_loop()
-            results = run_in(self._own_loop, self._awaited(samples))
-        else:
-            results = [self.checked(attempt(self.function, sample), row) for row, sample in enumerate(samples)]
-        return aligned(results)
+            outcomes = run_in(self._own_loop, self._awaited(samples))
+            return aligned([self.checked(outcome, row) for row, outcome in enumerate(outcomes)])
+        return aligned([self.checked(attempt(self.function, sample), row) for row, sample in enumerate(samples)])
 
     def close(self) -> None:
         """End what samples are scored in."""
@@ -93,19 +91,14 @@ class Scorer:
             self._own_loop.close()
             self._own_loop = None
 
-    async def _awaited(self, samples: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    async def _awaited(self, samples: Sequence[Mapping[str, Any]]) -> list[Any]:
         gate = asyncio.Semaphore(self.concurrency)
 
         async def score(sample: Mapping[str, Any]) -> Any:
             async with gate:
                 return await attempt_async(self.function, sample)
 
-        tasks = [asyncio.ensure_future(score(sample)) for sample in samples]
-        try:
-            return [self.checked(await task, row) for row, task in enumerate(tasks)]
-        finally:
-            for task in tasks:
-                task.cancel()
+        return await asyncio.gather(*map(score, samples))
 
     def checked(self, outcome: Any, row: int) -> dict[str, Any]:
         """Return the components of a sample, from what the function has returned for it.
@@ -179,27 +172,21 @@ def problem_of(value: Any, *, is_score: bool) -> str | None:
     A reward is a finite number that float32 can hold, or a tensor or an array of one; a component may be other things
     as well, which are not averaged then.
     """
-    if isinstance(value, str | bytes):
-        return f"{value!r:.60}, not a number" if is_score else None
+    if not is_score:
+        return None
     try:
-        number = float(value)
+        number = None if isinstance(value, str | bytes) else float(value)
     except OverflowError:
         return "a whole number that is too large for float32"
     except (TypeError, ValueError, RuntimeError):
-        return f"{_described(value)}, not a number" if is_score else None
-    if not is_score:
-        return None
+        number = None
+    if number is None:
+        shape = getattr(value, "shape", None)
+        what = f"{value!r:.60}" if shape is None else f"a {type(value).__name__} of shape {tuple(shape)}"
+        return f"{what}, not a number"
     if not math.isfinite(number):
         return f"{number}, not a finite number"
     return f"{number:g}, too large for float32" if abs(number) > LARGEST else None
-
-
-def _described(value: Any) -> str:
-    """Describe in a few words what is not a number."""
-    shape = getattr(value, "shape", None)
-    if shape is not None:
-        return f"{'an array' if type(value).__name__ == 'ndarray' else 'a tensor'} of shape {tuple(shape)}"
-    return f"{value!r:.60}" if value is None or isinstance(value, complex) else f"a {type(value).__name__}"
 
 
 def aligned(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -208,28 +195,6 @@ def aligned(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return results
     names = dict.fromkeys(name for result in results for name in result)
     return [{**names, **result} for result in results]
-
-
-def weighted_sum(components: Mapping[str, Any], weights: Mapping[str, float], source: Any = None) -> float:
-    """Return the reward of a sample: each weighted component times its weight, summed.
-
-    Args:
-        components: name -> value, None where the sample has none; those without a weight are only reported.
-        weights: name -> weight.
-        source: where the sample is from, which an error names.
-
-    Raises:
-        ValueError: a weight names no component, or its component is not a number.
-    """
-    total = 0.0
-    for name, weight in weights.items():
-        value = components.get(name)
-        if isinstance(value, str) or value is None:
-            known = ", ".join(key for key, other in components.items() if not isinstance(other, str | None))
-            at = "" if source is None else f"data source {source!r}: "
-            raise ValueError(f"{at}no component named {name!r}, which has the weight {weight}; components: {known}")
-        total += weight * float(plain(value))
-    return total
 
 
 def raw_function(function: Any) -> Any:
@@ -264,15 +229,10 @@ def source_of(hook: Any) -> str:
     target: Any = raw_function(hook)
     if not (inspect.isroutine(target) or inspect.isclass(target)):
         target = type(target)
-    return _definition(target) or repr(hook)
-
-
-@lru_cache
-def _definition(target: Any) -> str | None:
     try:
         return f"{inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]}"
     except (OSError, TypeError):
-        return None
+        return repr(hook)
 
 
 def own_line(error: BaseException, *callers: str) -> str | None:
@@ -328,5 +288,4 @@ def resolved(result: Any) -> Any:
     async def wait() -> Any:
         return await result
 
-    is_awaited = type(result) is not tuple and inspect.isawaitable(result)
-    return asyncio.run(wait()) if is_awaited else result
+    return asyncio.run(wait()) if inspect.isawaitable(result) else result

@@ -28,6 +28,7 @@ from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_datap
 T = TypeVar("T")
 
 SEEDS = 2**31 - 1
+FOREVER = datetime.timedelta(days=365)
 # How torch's backends report a peer that has ended or never joined. Some of these errors have no class of their own.
 CONNECTION = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe|Timed out waiting", re.IGNORECASE)
 
@@ -42,9 +43,10 @@ class Ranks:
         rank: this process, counted from 0.
         world_size: how many there are.
         local_rank: this process among those on the same machine; the GPU it uses.
-        peers: the other processes; None if there are none.
+        peers: the other processes, met in the store that all share; None if there are none.
         leaves_group_open: somebody else ends the group of processes: an engine that has made groups of its own in it.
         group: what collective operations go through; None: torch's default group.
+        patient: the group without a deadline: a disk or a reward of one process may take longer than `timeout_seconds`.
 
     Raises:
         ConfigError: there are more processes on this machine than GPUs.
@@ -74,9 +76,9 @@ class Ranks:
         self.world_size = int(os.environ.get("WORLD_SIZE", 1))
         self.local_rank = int(os.environ.get("LOCAL_RANK", 0))
         self.peers: Peers | None = None
-        self._waits = 0
         self.leaves_group_open = False
         self.group: dist.ProcessGroup | None = None
+        self.patient: dist.ProcessGroup | None = None
         timeout = datetime.timedelta(seconds=timeout_seconds)
         backend = "gloo"
         if torch.cuda.is_available():
@@ -100,6 +102,8 @@ class Ranks:
         dist.init_process_group(backend, store=group, rank=self.rank, world_size=self.world_size, timeout=timeout)
         if self.world_size == 1:
             sys.excepthook = shown_by  # torch's puts [rank0] before each line of an error
+        else:
+            self.patient = dist.new_group(backend="gloo", timeout=FOREVER)
 
     def close(self) -> None:
         """Leave the group, unless another trainer of this process is in it."""
@@ -138,36 +142,28 @@ class Ranks:
 
     def gather_objects(self, value: T) -> list[T]:
         """Gather each process's value, in the order of the ranks, on every process."""
+        return self._gathered(value, self.group)
+
+    def _gathered(self, value: T, group: dist.ProcessGroup | None) -> list[T]:
         if self.world_size == 1:
             return [value]
         gathered: list[Any] = [None] * self.world_size
-        dist.all_gather_object(gathered, value, group=self.group)
+        dist.all_gather_object(gathered, value, group=group)
         return gathered
 
     def on_driver(self, function: Callable[[], T]) -> T:
         """Run `function` on rank 0 only and give every process its result, or raise its exception everywhere.
 
-        The others wait for as long as it takes, see `wait_for_driver`. The function uses no collective operation.
+        The others wait for as long as it takes. The function uses no collective operation.
         """
         if self.world_size == 1:
             return function()
         outcome, failure = _outcome(function) if self.rank == 0 else (b"", None)
-        self.wait_for_driver()
         sent: list[Any] = [outcome]
-        dist.broadcast_object_list(sent, src=0, group=self.group)
+        dist.broadcast_object_list(sent, src=0, group=self.patient)
         if failure is not None:
             raise failure
         return _result(sent[0], 0)
-
-    def wait_for_driver(self) -> None:
-        """Wait until rank 0 is here too; every process must call this.
-
-        It is no collective operation, which would end the run after its timeout: a disk or a reward may take longer. A
-        rank 0 that has died ends the run as always.
-        """
-        self._waits += 1
-        if self.peers is not None:
-            self.peers.wait_for_driver(str(self._waits))
 
     def together(self, function: Callable[[], T]) -> T:
         """Run `function`, which uses no collective operation, on every process; if it fails on one, fail on all.
@@ -178,10 +174,7 @@ class Ranks:
             return function()
         result: list[T] = []
         outcome, failure = _outcome(lambda: result.append(function()))
-        self._waits += 1
-        if self.peers is not None:
-            self.peers.wait_for_all(str(self._waits))
-        for rank, other in enumerate(self.gather_objects(outcome)):
+        for rank, other in enumerate(self._gathered(outcome, self.patient)):
             if rank == self.rank and failure is not None:
                 raise failure
             _result(other, rank)
@@ -201,10 +194,7 @@ class Ranks:
 
 
 class Peers:
-    """The other processes, met in the store that all share: waiting there has no deadline.
-
-    torchrun ends all processes of its machine when one of them has failed or was killed.
-    """
+    """The other processes. torchrun ends all of its machine when one of them has failed or was killed."""
 
     def __init__(self, store: dist.Store, rank: int, world_size: int) -> None:
         self.store, self.rank, self.world_size = store, rank, world_size
@@ -226,36 +216,15 @@ class Peers:
 
     def all_arrive(self, place: str, seconds: float) -> bool:
         """Tell whether every process calls this with the same place within the time."""
+        deadline = time.monotonic() + seconds
         try:
-            return self._all_come(place, time.monotonic() + seconds)
+            arrived = self.store.add(f"arrived/{place}", 1)
+            while arrived < self.world_size and time.monotonic() < deadline:
+                time.sleep(0.02)
+                arrived = self.store.add(f"arrived/{place}", 0)
+            return bool(arrived >= self.world_size)
         except RuntimeError:
             return False
-
-    def wait_for_all(self, place: str) -> None:
-        """Return when every process has called this with the same place, however long that takes."""
-        self._all_come(place)
-
-    def wait_for_driver(self, place: str) -> None:
-        """Return when rank 0 has called this with the same place, however long that takes."""
-        if self.rank == 0:
-            self.store.set(f"driver/{place}", "here")
-        else:
-            self._is_set(f"driver/{place}")
-
-    def _all_come(self, place: str, deadline: float | None = None) -> bool:
-        if self.store.add(f"arrived/{place}", 1) == self.world_size:
-            self.store.set(f"all/{place}", "yes")
-        return self._is_set(f"all/{place}", deadline)
-
-    def _is_set(self, key: str, deadline: float | None = None) -> bool:
-        """Wait until a key is set; tells whether it is by the deadline, None: however late."""
-        pause = 0.0005
-        while not self.store.check([key]):
-            if deadline is not None and time.monotonic() > deadline:
-                return False
-            time.sleep(pause)
-            pause = min(2 * pause, 0.05)
-        return True
 
 
 def is_connection_error(error: BaseException | None) -> bool:

@@ -2,7 +2,6 @@
 """What a run sets up in its process: quiet libraries, event loops of its own, an end, signals, a lock."""
 
 import contextlib
-import functools
 import gc
 import itertools
 import logging
@@ -48,28 +47,6 @@ def quiet() -> None:
     warnings.filterwarnings("ignore", message="IProgress not found")  # transformers' bars, which are turned off
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # on CPUs it looks for kernels that are not needed
     logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)  # nested tensors ask in an old way
-
-
-def import_transformers() -> None:
-    """Import transformers so that it reads the files of its hundreds of models once.
-
-    It reads them all when it is imported, and again when the first model is: it keeps what it found of 128 folders
-    (`transformers.utils.import_utils`), and there are more.
-    """
-    if "transformers" in sys.modules:
-        return
-    plain: Any = functools.lru_cache
-
-    def keeping(maxsize: Any = 128, typed: bool = False) -> Any:
-        if getattr(maxsize, "__name__", "") == "create_import_structure_from_path":  # it is the decorator itself
-            return plain(maxsize=None)(maxsize)
-        return plain(maxsize, typed)
-
-    functools.lru_cache = keeping
-    try:
-        import transformers  # noqa: F401
-    finally:
-        functools.lru_cache = plain
 
 
 @contextmanager

@@ -108,15 +108,13 @@ class CommandLine:
         files: where the config is.
         flags: those that say so, as they stand there.
         cfg: whether the config is to be printed.
-        multirun: whether there are several runs, with the feature sweep; `trials`: how many, if they are a search.
+        multirun: whether there are several runs; `trials`: how many, if they are a search.
     """
 
     overrides: list[str]
     files: ConfigFiles
     flags: list[str]
     cfg: bool
-    multirun: bool
-    trials: int | None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -138,7 +136,6 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("-c", "--cfg", action="store_true")
     parser.add_argument("-m", "--multirun", action="store_true")
-    parser.add_argument("--trials", type=int)
     names = (("--config",), ("--config-name", "-cn"), ("--config-path", "-cp"))
     for flag in names:
         parser.add_argument(*flag)
@@ -148,13 +145,11 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     found, overrides = parser.parse_known_args(words)
     if found.multirun:
         raise ConfigError("this project was made without --multirun", "vextract add sweep")
-    if found.trials is not None and (found.trials < 1 or not found.multirun):
-        raise ConfigError(f"--trials {found.trials}", "it goes with --multirun, and is at least 1")
     given = {flag: getattr(found, flag[2:].replace("-", "_")) for flag, *_ in names}
     main, path = found.config_name or MAIN, None if found.config_path is None else Path(found.config_path)
     files = config_files(directory, found.config or main, path, main if found.config else MAIN)
     flags = [f"{flag}={value}" for flag, value in given.items() if value is not None]
-    return CommandLine(overrides, files, flags, found.cfg, found.multirun, found.trials)
+    return CommandLine(overrides, files, flags, found.cfg)
 
 
 def as_overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -19,25 +19,16 @@ from ..absent import PRESETS
 from ..absent import SETTINGS as ABSENT
 from ..errors import ConfigError
 from ..output import main_command
-from .devices import settle_on
 from .flags import GROUPS, MAIN, ConfigFiles, as_overrides
 from .setting import ALIASES, FORMER_KEYS, choose, flat, known_of, meant_setting, nearest, present_name, switched_off
 from .setting_checks import launch_answer, notes, problems
 
-ENGINES = ("hf", "sglang", "vllm")
-STEPS = "local.gradient_accumulation_steps"
 MODEL = "actor_rollout_ref.model.path"
 # Sections that hold what the owner's own code takes: what is new in them needs no +.
 OPEN = tuple(f"{part}reward_kwargs" for part in ("reward.", "reward.custom_reward_function."))
 OPEN += ("reward_model.reward_kwargs", "custom_reward_function.reward_kwargs", "data.env")
-TYPE_NAMES = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    list: "a list",
-    dict: "a mapping",
-}
+TYPE_NAMES: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false"}
+TYPE_NAMES |= {str: "text", list: "a list", dict: "a mapping"}
 
 
 def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> DictConfig:
@@ -71,7 +62,6 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
     check_types(config, usual)
     for problem in problems(config, _names(given)):
         raise ConfigError(*problem)
-    settle_passes(config, _names([*of_file, *given]))
     return config
 
 
@@ -99,55 +89,18 @@ def settle_device(config: DictConfig) -> None:
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 
-def settle_passes(config: Any, names: Sequence[str]) -> None:
-    """Fill in `ppo_micro_batch_size_per_gpu` where `local.gradient_accumulation_steps` is given.
-
-    Each process then computes so many passes for an optimizer step, whose responses they share equally.
-
-    Args:
-        config: the whole config.
-        names: the settings that were made on the command line.
-
-    Raises:
-        ConfigError: the responses cannot be shared like this, or the size of a pass is given as well, and is another.
-    """
-    steps, processes = OmegaConf.select(config, STEPS), int(os.environ.get("WORLD_SIZE", "1"))
-    for section in ("actor_rollout_ref.actor", "critic") if steps is not None else ():
-        node, key = OmegaConf.select(config, section), f"{section}.ppo_micro_batch_size_per_gpu"
-        if node is None:
-            continue
-        if node.use_dynamic_bsz:
-            raise ConfigError(
-                f"{STEPS} is {steps}, and with {section}.use_dynamic_bsz a pass has a number of tokens instead",
-                f"leave {STEPS} out, or {section}.use_dynamic_bsz",
-            )
-        responses = node.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
-        rows, rest = divmod(responses, steps * processes)
-        if rest or not rows:
-            raise ConfigError(
-                f"{STEPS} is {steps}, and {responses} responses of an optimizer step ({section}.ppo_mini_batch_size "
-                f"times actor_rollout_ref.rollout.n) cannot be cut into so many equal passes on {processes} processes",
-                f"choose a divisor of {responses / processes:g}, or another mini-batch",
-            )
-        if key in names and OmegaConf.select(config, key) != rows:
-            raise ConfigError(
-                f"{key} is {OmegaConf.select(config, key)}, and with {STEPS}={steps} a pass has {rows} responses",
-                f"leave one of the two out; {STEPS}=null counts by the size of a pass",
-            )
-        OmegaConf.update(config, key, rows)
+def settle_on(config: DictConfig, device: str) -> None:
+    """Have the run compute on `device`, cpu or cuda, and fill in what depends on it."""
+    config.local.device = device
+    config.local.dtype = config.local.dtype or ("bfloat16" if device == "cuda" else "float32")
 
 
 def check_choice(name: str, value: Any) -> None:
     """Refuse a value of a setting that has only some values."""
     known = known_of(name)
-    if known.takes(value):
-        return
-    if name in ("actor_rollout_ref.rollout.name", "actor_rollout_ref.rollout.mode"):
-        engine = value if value in ENGINES else "NAME"
-        hint = f"leave it {known.values[0]}; another engine ({', '.join(ENGINES)}): vextract upgrade --engine {engine}"
-    else:
-        hint = choose(str(value), [_text(value) for value in known.values])
-    raise ConfigError(f"{name} is {value!r}", hint)
+    if not known.takes(value):
+        hint = known.hint or choose(str(value), [_text(value) for value in known.values])
+        raise ConfigError(f"{name} is {value!r}", hint)
 
 
 def check_types(config: DictConfig, usual: Mapping[str, Any]) -> None:
@@ -165,8 +118,7 @@ def check_types(config: DictConfig, usual: Mapping[str, Any]) -> None:
     for name, default in usual.items():
         value, setting = values.get(name), known_of(name)
         check_choice(name, value)
-        expected = _types_of(name, default)
-        if expected and not (value is None and setting.null_or) and not _fits(value, expected):
+        if expected := _wrong_type(name, value, default):
             better = f"[{value}]" if expected == (list,) and isinstance(value, str) else _text(default)
             types = " or ".join(TYPE_NAMES[kind] for kind in expected)
             raise ConfigError(f"{name} is {value!r}, which is not {types}", main_command(f"{name}={better}"))
@@ -175,15 +127,14 @@ def check_types(config: DictConfig, usual: Mapping[str, Any]) -> None:
             raise ConfigError(f"{name} {problem}", setting.hint or main_command(f"{name}={_text(default)}"))
 
 
-def _types_of(name: str, default: Any) -> tuple[type, ...]:
-    """Return the types that a setting may have; none: any."""
-    return known_of(name).null_or or (() if default is None or isinstance(default, dict) else (type(default),))
-
-
-def _fits(value: Any, expected: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in expected
-    return isinstance(value, expected) or (isinstance(value, int) and float in expected)
+def _wrong_type(name: str, value: Any, default: Any) -> tuple[type, ...]:
+    """Return the types that a setting may have, if the value is of none of them."""
+    types = known_of(name).null_or
+    if value is None and types:
+        return ()
+    types = types or (() if default is None or isinstance(default, dict) else (type(default),))
+    fits = bool in types if isinstance(value, bool) else isinstance(value, types)
+    return () if fits or (type(value) is int and float in types) else types
 
 
 def _text(value: Any) -> str:
@@ -234,7 +185,8 @@ def _with_settings(
     config = _compose(files, chosen)
     usual = _plain(config)
     read = OverridesParser.create()
-    new = [word for word in of_file if not _repeats(read.parse_override(word), usual)]
+    parsed = [(word, read.parse_override(word)) for word in of_file]
+    new = [word for word, one in parsed if one.key_or_group not in usual or usual[one.key_or_group] != one.value()]
     words = [_opened(word, usual) for word in (*new, *given) if word not in chosen]
     for word in words:
         _check_override(word, usual)
@@ -250,10 +202,6 @@ def _with_settings(
     return _compose(files, [*chosen, *words]), usual
 
 
-def _repeats(override: Any, usual: Mapping[str, Any]) -> bool:
-    return override.key_or_group in usual and bool(usual[override.key_or_group] == override.value())
-
-
 def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
     import yaml
     from hydra import compose, initialize_config_dir
@@ -262,10 +210,7 @@ def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
     from omegaconf.errors import OmegaConfBaseException
 
     # Hydra's full name of a choice such as preset=ppo, whose settings go to the top of the config.
-    words = [
-        override.replace("=", "@_global_=", 1) if override.partition("=")[0] in GROUPS else override
-        for override in overrides
-    ]
+    words = [word.replace("=", "@_global_=", 1) if word.partition("=")[0] in GROUPS else word for word in overrides]
     others = [json.dumps(f"file://{directory}", ensure_ascii=False) for directory in files.directories[1:]]
     also = [f"hydra.searchpath=[{','.join(others)}]"] if others else []
     GlobalHydra.instance().clear()
@@ -284,10 +229,8 @@ def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
 def unreadable(error: Any) -> ConfigError:
     """Return what to tell about an override that is not in Hydra's grammar, from its OverrideParseException."""
     reason = " ".join(str(error.message).partition("See https")[0].split())
-    return ConfigError(
-        f"cannot read {error.override!r}: {reason}",
-        "quote a value that holds =, commas, brackets or blanks, for the shell too: \"key='a=b'\"",
-    )
+    hint = "quote a value that holds =, commas, brackets or blanks, for the shell too: \"key='a=b'\""
+    return ConfigError(f"cannot read {error.override!r}: {reason}", hint)
 
 
 def _check_choice(override: str, files: ConfigFiles) -> None:
@@ -361,10 +304,9 @@ def _example(key: str, value: str, usual: Mapping[str, Any]) -> str:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    types = _types_of(key, usual.get(key))
     with contextlib.suppress(HydraException):
         given = OverridesParser.create().parse_override(f"{key}={value}").value()
-        if types and given is not None and not _fits(given, types):
+        if given is not None and _wrong_type(key, given, usual.get(key)):
             return f"{key}={_text(usual[key])}"
     return f"{key}={value}"
 

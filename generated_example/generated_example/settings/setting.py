@@ -50,7 +50,8 @@ class Setting(NamedTuple):
         values: all that it may be; empty: anything.
         is_compared: whether verl's algorithms compare it with `values`, where an owner may add one.
         range: one of RANGES.
-        hint: what to say to a value out of range.
+        hint: what to say to a value out of range, or to one that is none of `values`.
+        path: what its value is the path of: see `wrong_paths`.
         only_with: "key=value" of another setting without which this one does not count; "key=!value": any but that.
         still_with: what makes it count all the same.
         needs: the feature that any value but `without` needs, where the project lacks it.
@@ -64,6 +65,7 @@ class Setting(NamedTuple):
     is_compared: bool = False
     range: str = ""
     hint: str = ""
+    path: str = ""
     only_with: tuple[str, ...] = ()
     still_with: str = ""
     needs: str = ""
@@ -81,8 +83,7 @@ class Setting(NamedTuple):
             return None
         if math.isnan(value):
             return f"is {value}, not a number"
-        holds = RANGES.get(self.range)
-        return f"is {value}, and must be {self.range}" if holds and not holds(value) else None
+        return f"is {value}, and must be {self.range}" if self.range and not RANGES[self.range](value) else None
 
 
 def _setting(known: dict[str, Any]) -> Setting:
@@ -139,10 +140,16 @@ def switched_off(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str
     for name in names:
         if is_still_on(config, name) or OmegaConf.select(config, name) is None:
             continue  # null says nothing that another setting could take away
-        for switch, wanted in _switches_of(name):
-            value = OmegaConf.select(config, switch, default=PLAIN)
+        parts = name.split(".")
+        above = [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
+        switches = [f"{section}.enable=true" for section in above]
+        kept = {f"{name}=true", "critic.enable=true"}
+        switches = [switch for switch in switches if switch not in kept]
+        for switch in (*switches, *(other for setting in (name, *above) for other in known_of(setting).only_with)):
+            key, _, wanted = switch.partition("=")
+            value = OmegaConf.select(config, key, default=PLAIN)
             if value is not PLAIN and not _is(value, wanted):
-                yield name, f"{switch}={wanted}"
+                yield name, switch
                 break
 
 
@@ -150,20 +157,6 @@ def is_still_on(config: DictConfig, name: str) -> bool:
     """Tell whether a setting counts whatever else would switch it off."""
     other, _, needed = known_of(name).still_with.partition("=")
     return bool(needed) and _is(OmegaConf.select(config, other), needed)
-
-
-def _switches_of(name: str) -> Iterator[tuple[str, str]]:
-    """List the settings that switch this one on, and the value that each must have."""
-    parts = name.split(".")
-    above = [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
-    for section in above:
-        switch = f"{section}.enable"
-        if switch not in (name, "critic.enable"):
-            yield switch, "true"
-    for setting in (name, *above):
-        for switch in known_of(setting).only_with:
-            key, _, wanted = switch.partition("=")
-            yield key, wanted
 
 
 def _is(value: Any, wanted: str) -> bool:
@@ -240,8 +233,8 @@ def choose_defined(name: str | None, there: list[str]) -> str | None:
     if not there or name in there:
         return None
     first = (difflib.get_close_matches(str(name), there, n=1, cutoff=0.0) or there)[0]
-    others = [other for other in there if other != first]
-    return f"{first}" + (f" (it has {', '.join(others)} as well)" if others else "")
+    others = ", ".join(other for other in there if other != first)
+    return f"{first} (it has {others} as well)" if others else first
 
 
 def functions_in(path: str | Path) -> list[str]:

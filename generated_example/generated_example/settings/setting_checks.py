@@ -13,9 +13,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from ..absent import MODULES, SHIPPED
 from ..errors import ConfigError, DataError, DataProblems, HintedError, Problem
 from ..output import command_with, install_command, main_command
-from ..tracking.trackers import LOGGERS, TRACKER_CLASSES, is_installed, logger_names
-from . import reward_keys
-from .devices import device_problems
+from ..tracking.run_tracker import LOGGERS, TRACKER_CLASSES, is_installed, logger_names
 from .setting import (
     PACKAGE,
     SCHEMA,
@@ -36,34 +34,10 @@ CHOSEN = {
     f"{ACTOR}.policy_loss.loss_mode": (ACTOR, f"{ACTOR}.policy_loss"),
 }
 CLIP = f"{ACTOR}.clip_ratio"
-# Losses that choose tokens among those of a pass, so that what is learned depends on how a batch is cut into passes.
-BY_PASS = ("clip_cov", "kl_cov")
 # Estimators of verl's that have no advantage for a prompt's only response.
 GROUP_ONLY = ("grpo_passk", "rloo_vectorized")
-
-# Directories with a model, or names on the hub.
-MODELS: tuple[str, ...] = (
-    "actor_rollout_ref.model.path",
-    "actor_rollout_ref.model.lora_adapter_path",
-    "actor_rollout_ref.ref.model.path",
-    "critic.model.path",
-    "critic.model.tokenizer_path",
-    "local.prime.path",
-)
-# Files with the owner's code.
-CODE = (
-    f"{reward_keys.FUNCTION}.path",
-    f"{reward_keys.MANAGER.rpartition('.')[0]}.module.path",
-    "data.custom_cls.path",
-)
-# Directories that a run writes into, and makes where they are missing.
-WRITTEN: tuple[str, ...] = (
-    "trainer.default_local_dir",
-    "local.server.weights_directory",
-)
 # Modules of trackers that this project may lack, each called as its tracker is.
 SERVICES = "tracking.services."
-CACHE = "data.cache_dir"  # what is kept there is made anew where it cannot be, or not needed
 
 
 def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -87,15 +61,6 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
                 f"{name}={str(value).lower()} asks for {setting.needs}, which this project was made without",
                 f"leave it out, or: vextract add {setting.needs}",
             )
-    for section in (ACTOR, "actor_rollout_ref.ref", "critic"):
-        name = f"{section}.ulysses_sequence_parallel_size"
-        if (size := OmegaConf.select(config, name)) not in (1, None):
-            yield (
-                f"{name} is {size}, and processes do not share a sequence here",
-                "leave it 1; for long sequences: actor_rollout_ref.model.enable_gradient_checkpointing=true, "
-                f"{ACTOR}.ppo_micro_batch_size_per_gpu=1, and fsdp_config.offload_policy=true",
-            )
-    yield from device_problems(config)
     yield from unknown_loggers(config)
     if "trainer.logger" in names:
         yield from missing_loggers(config)
@@ -121,10 +86,8 @@ def _unread(name: str, value: Any) -> tuple[str, str]:
         return f"{name} is {value}, and nothing in this project reads it", hint
     meant = present_name(name, SETTINGS) or nearest(name, SETTINGS)
     hint = f"did you mean {meant}? " if meant else ""
-    return (
-        f"unknown key {name}: nothing in this project reads it",
-        f"{hint}A key of your own counts once code in {PACKAGE.name}/custom reads it",
-    )
+    hint += f"A key of your own counts once code in {PACKAGE.name}/custom reads it"
+    return f"unknown key {name}: nothing in this project reads it", hint
 
 
 def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
@@ -147,22 +110,10 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
     actor = config.actor_rollout_ref.actor
     responses = actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
     one_pass = actor.ppo_micro_batch_size_per_gpu >= responses and not actor.use_dynamic_bsz
-    if actor.policy_loss.loss_mode in BY_PASS and not one_pass:
-        yield (
-            f"the loss {actor.policy_loss.loss_mode} chooses tokens among those of a pass, as verl's does: what is "
-            f"learned depends on how the {responses} responses of an update are cut into passes"
-        )
-    if SHIPPED["sums_responses"] and actor.loss_agg_mode == "seq-mean-token-sum-norm":
-        yield (
-            "loss_agg_mode=seq-mean-token-sum-norm adds the responses of a pass up in this release of verl, where "
-            "later ones take their mean: the gradient grows with ppo_micro_batch_size_per_gpu, and grad_clip cuts it "
-            "off"
-        )
-    if SHIPPED["means_of_passes"] and actor.loss_agg_mode == "token-mean" and not one_pass:
-        yield (
-            "loss_agg_mode=token-mean is a mean over the passes in this release of verl: one of few tokens weighs as "
-            "much as one of many, and the gradient depends on ppo_micro_batch_size_per_gpu"
-        )
+    for chosen in (actor.policy_loss.loss_mode, actor.loss_agg_mode):
+        text = SHIPPED["notes"].get(chosen) or ("" if one_pass else SHIPPED["notes_on_passes"].get(chosen))
+        if text:
+            yield text
     for text, hint in missing_loggers(config):
         yield f"{text}: nothing is logged there ({hint})"
 
@@ -194,51 +145,49 @@ def check_paths(config: DictConfig) -> None:
             cannot be made or written to.
     """
     if os.environ.get("RANK", "0") == "0":
-        for message, hint in (*_missing(config), *_unwritable(config)):
+        for message, hint in wrong_paths(config):
             raise ConfigError(message, hint)
 
 
-def _unwritable(config: DictConfig) -> Iterator[tuple[str, str]]:
+def wrong_paths(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Say which paths of a config are not there, or cannot be written, each with a hint.
+
+    By what a setting's value is the path of: `model`, which may be a name on the hub; `data`, which an owner's class
+    may take for anything; `code`; `written`, a directory that is made where it is missing; `prefix`, the beginning of
+    the name of a file that is written; `cache`, which is only kept where it can be.
+    """
+    kinds = {key: setting.path for key, setting in SCHEMA.items() if setting.path}
+    kinds["actor_rollout_ref.ref.model.path"] = "model"  # which the config that ships has not
+    own_class = config.data.custom_cls.path is not None
+    for key, given in [(name, given) for name in kinds for given in _paths(config, name)]:
+        kind, path, there = kinds[key], Path(given).expanduser(), f"check {key}"
+        if "://" in given or (kind == "data" and own_class):
+            continue
+        if kind in ("written", "prefix", "cache"):
+            yield from _unwritable(key, kind, path.parent if kind == "prefix" else path)
+        elif kind == "model" and (given.startswith(("/", ".", "~")) or given.count("/") > 1) and not path.exists():
+            yield f"no model at {given}: there is no such directory", there
+        elif kind == "data" and not path.exists():
+            yield f"no such file: {given}", there
+        elif kind == "code" and not path.is_file():
+            yield f"{key} is not a file: {given}", "give the path of a Python file"
     for key in ("trainer.project_name", "trainer.experiment_name"):  # they name the run's directory
         name = str(OmegaConf.select(config, key) or "")
         if not name.strip() or not name.isprintable() or ".." in Path(name).parts:
             yield f"{key} is {name!r}, which names no directory of its own", main_command(f"{key}=mine")
-    for key in (*WRITTEN, CACHE):
-        for path in _paths(config, key):
-            place = Path(path).expanduser()
-            directory = place
-            there = next((each for each in (directory, *directory.parents) if os.path.lexists(each)), None)
-            if there is None or "://" in path:
-                continue
-            hint = f"set {key} to a directory that you can write to"
-            if not there.is_dir():
-                yield f"cannot write to {path}: {there} is no directory", hint
-            elif key != CACHE and not os.access(there, os.W_OK | os.X_OK):
-                yield f"cannot write to {path}: {there} is not writable", hint
-
-
-def _missing(config: DictConfig) -> Iterator[tuple[str, str]]:
-    models = [*MODELS]
-    for key in models:
-        for path in _paths(config, key):
-            is_here = "://" not in path and (path.startswith(("/", ".", "~")) or path.count("/") > 1)
-            if is_here and not _exists(path):  # others may be names on the hub
-                yield f"no model at {path}: there is no such directory", f"check {key}"
-    own_class = config.data.custom_cls.path is not None  # it may take anything for the name of a file
-    for key in () if own_class else ("data.train_files", "data.val_files"):
-        for path in _paths(config, key):
-            if "://" not in path and not _exists(path):
-                yield f"no such file: {path}", f"check {key}"
-    for key in CODE:
-        for path in _paths(config, key):
-            if "://" not in path and not Path(path).expanduser().is_file():
-                yield f"{key} is not a file: {path}", "give the path of a Python file"
     begin = config.local.checkpoint.begin_from
-    if begin is not None and not _exists(begin):
+    if begin is not None and not Path(begin).expanduser().exists():
         yield f"no checkpoint at {begin}: there is no such directory", "check local.checkpoint.begin_from"
     resume = config.trainer.resume_from_path if config.trainer.resume_mode == "resume_path" else None
-    if resume is not None and not _exists(resume):
+    if resume is not None and not Path(resume).expanduser().exists():
         yield f"{resume} is not a global_step_N directory", resume_hint(resume, config.trainer.default_local_dir)
+
+
+def _unwritable(key: str, kind: str, directory: Path) -> Iterator[tuple[str, str]]:
+    there = next((each for each in (directory, *directory.parents) if os.path.lexists(each)), directory)
+    if not there.is_dir() or (kind != "cache" and not os.access(there, os.W_OK | os.X_OK)):
+        what = "writable" if there.is_dir() else "a directory"
+        yield f"cannot write to {directory}: {there} is not {what}", f"set {key} to a directory that you can write to"
 
 
 def resume_hint(*places: Any) -> str:
@@ -252,14 +201,8 @@ def resume_hint(*places: Any) -> str:
 
 
 def _paths(config: DictConfig, key: str) -> Iterable[str]:
-    value = OmegaConf.select(config, key)
-    if value is None or value == "":
-        return []
+    value = OmegaConf.select(config, key) or ()
     return [value] if isinstance(value, str) else [str(item) for item in value]
-
-
-def _exists(path: str) -> bool:
-    return Path(path).expanduser().exists()
 
 
 def fitting(config: Any, build_datasets: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
@@ -290,28 +233,27 @@ def check_sizes(config: Any, prompts: int | None = None, found: Sequence[Problem
     Raises:
         ConfigError, DataError: they do not fit; says all that is wrong, and the command, or settings, that mend it.
     """
-    mended, found = config.copy(), [*found]
+    mended, settings, problems = config.copy(), dict[str, Any](), list[Problem]()
+
+    def note(problem: Problem) -> None:
+        problems.append(problem)
+        for name, value in problem.settings.items():
+            OmegaConf.update(mended, name, value)
+            known = settings.get(name)
+            settings[name] = max(known, value) if isinstance(known, int) and isinstance(value, int) else value
+
     with open_dict(mended):
         for problem in found:
-            _mend(mended, problem)
-        for find in (_batches, _passes, _token_budgets):
-            for problem in find(mended, prompts):
-                _mend(mended, problem)
-                found.append(problem)
-    if found:
-        raise _together(found)
+            note(problem)
+        for problem in _batches(mended, prompts):
+            note(problem)
+        for problem in _passes(mended, prompts):
+            note(problem)
+    if problems:
+        raise _together(problems, settings)
 
 
-def _mend(config: Any, problem: Problem) -> None:
-    for name, value in problem.settings.items():
-        OmegaConf.update(config, name, value)
-
-
-def _together(found: Sequence[Problem]) -> HintedError:
-    settings: dict[str, Any] = {}
-    for name, value in (item for problem in found for item in problem.settings.items()):
-        known = settings.get(name)
-        settings[name] = max(known, value) if isinstance(known, int) and isinstance(value, int) else value
+def _together(found: Sequence[Problem], settings: dict[str, Any]) -> HintedError:
     kind = DataError if any(problem.is_of_data for problem in found) else ConfigError
     if len(found) == 1:
         return kind(found[0].message, command_with(settings) or found[0].hint)
@@ -349,21 +291,6 @@ def _passes(config: Any, prompts: int | None) -> Iterator[Problem]:
             yield Problem(text, f"set {key} to a divisor of {responses}", {key: best})
 
 
-def _token_budgets(config: Any, prompts: int | None) -> Iterator[Problem]:
-    """Find passes that are formed by tokens and have no room for the longest sequence."""
-    section = config.actor_rollout_ref
-    budgets = {
-        f"{ACTOR}.ppo_max_token_len_per_gpu": section.actor.use_dynamic_bsz,
-        f"{ROLLOUT}.log_prob_max_token_len_per_gpu": section.rollout.log_prob_use_dynamic_bsz,
-        "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": section.ref.log_prob_use_dynamic_bsz,
-    }
-    longest = config.data.max_prompt_length + config.data.max_response_length
-    for key, used in budgets.items():
-        if used and (given := OmegaConf.select(config, key)) < longest:
-            hint = f"set {key} to {longest} or more; several times as much makes good use of a GPU"
-            yield Problem(f"{key} is {given}, and a sequence may have {longest} tokens", hint, {key: longest})
-
-
 def unknown_loggers(config: Any) -> Iterator[tuple[str, str]]:
     """Say which names in `trainer.logger` are not those of a logger, each with a hint."""
     absent = {module.removeprefix(SERVICES): part for module, part in MODULES.items() if module.startswith(SERVICES)}
@@ -378,7 +305,5 @@ def missing_loggers(config: Any) -> Iterator[tuple[str, str]]:
     for name in logger_names(config):
         tracker = TRACKER_CLASSES.get(name)
         if tracker is not None and not is_installed(tracker.package):
-            yield (
-                f"trainer.logger names {name}, and the package {tracker.package} is not installed",
-                install_command(tracker.requirement),
-            )
+            text = f"trainer.logger names {name}, and the package {tracker.package} is not installed"
+            yield text, install_command(tracker.requirement)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -59,31 +60,12 @@ def empty_cache() -> None:
         torch.cuda.empty_cache()
 
 
-class Platform:
-    """Answers what the vendored code asks of the device that computes now."""
-
-    def __init__(self) -> None:
-        self.device_name = get_device_name()
-        self.device_module: Any = torch.get_device_module(self.device_name)
-
-    def current_device(self) -> Any:
-        """Return the index of the device that this process uses; for the CPU "cpu"."""
-        return self.device_module.current_device()
-
-    def manual_seed(self, seed: int) -> None:
-        """Seed this device's random numbers."""
-        if self.device_name != "cpu":
-            self.device_module.manual_seed(seed)
-
-    def manual_seed_all(self, seed: int) -> None:
-        """Seed the random numbers of all devices."""
-        if self.device_name != "cpu":
-            self.device_module.manual_seed_all(seed)
-
-
-def get_platform() -> Platform:
-    """Return the platform of what computes now: see `get_device_name`."""
-    return Platform()
+def get_platform() -> SimpleNamespace:
+    """Return what the vendored code asks of the device that computes now: see `get_device_name`."""
+    name = get_device_name()
+    module: Any = torch.get_device_module(name)
+    seeds = {kind: getattr(module, kind, lambda seed: None) for kind in ("manual_seed", "manual_seed_all")}
+    return SimpleNamespace(device_name=name, device_module=module, current_device=module.current_device, **seeds)
 
 
 def autocast_dtype(config: Mapping[str, Any]) -> torch.dtype:
@@ -121,24 +103,17 @@ def keeping_casts(keeps: bool) -> Iterator[None]:
         torch.set_autocast_cache_enabled(before)
 
 
-# What libraries read when they are first used. Neither is changed where somebody has set it.
-REPRODUCIBLE = {
-    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-    "FLASH_ATTENTION_DETERMINISTIC": "1",
-    "NCCL_ALGO": "Ring",
-    "NCCL_PROTO": "Simple",
-    "VERL_DISABLE_FLASH_ATTN_CE": "1",  # flash-attn's log-probabilities, in vendored code that asks
-}
-
-
 def always_the_same() -> None:
     """Have torch, and libraries below it, take kernels that add up in one order, for the rest of this process.
 
     Where there is none torch says so, once. As upstream's `enable_full_determinism`, but seeds are left alone, and
-    cuDNN on.
+    cuDNN on. What somebody has set in the environment stays.
     """
-    for name, value in REPRODUCIBLE.items():
-        os.environ.setdefault(name, value)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    os.environ.setdefault("FLASH_ATTENTION_DETERMINISTIC", "1")
+    os.environ.setdefault("NCCL_ALGO", "Ring")
+    os.environ.setdefault("NCCL_PROTO", "Simple")
+    os.environ.setdefault("VERL_DISABLE_FLASH_ATTN_CE", "1")  # flash-attn's log-probabilities, in code that asks
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # for debugging: nothing here reads such memory
     torch.backends.cudnn.deterministic = True

@@ -1,4 +1,4 @@
-# vextract:template base/__package__/tracking/provenance.py.jinja - edit freely
+# vextract:template base/__package__/tracking/provenance.py - edit freely
 """Where a run comes from: command, commit, versions and device; without the passwords and keys of its settings."""
 
 import contextlib
@@ -13,19 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-PROJECT = {
-    "verl": "0.9.1",
-    "vextract": "0.1.0",
-    "engine": "hf",
-    "recipe": "toy",
-}
+from ..absent import SHIPPED
+
+PROJECT: dict[str, str] = SHIPPED["project"]
 SECRET = re.compile(
     r"^token$|(^|[_-])(secret|password|passwd|credentials?|(api|access|private|secret)_?key"
     r"|(auth|access|api|bearer|hf|hub|refresh|session)_?token)$",
     re.IGNORECASE,
 )
 USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-HIDDEN = "***"
 PACKAGES = ("torch", "transformers", "tensordict", "numpy", "peft", "bitsandbytes", "flash-attn", "vllm", "sglang")
 
 
@@ -44,8 +40,7 @@ def surroundings() -> dict[str, Any]:
             packages[name] = importlib.metadata.version(name)
     device = f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
     if torch.cuda.is_available():
-        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-        device = f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB"
+        device = torch.cuda.get_device_name()
     return {
         "command": shlex.join([Path(sys.executable).name, *map(argument_without_secret, sys.orig_argv[1:])]),
         "commit": commit,
@@ -64,13 +59,11 @@ def without_secrets(value: Any, name: str = "") -> Any:
     if isinstance(value, (list, tuple)):
         return [without_secrets(item, name) for item in value]
     if isinstance(value, str) and value:
-        return HIDDEN if SECRET.search(name) else USER_IN_URL.sub(HIDDEN, value)
+        return "***" if SECRET.search(name) else USER_IN_URL.sub("***", value)
     return value
 
 
 def argument_without_secret(argument: str) -> str:
     """Return a command-line argument `key=value` with its value hidden if it is a secret."""
     key, sign, value = argument.partition("=")
-    if not sign:
-        return USER_IN_URL.sub(HIDDEN, argument)
-    return f"{key}={without_secrets(value, key.rpartition('.')[2])}"
+    return f"{key}={without_secrets(value, key.rpartition('.')[2])}" if sign else without_secrets(argument)

@@ -5,6 +5,7 @@ Beside them stand config.yaml, the run's settings, and environment.json, where a
 a page of all of it. Nothing heavy is imported before it is needed.
 """
 
+import importlib.util
 import itertools
 import json
 import math
@@ -22,13 +23,15 @@ from omegaconf import OmegaConf
 from .provenance import surroundings, without_secrets
 from .tensorboard import TensorBoard
 from .terminal import QuietView, make_view
-from .trackers import TRACKER_CLASSES, is_installed, logger_names
 
 METRICS = "metrics.jsonl"
 GENERATIONS = "generations.jsonl"
 CONFIG = "config.yaml"
 ENVIRONMENT = "environment.json"
 RECORDS: tuple[str, ...] = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
+TRACKER_CLASSES: dict[str, Any] = {"tensorboard": TensorBoard}
+# `file` is verl's name for a file of JSON lines, which metrics.jsonl always is.
+LOGGERS = ("console", "file", *TRACKER_CLASSES)
 
 
 class RunTracker:
@@ -57,30 +60,35 @@ class RunTracker:
         processes: int = 1,
         active: bool = True,
     ) -> None:
-        self.active = active and int(os.environ.get("RANK", "0")) == 0
-        self.run_dir = Path(run_dir)
-        self._config = config
+        self._config, self.run_dir = config, Path(run_dir)
         self._start_step, self._step, self._total_steps = start_step, start_step, total_steps
-        self._closed = not self.active
-        if not self.active:
+        self._closed = not (active and int(os.environ.get("RANK", "0")) == 0)
+        if self._closed:
             return
         self.run_dir.mkdir(parents=True, exist_ok=True)
-        trainer = config.trainer
-        self._backends = logger_names(config)
-        self._trackers: Any = None  # it has the methods of TensorBoard
         if start_step == 0:
             _move_aside(self.run_dir)
-        self._record_start(processes)
+        self._settings = without_secrets(OmegaConf.to_container(config, resolve=True))
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+        text = yaml.dump(self._settings, Dumper=dumper, sort_keys=False, allow_unicode=True)
+        write_whole(self.run_dir / CONFIG, text)
+        self._starts = read_starts(self.run_dir / ENVIRONMENT) if start_step else []
+        begin = {"time": round(time.time(), 3), "step": start_step, "total_steps": total_steps}
+        self._starts.append({**begin, "processes": processes, **surroundings()})
+        self._write_starts()
         self._metrics = JsonLines(self.run_dir / METRICS, start_step)
         self._generations = JsonLines(self.run_dir / GENERATIONS, start_step)
-        self._title = " / ".join(str(trainer[key]) for key in ("project_name", "experiment_name") if trainer.get(key))
         self._view = QuietView()
+        self._trackers: Any = None  # it has the methods of TensorBoard
 
     def __enter__(self) -> "RunTracker":
-        if self.active:
-            quiet = "console" not in self._backends
-            self._open_trackers()  # before the table is there: one may ask for a password
-            self._view = make_view(self._title, self._total_steps, self._start_step, quiet=quiet)
+        if not self._closed:
+            names, trainer = logger_names(self._config), self._config.trainer
+            self._open_trackers(names)  # before the table is there: one may ask for a password
+            self._title = " / ".join(
+                str(trainer[key]) for key in ("project_name", "experiment_name") if trainer.get(key)
+            )
+            self._view = make_view(self._title, self._total_steps, self._start_step, quiet="console" not in names)
         return self
 
     def __exit__(
@@ -125,33 +133,18 @@ class RunTracker:
                 else goes into JSON.
             step: the step it was written in.
         """
-        if self._closed:
-            return
-        rows = list(rows)
+        rows = [] if self._closed else list(rows)
         for row in rows:
             self._generations.append({"step": step, **row})
-        if rows:
-            self._view.sample(rows[-1])
-            if self._trackers is not None:
-                for table, split in (("train/generations", True), ("val/generations", False)):
-                    if part := [row for row in rows if (row.get("split") == "train") is split]:
-                        self._trackers.samples(table, part, step)
+            self._view.sample(row)
+        for split in ("train", "val") if rows and self._trackers is not None else ():
+            if part := [row for row in rows if (row.get("split") == "train") is (split == "train")]:
+                self._trackers.samples(f"{split}/generations", part, step)
 
     def message(self, text: str) -> None:
         """Show a line of text, above the table while there is one."""
         if not self._closed:
             self._view.message(text)
-
-    def _record_start(self, processes: int) -> None:
-        """Write config.yaml, and add this start to those in environment.json."""
-        self._settings = without_secrets(OmegaConf.to_container(self._config, resolve=True))
-        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-        text = yaml.dump(self._settings, Dumper=dumper, sort_keys=False, allow_unicode=True)
-        write_whole(self.run_dir / CONFIG, text)
-        self._starts = read_starts(self.run_dir / ENVIRONMENT) if self._start_step else []
-        begin = {"time": round(time.time(), 3), "step": self._start_step, "total_steps": self._total_steps}
-        self._starts.append({**begin, "processes": processes, **surroundings()})
-        self._write_starts()
 
     def _record_end(self, error: BaseException | None) -> str:
         """Add how this start ended: finished, stopped (by a person, or before its last step) or failed."""
@@ -168,11 +161,11 @@ class RunTracker:
         text = json.dumps({"starts": self._starts}, indent=2, ensure_ascii=False, default=str)
         write_whole(self.run_dir / ENVIRONMENT, text + "\n")
 
-    def _open_trackers(self) -> None:
+    def _open_trackers(self, names: Sequence[str]) -> None:
         """Open those that `trainer.logger` names and that are installed."""
-        names = [name for name in self._backends if name in TRACKER_CLASSES]
-        names = [name for name in names if is_installed(TRACKER_CLASSES[name].package)]
-        if names:
+        found = {name: TRACKER_CLASSES[name] for name in names if name in TRACKER_CLASSES}
+        found = {name: tracker for name, tracker in found.items() if is_installed(tracker.package)}
+        if found:
             self._trackers = TensorBoard(self._settings, self.run_dir, self._start_step)
 
     def _say_where(self) -> None:
@@ -183,13 +176,19 @@ class RunTracker:
         self._view.message(f"report: vextract report {shlex.quote(str(self.run_dir))}")
 
 
-class JsonLines:
-    """A file of one JSON object a line, each flushed as it is written.
+def logger_names(config: Any) -> list[str]:
+    """Return what `trainer.logger` lists; it may be a single name."""
+    names = config["trainer"].get("logger") or []
+    return [names] if isinstance(names, str) else [str(name) for name in names]
 
-    Args:
-        path: the file.
-        start_step: rows with a later `step` are dropped.
-    """
+
+def is_installed(package: str) -> bool:
+    """Tell whether a package can be imported, without importing it."""
+    return importlib.util.find_spec(package) is not None
+
+
+class JsonLines:
+    """A file of one JSON object a line, each flushed as it is written; rows after `start_step` are dropped."""
 
     def __init__(self, path: Path, start_step: int) -> None:
         self._path = path
@@ -213,7 +212,7 @@ class JsonLines:
         if self._last.get("step") != row["step"]:
             self.append(row)
             return
-        self._file.close()
+        self.close()
         self._begin([*read_rows(self._path)[:-1], {**self._last, **row}])
 
     def close(self) -> None:
@@ -222,27 +221,22 @@ class JsonLines:
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a JSON lines file; a last line that a killed process left half-written is skipped."""
-    if not path.exists():
-        return []
     rows = []
     # Lines end with \n and nothing else: str.splitlines would also break at the odd characters that models write.
-    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
         try:
-            row = json.loads(line)
+            rows.append(json.loads(line))
         except json.JSONDecodeError:
             continue
-        if isinstance(row, dict):
-            rows.append(row)
-    return rows
+    return [row for row in rows if isinstance(row, dict)]
 
 
 def read_starts(path: Path) -> list[dict[str, Any]]:
     """Read the starts of a run in environment.json, the first one first; none if it is missing or damaged."""
     try:
-        starts = json.loads(path.read_text(encoding="utf-8"))["starts"]
+        return [start for start in json.loads(path.read_text(encoding="utf-8"))["starts"] if isinstance(start, dict)]
     except (OSError, ValueError, KeyError, TypeError):
         return []
-    return [start for start in starts if isinstance(start, dict)] if isinstance(starts, list) else []
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -255,11 +249,10 @@ def write_whole(path: Path, text: str) -> None:
 def _move_aside(run_dir: Path) -> None:
     """Give the files of an earlier run, if there was one, a number that none of them has yet."""
     paths = [path for name in RECORDS if (path := run_dir / name).exists()]
-    if not any(path.stat().st_size for path in paths if path.name in (METRICS, GENERATIONS)):
-        return
-    number = next(number for number in itertools.count(1) if not any(run_dir.glob(f"*.{number}.*")))
-    for path in paths:
-        path.rename(path.with_name(f"{path.stem}.{number}{path.suffix}"))
+    if any(path.stat().st_size for path in paths if path.name in (METRICS, GENERATIONS)):
+        number = next(number for number in itertools.count(1) if not any(run_dir.glob(f"*.{number}.*")))
+        for path in paths:
+            path.rename(path.with_name(f"{path.stem}.{number}{path.suffix}"))
 
 
 def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:

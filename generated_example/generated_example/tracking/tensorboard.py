@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 Rows = Sequence[Mapping[str, Any]]
+TEXTS = ("prompt", "response", "ground_truth", "data_source")
 COLUMNS = ("step", "prompt", "response", "ground_truth", "score", "data_source")
 
 
@@ -26,7 +27,7 @@ class TensorBoard:
             self._writer.add_scalar(name, value, step)
 
     def samples(self, name: str, rows: Rows, step: int) -> None:
-        self._writer.add_text(name, as_text(markdown(rows, step)), step)
+        self._writer.add_text(name, markdown(rows, step), step)
 
     def close(self, outcome: str) -> None:
         self._writer.close()
@@ -34,11 +35,11 @@ class TensorBoard:
 
 def cells(rows: Rows, step: int) -> list[list[Any]]:
     """Write samples as the rows of a table with COLUMNS."""
-    texts = ("prompt", "response", "ground_truth", "data_source")
-    return [
-        [step if name == "step" else as_text(row.get(name)) if name in texts else row.get(name) for name in COLUMNS]
-        for row in rows
-    ]
+    found = []
+    for row in rows:
+        texts = {name: as_text(row.get(name)) for name in TEXTS}
+        found.append([{**row, **texts, "step": step}.get(name) for name in COLUMNS])
+    return found
 
 
 def markdown(rows: Rows, step: int) -> str:

@@ -1,5 +1,5 @@
 # vextract:template base/__package__/training/assembly.py - edit freely
-"""A run, put together: what the config says, or what the caller brings in its place."""
+"""A run, put together: what the config says, or what the caller brings in its place; and the checks of both."""
 
 import gc
 import os
@@ -10,31 +10,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf, open_dict
+from omegaconf import OmegaConf
 
 from ..data.dataloading import build_dataloaders
 from ..data.toy import ensure_toy_model
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError
 from ..hooks import import_hooks
-from ..inputs import Given, check_callable, manager_of
-from ..inputs.datasets import build_given_datasets, check_kind, files_of
 from ..registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
-from ..rewards.manager import TextRewardManager
 from ..run.distributed import Ranks, seed_everything
 from ..run.process import lock_run_directory
 from ..settings import reward_keys
-from ..settings.devices import device_problems
 from ..settings.loading import settle_device
 from ..settings.setting import choose
-from ..settings.setting_checks import check_sizes, fitting
+from ..settings.setting_checks import fitting
 from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_engine import build_rollout_engine
 from ..workers.rollout_interface import say_sampling
 from ..workers.trained_model import TrainedModel
 from .checkpoint import Checkpoints, load_state, restoring, step_of
+from .given import Given, build_given_datasets, settled
 from .reward_managers import registered_managers
-from .rewarding import Rewards, compares_with_truth
+from .rewarding import compares_with_truth, reward_functions
 from .rollouts import Rollouts
 
 # Estimators of verl's that compare the responses to a prompt, and take a lone one's score as it is.
@@ -72,9 +69,10 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     """
     config, ranks = trainer.config, trainer.ranks
     fill_in_device(config)
-    given = settled(config, given, ranks.world_size)
-    use_reference = settle(config, ranks, sizes=False)  # they are checked with the data
-    begin_directory(trainer, around)
+    given = settled(config, given)
+    prepare_process()
+    use_reference = check_config(config, ranks.world_size)
+    trainer.lock = around.enter_context(lock_run_directory(Path(config.trainer.default_local_dir), ranks))
     model = config.actor_rollout_ref.model
     settle_model(config, ranks)
     seed_everything(config.local.seed + ranks.rank)
@@ -98,30 +96,19 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     models: dict[str, TrainedModel] = {"actor": policy}
     trainer.models = models
     trainer.reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
-    rewards = Rewards(config, tokenizer, ranks)
+    managers = reward_functions(config, given, tokenizer, ranks, around)
     say_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     rollouts = Rollouts(config, ranks, engine)
     trainer.rollouts = rollouts
-    for part in (closing(rollouts), closing(rewards)):
-        around.enter_context(part)
+    around.enter_context(closing(rollouts))
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
             state = load_optimizers(resume, models, ranks)
-    managers = reward_functions(given, rewards, config, rewards.tokenizer)
-    for manager in managers:
-        if isinstance(manager, TextRewardManager):  # it may have processes
-            around.enter_context(closing(manager))
     trainer.reward_fn, trainer.val_reward_fn = managers
     return state
-
-
-def begin_directory(trainer: Any, around: ExitStack) -> None:
-    """Keep other runs out of the run's directory."""
-    trainer.lock = lock_run_directory(Path(trainer.config.trainer.default_local_dir), trainer.ranks)
-    around.enter_context(trainer.lock)
 
 
 def checkpoints_of(config: Any, ranks: Ranks) -> Checkpoints:
@@ -138,96 +125,6 @@ def fill_in_device(config: Any) -> None:
         settle_device(config)
 
 
-def settled(config: Any, given: Given, world_size: int) -> Given:
-    """Check what is given, and let the config say so where it decides something. Every process must call this.
-
-    Args:
-        config: the whole config; it is changed.
-        given: what the caller brings.
-        world_size: so many processes.
-
-    Returns:
-        The same, as the parts of a run take it.
-
-    Raises:
-        ConfigError: it cannot be used, or contradicts the config.
-        DataError: the same of the data.
-    """
-    for name in ("environment", "model", "tokenizer"):
-        if getattr(given, name) is not None:
-            raise ConfigError(f"{name}= is given, an object", "vextract add given_objects")
-    _check_data(config, given)
-    if given.train_dataset is not None and given.val_dataset is None and not config.data.val_files:
-        with open_dict(config):  # there is nothing to validate on
-            config.trainer.test_freq, config.trainer.val_before_train = -1, False
-    _check_scores(config, given)
-    if given.reward_weights is not None:
-        raise ConfigError("reward_weights are given, for several rewards", "vextract add reward_forms")
-    for reward_fn in (given.reward_fn, given.val_reward_fn):
-        if reward_fn is not None:
-            check_callable(reward_fn)
-    return given
-
-
-def _check_data(config: Any, given: Given) -> None:
-    has_prompts = given.train_dataset is not None
-    if given.val_dataset is not None and not has_prompts:
-        raise DataError("a val_dataset is given, and no train_dataset", "give both, or name files in the config")
-    for split in ("train", "val"):
-        dataset = getattr(given, f"{split}_dataset")
-        if dataset is None:
-            continue
-        if files_of(dataset, split) is None:
-            check_kind(dataset, split)
-        for key in (f"data.{split}_files", "data.custom_cls.path"):
-            if OmegaConf.select(config, key):
-                raise ConfigError(
-                    f"{key} is {OmegaConf.select(config, key)}, and a {split}_dataset is given as well",
-                    f"leave one of them out: {key}=null, or no {split}_dataset",
-                )
-
-
-def _check_scores(config: Any, given: Given) -> None:
-    """Refuse two rewards of which one would not count."""
-    if given.reward_fn is None:
-        return
-    what = "a reward_fn is given"
-    others = {f"{reward_keys.FUNCTION}.path": "null"}
-    for key, off in others.items():
-        if OmegaConf.select(config, key):
-            raise ConfigError(
-                f"{key} is {OmegaConf.select(config, key)}, and {what}: both would score the responses",
-                f"leave one of them out: {key}={off}, or no reward",
-            )
-
-
-def reward_functions(given: Given, rewards: Rewards, config: Any, tokenizer: Any) -> tuple[Any, Any]:
-    """Return what scores the batches of training and of validation: what is given, else the config's.
-
-    Raises:
-        ConfigError: what is given cannot be called as a reward is.
-    """
-    train, validation = rewards.train, rewards.validation
-    for name in ("reward_fn", "val_reward_fn"):
-        reward_fn = getattr(given, name)
-        if reward_fn is None:
-            continue
-        validation = manager_of(reward_fn, config, tokenizer)
-        if name == "reward_fn":
-            train = validation
-    return train, validation
-
-
-def settle(config: Any, ranks: Ranks, *, sizes: bool = True) -> bool:
-    """Import the hooks, and check the config, whose device is filled in; `sizes`: those of batches too.
-
-    Returns:
-        Whether the reference model is needed.
-    """
-    prepare_process()
-    return check_config(config, ranks.world_size, sizes=sizes)
-
-
 def prepare_process() -> None:
     """Import the hooks, and look for garbage from now on: what was imported is none."""
     import_hooks()  # what they register can now be chosen by name
@@ -236,8 +133,8 @@ def prepare_process() -> None:
         gc.enable()
 
 
-def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
-    """Check the config for this many processes; `sizes`: those of batches too, which else are checked with the data.
+def check_config(config: Any, world_size: int) -> bool:
+    """Check the config for this many processes; sizes of batches are checked with the data.
 
     Returns:
         Whether the reference model is needed.
@@ -255,8 +152,6 @@ def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
         name = OmegaConf.select(config, key)
         if name not in registry and name != "vanilla":  # some releases have this loss in the actor itself
             raise ConfigError(f"{key} is {name!r}, which is not registered", choose(str(name), registry))
-    if sizes:
-        check_sizes(config)
     if rollout.n == 1 and algorithm.adv_estimator in COMPARING and os.environ.get("RANK", "0") == "0":
         text = f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one"
         print(f"note: {text}: its score is not compared (actor_rollout_ref.rollout.n is how many)", file=sys.stderr)
@@ -265,8 +160,6 @@ def check_config(config: Any, world_size: int, *, sizes: bool = True) -> bool:
             "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
             "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
         )
-    for problem in device_problems(config):
-        raise ConfigError(*problem)
     for key in ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.model.fsdp_config"):
         size = OmegaConf.select(config, f"{key}.fsdp_size") or -1
         if 0 < size < world_size and world_size % size:
@@ -290,28 +183,12 @@ def settle_model(config: Any, ranks: Ranks) -> None:
         model.path = str(ranks.on_driver(lambda: ensure_toy_model(place, task=task)))
 
 
-def load_parts(
-    checkpoints: Checkpoints, start: Path, models: Mapping[str, TrainedModel], ranks: Ranks
-) -> tuple[Any, ...]:
-    """Put the models that are trained back to where a checkpoint has them. Every process must call this.
-
-    Args:
-        checkpoints: those of the run.
-        start: the checkpoint.
-        models: by the names of their directories in it.
-        ranks: this process among its peers.
+def load_optimizers(start: Path, models: Mapping[str, TrainedModel], ranks: Ranks) -> tuple[Any, ...]:
+    """Put the optimizers back to where a checkpoint has them. Every process must call this.
 
     Returns:
         What else the checkpoint has: the arguments of the trainer's `restore`.
     """
-    places = {name: checkpoints.weights(start, name) for name in models}
-    for name, place in places.items():
-        models[name].load_weights(str(place), ranks)
-    return load_optimizers(start, models, ranks)
-
-
-def load_optimizers(start: Path, models: Mapping[str, TrainedModel], ranks: Ranks) -> tuple[Any, ...]:
-    """Put the optimizers back to where a checkpoint has them; returns what else it has, as `load_parts` does."""
     for name, model in models.items():
         model.load_optimizer_state(start / name, ranks)
     return step_of(start), *load_state(start, ranks)

@@ -252,12 +252,6 @@ class Checkpoints:
             "moves these checkpoints aside",
         )
 
-    def chosen(self, path: str | Path) -> Path:
-        """Return the checkpoint that `path` is, or the last complete one of the run that it is the directory of."""
-        found = self.to_resume("resume_path", str(path))
-        assert found is not None
-        return found
-
     def _mark(self, step: int) -> None:
         """Note which checkpoint is the latest and which the best, and remove those that are too many."""
         write_text(self.directory / LATEST, str(step))

@@ -3,21 +3,20 @@
 
 verl's own managers score one response each time, in coroutines (its "reward loop"). The owner's may be of that kind, or
 score a whole batch as those of the releases before: `reward_fn(batch, return_dict=True)`. The trainer calls all of them
-in this second way.
+in this second way. A plain function is called for one response after another, in this thread: it may limit its time by
+signals, which only a main thread gets, or fork. One that waits for a server is written as `async def`.
 """
 
 import asyncio
-import inspect
-import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import torch
 from omegaconf import OmegaConf
 
-from ..rewards.scoring import ScoringError, importable, own_line, raw_function, run_in, source_of
+from ..rewards.scoring import ScoringError, importable, own_line, run_in, source_of
+from ..run.process import without_running_loop
 from ..settings import reward_keys
 from ..vendored.algorithms.reward import extract_reward, get_custom_reward_fn, load_reward_manager
 from ..vendored.protocol import DataProto
@@ -25,13 +24,6 @@ from ..vendored.utils.import_utils import load_extern_object
 from ..vendored.workers.reward_loop.registry import REWARD_MANAGER
 from ..vendored.workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
 from .batches import objects
-
-# Words of a function that limits its time by signals, which only a main thread gets, or that forks. math-verify limits
-# its parser by an alarm, and timeout_decorator what it decorates.
-FOR_MAIN_THREAD = (
-    *("SIGALRM", "setitimer", "signal.alarm", "math_verify", "timeout_decorator"),
-    *("multiprocessing.Process(", "mp.Process(", "os.fork("),
-)
 
 
 def registered_managers() -> dict[str, Any]:
@@ -83,13 +75,8 @@ class RewardLoop:
         async def make() -> Any:
             return load_reward_manager(config, tokenizer, **arguments)
 
-        try:
-            self.manager = self._run(make())  # there: a manager keeps the event loop that it is created in
-            if needs_main_thread(importable(getattr(self.manager, "compute_score", None))):
-                self._call_here()
-        except BaseException:
-            self.close()
-            raise
+        self.manager = self._run(make())  # there: a manager keeps the event loop that it is created in
+        importable(getattr(self.manager, "compute_score", None))
 
     def __call__(self, data: DataProto, return_dict: bool = False) -> Any:
         """Score a batch.
@@ -125,13 +112,10 @@ class RewardLoop:
 
     def _begin_loop(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(CallsHere())
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return run_in(self._loop, work)
-
-    def _call_here(self) -> None:
-        """Have what the manager hands to other threads called in the one that asks for scores."""
-        self._loop.set_default_executor(_CallingHere())
 
     def _score(self, data: DataProto) -> list[dict[str, Any]]:
         """Return what the manager returns for each response."""
@@ -139,9 +123,7 @@ class RewardLoop:
         async def score() -> list[dict[str, Any]]:
             tasks = [asyncio.ensure_future(self._one(data[row : row + 1], row)) for row in range(len(data))]
             try:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-                failed = [task for task in tasks if task in done and task.exception() is not None]
-                return [task.result() for task in failed or tasks]
+                return [await task for task in tasks]
             finally:
                 for task in tasks:
                     task.cancel()
@@ -164,33 +146,18 @@ class RewardLoop:
             raise ScoringError(f"the reward raised {type(error).__name__}: {error}", where, row) from error
 
 
-class _CallingHere(ThreadPoolExecutor):
+class CallsHere(ThreadPoolExecutor):
     """Calls at once, and in this thread, what an event loop has for another one."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """Call a function, which may run an event loop of its own."""
         future: Future[Any] = Future()
         try:
-            future.set_result(function(*args, **kwargs))
+            with without_running_loop():
+                future.set_result(function(*args, **kwargs))
         except Exception as error:
             future.set_exception(error)
         return future
-
-
-def needs_main_thread(function: Any) -> bool:
-    """Tell whether a scoring function, or what was copied beside it among the hooks, uses signals or forks.
-
-    Beside other threads that do the same, forks may wait for ever for what a thread held that is not there any more.
-    """
-    own, package = raw_function(function), Path(__file__).resolve().parents[1]
-    file = inspect.getsourcefile(own) if inspect.isroutine(own) else None
-    if file is None or sys.platform == "win32" or inspect.iscoroutinefunction(own):
-        return False
-    path, hooks = Path(file).resolve(), package / "custom"
-    if path.is_relative_to(package / "vendored"):
-        return False
-    files = [path, *(sorted(hooks.rglob("*.py")) if path.is_relative_to(hooks) else ())]
-    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-    return any(word in text for text in texts for word in FOR_MAIN_THREAD)
 
 
 def lengths_of(data: DataProto) -> torch.Tensor:

@@ -1,22 +1,23 @@
 # vextract:template base/__package__/training/rewarding.py - edit freely
-"""From the config to the functions that score a batch, in training and in validation.
+"""From the config, or from what a caller gives, to the functions that score a batch, in training and in validation.
 
 Rewards are computed by one process, rank 0, over the global batch.
 """
 
 import inspect
+from contextlib import ExitStack, closing
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
 from ..hooks import arguments_of
-from ..inputs import offered
 from ..rewards.manager import TextRewardManager
 from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..settings.setting import choose_defined, functions_in
+from .given import Given, manager_of, offered
 from .reward_managers import load_manager, manager_class, registered_managers
 
 # What a manager is offered from elsewhere, should it stand among its further arguments as well.
@@ -36,35 +37,50 @@ def compares_with_truth(config: Any) -> bool:
     return any(base.__module__.startswith(known) for base in bases) or not inspect.isclass(manager)
 
 
-class Rewards:
-    """The reward managers of a run: for training, and for validation.
+def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, around: ExitStack) -> tuple[Any, Any]:
+    """Return what scores the batches of training and of validation: what is given, else the config's managers.
 
-    A manager gets the arguments that its constructor names: verl's own (tokenizer, num_examine, compute_score,
-    reward_fn_key), what stands under `reward_kwargs`, and of these: the settings under `local.reward`,
+    A manager of the config's gets the arguments that its constructor names: verl's own (tokenizer, num_examine,
+    compute_score, reward_fn_key), what stands under `reward_kwargs`, and of these: the settings under `local.reward`,
     overlong_buffer_cfg, max_resp_len (`data.max_response_length`) and config, the whole of it. reward_keys.py has the
     settings' full names.
 
     Args:
         config: the whole config.
+        given: what the caller brings.
         tokenizer: of the policy.
-        ranks: this process among its peers.
+        ranks: this process among its peers. Every process must call this.
+        around: what has to be ended is entered here.
 
     Raises:
-        ConfigError: the manager takes no such arguments.
+        ConfigError: the manager takes no such arguments, or what is given cannot be called as a reward is.
     """
+    managers = [_manager_of_given(name, given, config, tokenizer) for name in ("reward_fn", "val_reward_fn")]
+    for manager in managers:
+        if isinstance(manager, TextRewardManager):  # others are the caller's
+            around.enter_context(closing(manager))
+    if managers[0] is None:
+        train, validation = _configured(config, tokenizer, ranks, around)
+        return train, managers[1] or validation
+    return managers[0], managers[1] or managers[0]
 
-    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks) -> None:
-        self.tokenizer = tokenizer
-        manager = manager_class(config)
-        managers = _managers(config, manager, tokenizer)
-        _check_function(config, managers[0])
-        self.managers = managers
-        self.train, self.validation = managers
 
-    def close(self) -> None:
-        """End the processes that score samples."""
-        for manager in self.managers:
-            getattr(manager, "close", lambda: None)()
+def _manager_of_given(name: str, given: Given, config: Any, tokenizer: Any) -> Any:
+    """Return a reward manager of what is given under a name; None: nothing is."""
+    reward_fn = getattr(given, name)
+    if reward_fn is None:
+        return None
+    return manager_of(reward_fn, config, tokenizer)
+
+
+def _configured(config: Any, tokenizer: Any, ranks: Ranks, around: ExitStack) -> tuple[Any, Any]:
+    """Return the config's managers for training and validation."""
+    manager = manager_class(config)
+    train, validation = _managers(config, manager, tokenizer)
+    for one in (train, validation):
+        around.callback(getattr(one, "close", lambda: None))
+    _check_function(config, train)
+    return train, validation
 
 
 def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
@@ -103,7 +119,5 @@ def _check_function(config: Any, manager: Any) -> None:
     is_ours = isinstance(manager, TextRewardManager) and type(manager)._arguments is TextRewardManager._arguments
     is_verls = type(manager).__module__.partition(".vendored.workers.")[2].startswith(VERLS)
     is_named = OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is not None
-    if not is_named or not (is_ours or is_verls):
-        return
-    if (problem := refusal(manager.compute_score)) is not None:
+    if is_named and (is_ours or is_verls) and (problem := refusal(manager.compute_score)) is not None:
         raise ConfigError(f"the reward cannot be called: {problem}: {source_of(manager.compute_score)}", CALLED)

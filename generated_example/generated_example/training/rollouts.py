@@ -14,7 +14,7 @@ from ..registries import AdvantageEstimator
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..shims.device import empty_cache
-from ..tracking.timing import timed
+from ..tracking import timed
 from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import WITH_LOG_PROBS, RolloutEngine

@@ -1,29 +1,34 @@
 # vextract:template base/__package__/training/run_loop.py - edit freely
-"""A run: the loop over a trainer's steps, and what surrounds it. The step itself is in `trainer.py`."""
+"""A run: the loop over a trainer's steps, and what a checkpoint keeps of it. The step itself is in `trainer.py`."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import copy
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import ConfigError, add_note, notes_on
+from omegaconf import OmegaConf
+
+from ..errors import add_note, notes_on
 from ..run.checkpoint_files import CheckpointError
 from ..run.distributed import is_connection_error, random_state, set_random_state
 from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory
+from ..tracking import timed
 from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
-from ..tracking.timing import timed
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
 from ..vendored.protocol import DataProto
 from .checkpoint import Checkpoints, restoring
-from .divergence import DivergenceError
-from .failures import noting_checkpoint
-from .run_state import Prompts, RunState
+from .failures import DivergenceError, noting_checkpoint
 
 Metrics = dict[str, Any]
-# What callbacks are told of.
-EVENTS = ("on_train_begin", "on_step_begin", "on_step_end", "on_evaluate", "on_save", "on_log", "on_train_end")
+# Settings that a run which goes on may have otherwise, and what comes of it.
+MAY_CHANGE = {
+    "data.shuffle": "prompts of this epoch may come twice, or not at all",
+    "data.seed": "the order of this epoch is that of the checkpoint",
+    "local.seed": "random numbers go on from where they were",
+}
 
 
 class Step(NamedTuple):
@@ -69,19 +74,22 @@ class RunLoop(Closing):
     train_step: Any
     validate: Any
 
-    def begin(self, state: tuple[Any, ...], callbacks: list[Any]) -> None:
+    def begin(self, state: tuple[Any, ...]) -> None:
         """Begin a run, or go on with one, of which a checkpoint has `state`: the arguments of `restore`."""
         self.tracker = RunTracker(self.config, self.checkpoints.directory, self.total_steps, active=False)
         self.finished, self.steps_done = False, 0
         self.failure: Exception | None = None
         self.score: float | None = None
         self._has_begun = False
-        self.callbacks = Callbacks(callbacks, self)
-        self.begin_prompts()
-        self._state = RunState(self)
+        # The metrics of a step, which a checkpoint keeps in case the run is killed before they are logged.
+        self._row: dict[str, Any] | None = None
+        self._row_of_checkpoint: dict[str, Any] | None = None
+        settings = {key: OmegaConf.select(self.config, key) for key in MAY_CHANGE}
+        self._identity = self.ranks.on_driver(lambda: {**settings, "rows": len(self.train_loader.dataset)})
+        self._draw_anew()
         if self.resumed_from is not None:
             with restoring(self.resumed_from):
-                self._state.restore(*state)
+                self.restore(*state)
 
     def fit(self) -> "TrainResult":
         """Train until the last step, or until asked to stop, in which case a checkpoint is saved.
@@ -110,17 +118,14 @@ class RunLoop(Closing):
             return
         stop = StopSignal()
         with self._surrounded(), stop:
-            self._state.set_random_numbers()
-            self.callbacks("on_train_begin")
+            self._set_random_numbers()
             if settings.val_only or (settings.val_before_train and self.steps_done == 0):
-                metrics = self.validate()
-                self.tracker.log(metrics, step=self.steps_done)
-            self._state.remember()
+                self.tracker.log(self._validation(), step=self.steps_done)
+            self._remember()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or self.ranks.any(stop.requested))  # validating may have taken long
-            self.begin_prompts()
+            self.prompts = self._prompts()
             for prompts in self.prompts if trains else ():
-                self.callbacks("on_step_begin")
                 timing: dict[str, float] = {}
                 try:
                     with self._saving_if_unchanged():
@@ -128,13 +133,11 @@ class RunLoop(Closing):
                 except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
                     self.tracker.message("\n".join(notes_on(stopped)))
                     break
-                self._after_step(batch, metrics, timing)
-                ends = self._save_and_log(stop, batch, metrics, timing)
+                ends = self._after_step(stop, batch, metrics, timing)
                 yield Step(self.steps_done, as_numbers(metrics), batch)
-                self._state.set_random_numbers()
+                self._set_random_numbers()
                 if ends:
                     break
-            self.callbacks("on_train_end")
 
     def save(self, path: str | Path | None = None) -> Path:
         """Save a checkpoint of the state after the last step.
@@ -150,11 +153,77 @@ class RunLoop(Closing):
             CheckpointError: it cannot be written.
         """
         self.require_open()
-        return self._state.save(path)
+        if self._state is None or self._steps != self.steps_done:
+            self._remember()
+        assert self._state is not None
+        self.divergence.before_saving()
+        is_last = self._is_last
+        state = {**self._state, "identity": self._identity}
+        if self._row is not None:
+            state["row"] = self._row
+        checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
+        finished = is_last and self.config.trainer.save_freq <= 0
+        saved = checkpoints.save(self.steps_done, self.models, state.pop("data"), state, self.score, finished=finished)
+        return saved
 
-    def begin_prompts(self) -> None:
+    def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
+        """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""
+        self.steps_done = step
+        self.train_loader.load_state_dict(data)
+        if self.config.algorithm.kl_ctrl.type == "adaptive":  # the other one's coefficient is that of the config
+            self.kl_ctrl.value = trainer["kl_coef"]
+        self.ids.setstate(trainer["ids"])
+        self.score = trainer["score"]
+        if random_numbers is not None:
+            set_random_state(random_numbers)
+        self._row_of_checkpoint = trainer.get("row")
+        if self.ranks.rank == 0:
+            for note in differences(trainer.get("identity", {}), self._identity):
+                print(f"note: {note}", file=sys.stderr)
+        self._forget()
+
+    def saves_after(self, step: int) -> bool:
+        """Tell whether the config asks for a checkpoint after this step."""
+        is_last = step >= self.total_steps
+        return self._is_due(self.config.trainer.save_freq, step) or bool(is_last and self.config.local.save_last)
+
+    def draw(self) -> Iterator[dict[str, Any]]:
+        """Draw batches of prompts, epoch after epoch, until the last step."""
+        while self.steps_done < self.total_steps:
+            yield from self.train_loader
+
+    def place(self) -> dict[str, Any]:
+        """Return where the next batch is drawn: the states of data loader, sample ids and random generators."""
+        data = copy.deepcopy(self.train_loader.state_dict())
+        return {"random": random_state(), "data": data, "ids": self.ids.getstate()}
+
+    def _prompts(self) -> Any:
+        return self.draw()
+
+    def _draw_anew(self) -> None:
         """Draw the next batch from where the data loader is now."""
-        self.prompts = Prompts(self)
+        self.prompts = self._prompts()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin here: what is drawn between now and the next step changes nothing."""
+        self._steps, self._random = self.steps_done, random_state()
+        self._state: dict[str, Any] | None = None
+
+    def _remember(self) -> None:
+        """Keep the state, which is that of now, for `save` and `_set_random_numbers`."""
+        self._forget()
+        place = self.place()
+        self._row = None
+        self._state = {**place, "kl_coef": self.kl_ctrl.value, "score": self.score}
+
+    def _set_random_numbers(self) -> None:
+        """Put the global random generators back to where they were after the last step, if that is remembered.
+
+        What a caller has drawn since then changes nothing.
+        """
+        if self._steps == self.steps_done:
+            set_random_state(self._random)
 
     def _say_nothing_to_do(self) -> None:
         if self.ranks.rank == 0:
@@ -178,44 +247,39 @@ class RunLoop(Closing):
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:
                 self.tracker.message(f"resuming from {self.resumed_from}")
-            if self._state.missing_row:
-                self.tracker.log_missing(self._state.missing_row, start)
+            if self._row_of_checkpoint:
+                self.tracker.log_missing(self._row_of_checkpoint, start)
             yield
 
-    def _after_step(self, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> None:
-        """Validate if it is time, and remember the state."""
-        step = self.steps_done
+    def _after_step(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
+        """Validate and save if it is time, and log the step; tell whether the run ends with it."""
+        step, is_last = self.steps_done, self._is_last
         self.divergence.remember(batch)
-        self.callbacks("on_step_end")
         due = self._is_due(self.config.trainer.test_freq, step)
-        if self.failure is None and (due or self.callbacks.asked("evaluate")):
+        if self.failure is None and (due):
             with timed("testing", timing):
                 metrics.update(self._try_validation())
         metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
         dataset = self.train_loader.dataset
-        if not self._is_last and hasattr(dataset, "on_batch_end"):  # rank 0 alone has a dataset
+        if not is_last and hasattr(dataset, "on_batch_end"):  # rank 0 alone has a dataset
             dataset.on_batch_end(batch=batch)
-        self._state.remember()
+        self._remember()
 
-    def _save_and_log(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
-        """Save if it is time, and log the step; tell whether the run ends with it."""
-        step = self.steps_done
-        stopping = self.ranks.any(stop.requested) or self.callbacks.asked("training_stop")
-        stopping = (stopping and not self._is_last) or self.failure is not None
+        stopping = self.ranks.any(stop.requested)
+        stopping = (stopping and not is_last) or self.failure is not None
         saves = self.saves_after(step)
-        ends = stopping or self._is_last
-        if stopping or saves or self.callbacks.asked("save"):
+        ends = stopping or is_last
+        if stopping or saves or (False):
             # A run that is killed before the step is logged logs it when it goes on.
-            self._state.row = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
+            self._row = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):
-                self._state.save()
+                self.save()
         metrics.update(compute_timing_metrics(batch, timing))
         self.tracker.log(metrics, step)
-        self.callbacks("on_log", logs=metrics)
         if self.failure is not None and not isinstance(self.failure, StopRequested):
             add_note(self.failure, f"The state after step {step} is saved: {self.checkpoints.directory}")
             raise self.failure
-        self.finished = self._is_last
+        self.finished = is_last
         return ends
 
     @property
@@ -226,17 +290,16 @@ class RunLoop(Closing):
         """Tell whether what is done every so many steps, and after the last one, is due after this one."""
         return every > 0 and (step >= self.total_steps or step % every == 0)
 
-    def saves_after(self, step: int) -> bool:
-        """Tell whether the config asks for a checkpoint after this step."""
-        is_last = step >= self.total_steps
-        return self._is_due(self.config.trainer.save_freq, step) or bool(is_last and self.config.local.save_last)
+    def _validation(self) -> Metrics:
+        """Return the metrics of a validation, and note how good it was."""
+        metrics: Metrics = self.validate()
+        return metrics
 
     def _try_validation(self) -> Metrics:
         """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
         before = random_state()
         try:
-            metrics = self.validate()
-            self.callbacks("on_evaluate", metrics=metrics)
+            metrics = self._validation()
             return metrics
         except Exception as error:
             if is_connection_error(error) or not self.ranks.all_arrive(f"failed validation {self.steps_done}"):
@@ -263,7 +326,7 @@ class RunLoop(Closing):
                 note = "The state was not saved: part of this step's update had been made."
             else:
                 try:
-                    self._state.save()
+                    self.save()
                 except DivergenceError as reason:  # the step's own error would be less clear
                     raise reason from error
                 except CheckpointError as failure:
@@ -275,12 +338,25 @@ class RunLoop(Closing):
                 hook.remove()
 
 
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a run that goes on is to be told, from what its checkpoint noted and what is so now.
+
+    It trains all the same, and so it may be meant.
+    """
+    for key, what in MAY_CHANGE.items():
+        if key in then and then[key] != now[key]:
+            yield f"{key} was {then[key]} when the checkpoint was written, and is {now[key]}: {what}"
+    if then.get("rows", now["rows"]) != now["rows"]:
+        other = f"{now['rows']} rows in place of {then['rows']}"
+        yield f"the training data are {other}: {MAY_CHANGE['data.shuffle']}"
+
+
 @dataclass(frozen=True)
 class TrainResult:
     """A run that has ended.
 
     Attributes:
-        checkpoints: those of the run.
+        checkpoints: those of the run; `checkpoints.directory` has its records as well.
         finished: whether it has reached its last step.
         steps: how many were done in all.
     """
@@ -290,19 +366,14 @@ class TrainResult:
     steps: int
 
     @property
-    def directory(self) -> Path:
-        """Return the run's directory, with its checkpoints and its records."""
-        return self.checkpoints.directory
-
-    @cached_property
     def metrics(self) -> dict[int, dict[str, Any]]:
         """Return the metrics of each step; 0 is the validation before the first."""
-        return {row["step"]: row for row in read_rows(self.directory / METRICS)}
+        return {row["step"]: row for row in read_rows(self.checkpoints.directory / METRICS)}
 
-    @cached_property
+    @property
     def samples(self) -> list[dict[str, Any]]:
         """Return what the model wrote in some steps: step, prompt, response, ground_truth, score, components, split."""
-        return read_rows(self.directory / GENERATIONS)
+        return read_rows(self.checkpoints.directory / GENERATIONS)
 
     @property
     def last_checkpoint(self) -> Path | None:
@@ -313,72 +384,3 @@ class TrainResult:
     def best_checkpoint(self) -> Path | None:
         """Return the one with the best validation score; None: none was saved after a validation."""
         return self.checkpoints.best()
-
-    def __repr__(self) -> str:
-        state = "finished" if self.finished else "stopped"
-        return f"TrainResult({state} after {self.steps} steps, last_checkpoint={self.last_checkpoint})"
-
-
-class Callbacks:
-    """Tells callbacks what happens in a run.
-
-    Each is called as transformers calls it, `callback.on_step_end(args, state, control, ...)`, where args is the config
-    and the further arguments are the model, the tokenizer (processing_class), the trainer, and `metrics` (on_evaluate)
-    or `logs` (on_log). `control` is how it asks for something: should_training_stop, should_save, should_evaluate.
-
-    Args:
-        callbacks: objects with some of these methods.
-        trainer: whose run it is.
-    """
-
-    def __init__(self, callbacks: Iterable[Any], trainer: Any) -> None:
-        self.callbacks = list(callbacks)
-        self.trainer = trainer
-        if not self.callbacks:
-            return
-        from transformers import TrainerControl, TrainerState
-
-        self.control: Any = TrainerControl()
-        self.state: Any = TrainerState(max_steps=trainer.total_steps, is_world_process_zero=trainer.ranks.rank == 0)
-
-    def __call__(self, event: str, **details: Any) -> None:
-        """Tell all callbacks that have this method."""
-        if not self.callbacks:
-            return
-        trainer = self.trainer
-        self.state.global_step = trainer.steps_done
-        self.state.epoch = trainer.steps_done / max(1, len(trainer.train_loader))
-        if event == "on_train_begin":
-            self.control._new_training()
-        elif event == "on_step_begin":
-            self.control._new_step()
-        if event == "on_log":
-            self.state.log_history.append({**details["logs"], "step": trainer.steps_done})
-        given = {"model": trainer.policy.module, "processing_class": trainer.tokenizer, "trainer": trainer, **details}
-        for callback in self.callbacks:
-            function = getattr(callback, event, None)
-            if function is not None:
-                self.control = function(trainer.config, self.state, self.control, **given) or self.control
-
-    def asked(self, what: str) -> bool:
-        """Tell whether a callback, on any process, has asked for it: training_stop, save or evaluate."""
-        return bool(self.callbacks) and self.trainer.ranks.any(bool(getattr(self.control, f"should_{what}")))
-
-
-def listed(callbacks: Any) -> list[Any]:
-    """Return callbacks as a list.
-
-    Raises:
-        ConfigError: they are no list of callbacks, or one of them has no method that is ever called.
-    """
-    if not isinstance(callbacks, Iterable):
-        raise ConfigError(f"callbacks is of type {type(callbacks).__name__}", "give a list of callbacks")
-    found = list(callbacks)
-    for callback in found:
-        if isinstance(callback, type) or not any(callable(getattr(callback, event, None)) for event in EVENTS):
-            what = f"the class {callback.__name__}" if isinstance(callback, type) else f"{callback!r:.80}"
-            raise ConfigError(
-                f"a callback is {what}, which has no method that would be called",
-                f"give objects with some of {', '.join(EVENTS)}",
-            )
-    return found

@@ -9,7 +9,6 @@ import contextlib
 import copy
 import random
 import weakref
-from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -17,14 +16,11 @@ from omegaconf import DictConfig
 
 from ..errors import ConfigError
 from ..hooks import ESTIMATOR, calling, check_advantages
-from ..inputs import Given
-from ..inputs.datasets import batch_of, loader_of
 from ..registries import compute_advantage
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.process import StopRequested, without_running_loop
-from ..tracking.run_tracker import as_numbers
+from ..tracking import timed, under_way
 from ..tracking.terminal import validation_score
-from ..tracking.timing import timed, under_way
 from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
 from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics
 from ..vendored.algorithms.trainer_functions import apply_kl_penalty
@@ -40,10 +36,10 @@ from .batches import (
     reward_metrics,
     rollout_metrics,
 )
-from .divergence import DivergenceCheck
-from .generation import generate_texts
+from .failures import DivergenceCheck
+from .given import Given
 from .rollouts import Answers, Metrics, Reward
-from .run_loop import RunLoop, listed
+from .run_loop import RunLoop
 from .validation import answer_and_score, shown_rows, shown_training_rows, validation_metrics
 
 TRAINING_SAMPLES_AT = 100  # steps of a run
@@ -57,12 +53,8 @@ class LocalPPOTrainer(RunLoop):
 
     Args:
         config: the whole config, from `load_config`. It is copied.
-        train_dataset, val_dataset: prompts; see `inputs/datasets.py` for what they may be.
-        reward_fn: scores responses; see `inputs/__init__.py`. `val_reward_fn` does so in validation, if it differs.
-        reward_weights: of several reward functions; it takes the feature reward_forms.
-        environment, model, tokenizer: objects of the caller's; see `Given`. They take the feature given_objects.
-        callbacks: are told what happens, as transformers' `TrainerCallback` describes, and may have the run stop.
         ranks: this process among its peers, of a program that ends with the run.
+        given: what stands in place of what the config says, such as train_dataset and reward_fn; see `given.py`.
 
     Attributes:
         policy, reference, models, rollouts, reward_fn, val_reward_fn, train_loader, val_loader, checkpoints,
@@ -85,37 +77,27 @@ class LocalPPOTrainer(RunLoop):
         self,
         config: Any,
         *,
-        train_dataset: Any = None,
-        val_dataset: Any = None,
-        reward_fn: Any = None,
-        val_reward_fn: Any = None,
-        reward_weights: Any = None,
-        environment: Any = None,
-        model: Any = None,
-        tokenizer: Any = None,
-        callbacks: Iterable[Any] = (),
         ranks: Ranks | None = None,
+        **given: Any,
     ) -> None:
-        rewards, weights = (reward_fn, val_reward_fn), reward_weights
         if not isinstance(config, DictConfig):
             raise ConfigError(
                 f"the config is of type {type(config).__name__}", "give what load_config() returns, with your settings"
             )
-        callbacks = listed(callbacks)
-        given = Given(train_dataset, val_dataset, *rewards, weights, environment, model, tokenizer)
+        brought = Given.of(given)
         self.config = config = copy.deepcopy(config)
         self.ranks = ranks or Ranks.of_process(config)
         with contextlib.ExitStack() as around, without_running_loop():
             if ranks is None:
                 around.callback(self.ranks.close)
-            state = self.assemble(given, around)
+            state = self.assemble(brought, around)
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
             self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
             self.divergence = DivergenceCheck(self.ranks, self.models)
             self.answers = Answers(self)
-            self.begin(state, callbacks)
+            self.begin(state)
             self._end = weakref.finalize(self, around.pop_all().close)
 
     def assemble(self, given: Given, around: contextlib.ExitStack) -> tuple[Any, ...]:
@@ -132,17 +114,14 @@ class LocalPPOTrainer(RunLoop):
 
         Args:
             prompts: a batch of the data loader: tensors (prompts, max_prompt_length) and arrays of the other columns.
-                Or rows, as a dataset has them.
             timing: receives the seconds that each phase took.
 
         Returns:
             The global batch with everything that was computed for it, and the metrics so far.
         """
         self.require_open()
-        config, ranks, metrics = self.config, self.ranks, Metrics()
+        ranks, metrics = self.ranks, Metrics()
         step, timing = self.steps_done + 1, {} if timing is None else timing
-        if not isinstance(prompts, dict):
-            prompts = batch_of(prompts, config, self.tokenizer)
         with timed("step", timing), without_running_loop():
             # gen: `prompts` (bs, P), `responses` and `response_mask` (bs, R), and of both together `input_ids`,
             # `attention_mask` and `position_ids` (bs, P + R), int64; `rollout_log_probs` (bs, R) float32, if the engine
@@ -157,8 +136,11 @@ class LocalPPOTrainer(RunLoop):
             own_known = "rollout_log_probs" in batch.batch.keys() or self._asks_old_log_probs(len(batch))
             if own_known:
                 with timed("old_log_prob", timing):
-                    batch, entropy = self._old_log_probs(batch)
-                    metrics["actor/entropy"] = entropy
+                    output = ranks.spread(self.policy.compute_log_prob, batch)
+                    mode = self.config.actor_rollout_ref.actor.loss_agg_mode
+                    entropys = output.batch["entropys"]
+                    metrics["actor/entropy"] = agg_loss(entropys, batch.batch["response_mask"], mode).item()
+                    batch = batch.union(output)
             if of_engine is not None and own_known:
                 mask = batch.batch["response_mask"].bool()
                 metrics.update(rollout_metrics(of_engine, batch.batch["old_log_probs"], mask))
@@ -179,36 +161,15 @@ class LocalPPOTrainer(RunLoop):
                     actor_metrics = self.policy.update(batch)
                 metrics.update(reduced(actor_metrics, ranks))
                 self.divergence.after_update("actor", metrics, step)
-                with under_way("weights"):
-                    self._sync_weights()
+                try:
+                    with under_way("weights"):
+                        self.rollouts.sync_weights()
+                except (RolloutError, StopRequested) as error:  # on every process
+                    self.failure = error  # the run ends when this step is saved
         metrics.update(compute_data_metrics(batch, use_critic=False))
         metrics.update(compute_throughout_metrics(batch, timing, n_gpus=ranks.world_size))
         self.steps_done, self.score = step, None
         return batch, metrics
-
-    def evaluate(self, dataset: Any = None) -> dict[str, float]:
-        """Answer prompts as validation does, and score the answers.
-
-        Args:
-            dataset: see `inputs/datasets.py`; None: the one that validation is done with.
-
-        Returns:
-            Metrics by upstream's names: val-core/..., val-aux/...
-        """
-        loader = None if dataset is None else loader_of(dataset, self.config, self.tokenizer, self.ranks)
-        return as_numbers(self.validate(loader))
-
-    @without_running_loop()
-    def generate(self, prompts: Iterable[Any], *, n: int = 1, do_sample: bool = True) -> list[str]:
-        """Write responses with the weights of now. Leaves the global random state as it was.
-
-        Args:
-            prompts: texts, or lists of messages.
-            n: responses to each, one behind the other.
-            do_sample: whether they are drawn, as in training; otherwise the likeliest token is taken each time.
-        """
-        self.require_open()
-        return generate_texts(self.rollouts, self.config, self.tokenizer, prompts, n, do_sample)
 
     @without_running_loop()
     @under_way("testing")
@@ -224,13 +185,6 @@ class LocalPPOTrainer(RunLoop):
         self.tracker.log_generations(shown, self.steps_done)
         return metrics
 
-    def _sync_weights(self) -> None:
-        """Hand the weights to the rollout engine; if it fails, the run ends when this step is saved."""
-        try:
-            self.rollouts.sync_weights()
-        except (RolloutError, StopRequested) as error:  # on every process
-            self.failure = error
-
     def arrange(self, batch: DataProto, metrics: Metrics) -> None:
         """Order the rows for the processes, if so configured, and note how long they are."""
         batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
@@ -242,13 +196,6 @@ class LocalPPOTrainer(RunLoop):
             or self.config.algorithm.use_kl_in_reward
             or not self.policy.takes_own_log_probs(responses)
         )
-
-    def _old_log_probs(self, batch: DataProto) -> tuple[DataProto, float]:
-        """Return the policy's log-probabilities before the update, and its mean entropy."""
-        output = self.ranks.spread(self.policy.compute_log_prob, batch)
-        entropys = output.batch["entropys"]  # (bs, response_length)
-        entropy = agg_loss(entropys, batch.batch["response_mask"], self.config.actor_rollout_ref.actor.loss_agg_mode)
-        return batch.union(output), entropy.item()
 
     def _advantages(self, batch: DataProto, reward: "Future[Reward] | None") -> tuple[DataProto, Metrics]:
         """Add the reward, and from it `advantages` and `returns`, (bs, response_length), over the global batch."""

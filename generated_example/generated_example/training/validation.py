@@ -13,7 +13,7 @@ import numpy as np
 
 from ..hooks import call_reward
 from ..run.distributed import seed_everything
-from ..tracking.timing import advance, expect, under_way
+from ..tracking import advance, expect, under_way
 from ..vendored.algorithms.metric_utils import process_validation_metrics
 from ..vendored.protocol import DataProto
 from .batches import generation_batch, joined_components

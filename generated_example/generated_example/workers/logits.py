@@ -14,11 +14,13 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from ..settings.devices import AUTO, LOGITS_MB
 from ..shims.device import get_device_name, keeping_casts
-from ..shims.logsumexp import GIVING_UP_LOGITS, having, needs_gradient_of_entropy
+from ..shims.tensors import GIVING_UP_LOGITS, having, needs_gradient_of_entropy
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
 
+# What local.max_logits_mb=auto is. On a GPU each piece costs time of its own: its calls are started one by one, and the
+# gradient of the last layer is read and written once more.
+LOGITS_MB = {"cpu": 128, "cuda": 512}
 BYTES = 4  # of a number, while a sum over the vocabulary is computed
 
 
@@ -53,7 +55,7 @@ class LogitsInPieces:
         self.asked: Asked | None = None
         self._module, self._head = module, module.get_output_embeddings()
         self._usable: bool | None = None
-        if max_logits_mb == AUTO:
+        if max_logits_mb == "auto":
             max_logits_mb = LOGITS_MB["cuda" if get_device_name() == "cuda" else "cpu"]
         size = BYTES * module.config.get_text_config().vocab_size
         self.tokens_at_once = 0 if max_logits_mb is None else max(1, int(float(max_logits_mb) * 2**20) // size)

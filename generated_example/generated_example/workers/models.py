@@ -1,5 +1,5 @@
 # vextract:template base/__package__/workers/models.py - edit freely
-"""Tokenizer and models of the run, read from disk."""
+"""Tokenizer and models of the run: read from disk, checked, and placed on devices or shared out by FSDP2."""
 
 import importlib
 import json
@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import transformers
 from omegaconf import OmegaConf
-from packaging.version import Version
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..errors import ConfigError
 from ..output import install_command
 from ..run.distributed import Ranks
-from ..settings.devices import attention_for
-from ..shims.device import to_dtype
+from ..shims.device import get_device_name, here, to_dtype
+from ..vendored.utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
 from .rollout_interface import listed
 
 KEY = "actor_rollout_ref.model.path"
@@ -27,6 +30,24 @@ ADAPTER_CONFIG = "adapter_config.json"  # of a directory in peft's format
 WEIGHTS = ("*.safetensors", "*.bin")
 # One of these is in every directory that has a tokenizer.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenization*.py", "vocab.*", "spiece.model", "*.tiktoken", "*.spm")
+
+
+def attention_for(auto_class: Any, model_config: Any, said: str | None = None) -> str:
+    """Return the name of what computes a model's attention.
+
+    Where nothing is said it is sdpa; or eager, for an architecture that transformers has no sdpa for, and for a model
+    that caps the logits of its attention (Gemma 2), as sdpa does not.
+
+    Args:
+        auto_class: the class of transformers that chooses the architecture.
+        model_config: the model's own config.
+        said: what the settings say.
+    """
+    if said:
+        return said
+    architecture = auto_class._model_mapping.get(type(model_config), None)
+    capped = getattr(model_config.get_text_config(), "attn_logit_softcapping", None)
+    return "eager" if capped or not getattr(architecture, "_supports_sdpa", True) else "sdpa"
 
 
 def load_tokenizer(model: Any, ranks: Ranks) -> Any:
@@ -84,12 +105,6 @@ def load_model(
     override: Any = OmegaConf.to_container(model.override_config, resolve=True)
     attention = override.pop("attn_implementation", None)
     arguments = {"trust_remote_code": model.trust_remote_code}
-    if model.use_remove_padding and attention != "flash_attention_2":
-        if Version(transformers.__version__) < Version("4.53"):  # it would not keep their attention apart
-            raise ConfigError(
-                "actor_rollout_ref.model.use_remove_padding needs flash_attention_2, or transformers 4.53 or newer",
-                f"{install_command('-U', 'transformers')}; or {ATTENTION}=flash_attention_2",
-            )
 
     def read_config() -> Any:
         try:
@@ -114,8 +129,6 @@ def load_model(
             raise
         except Exception as error:
             raise _unloadable(error, path, attention) from error
-        finally:
-            ranks.wait_for_driver()  # which may have much to read
 
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
     if "bitsandbytes" in str(getattr(model_config, "quantization_config", "")).lower():
@@ -135,12 +148,7 @@ def load_model(
 
 
 def load_pretrained(auto_class: Any, path: str | Path, **arguments: Any) -> Any:
-    """Load a model by one of transformers' Auto classes.
-
-    Args:
-        auto_class: chooses the architecture.
-        path: a directory in Hugging Face format, a name on the hub, or a model's directory in a checkpoint.
-        arguments: of its `from_pretrained`.
+    """Load a model by one of transformers' Auto classes, from a directory, the hub or a checkpoint.
 
     Raises:
         ConfigError: its weights are the shares of processes, and cannot be read.
@@ -157,28 +165,24 @@ def check_model_directory(path: str) -> None:
         ConfigError: it lacks a config, weights or a tokenizer, or it is something else.
     """
     folder = Path(path).expanduser()
-    hint = f"{KEY} is a directory in Hugging Face format, or a name on the hub"
     if folder.is_file():
         raise ConfigError(f"{path} is a file, and {KEY} a directory", "convert it to Hugging Face format")
     if not folder.is_dir():
         return
     if not (folder / "config.json").is_file():
+        inside = next(iter(sorted(file.parent for file in folder.glob("*/config.json"))), None)
+        hint = f"did you mean {inside}?" if inside else f"{KEY} is a directory in Hugging Face format, or a hub's name"
         if (folder / ADAPTER_CONFIG).is_file():
             base = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8")).get("base_model_name_or_path")
-            hint = f"{KEY}={base} actor_rollout_ref.model.lora_adapter_path={path}, or merge it into its model first"
-            raise ConfigError(f"no model at {path}: it holds a LoRA adapter", hint)
-        inside = sorted(file.parent for file in folder.glob("*/config.json"))
-        hint = f"did you mean {inside[0]}?" if inside else hint
+            hint = f"it holds a LoRA adapter: {KEY}={base} actor_rollout_ref.model.lora_adapter_path={path}"
         raise ConfigError(f"no model at {path}: it has no config.json", hint)
     has_weights = any(file for pattern in WEIGHTS for file in folder.glob(pattern))
     _refuse_shares(folder)
     if not has_weights:
         raise ConfigError(f"no weights in {path}: it has no *.safetensors", "fetch or save the model again")
     if not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
-        raise ConfigError(
-            f"no tokenizer at {path}: there is no tokenizer.json, tokenizer.model or vocab file",
-            "save the tokenizer that the model was trained with beside it: tokenizer.save_pretrained(...)",
-        )
+        hint = "save the tokenizer that the model was trained with beside it: tokenizer.save_pretrained(...)"
+        raise ConfigError(f"no tokenizer at {path}: there is no {', '.join(TOKENIZERS)}", hint)
 
 
 def _refuse_shares(folder: Path) -> None:
@@ -274,30 +278,91 @@ def _check_vocabulary(path: str, rows: int | None, tokenizer: Any) -> None:
 
 def _missing(what: str, path: str, error: Exception) -> ConfigError:
     """Say what is wrong with a path that transformers cannot read; of what is no name on the hub it says little."""
-    if Path(path).is_dir():
-        return ConfigError(f"no {what} at {path}: {_one_line(error)}", f"check {KEY}")
-    if path.startswith(("/", ".", "~")) or path.count("/") > 1:
-        return ConfigError(f"no {what} at {path}: there is no such directory", f"check {KEY}")
-    return ConfigError(
-        f"no {what} at {path}, which is taken for a name on the hub: {_one_line(error)}",
-        f"check {KEY} and the network; a directory of this machine begins with / or ./",
-    )
+    reason, hint = _one_line(error), f"check {KEY}"
+    if not Path(path).is_dir():
+        if path.startswith(("/", ".", "~")) or path.count("/") > 1:
+            reason = "there is no such directory"
+        else:
+            path = f"{path}, which is taken for a name on the hub"
+            hint = f"{hint} and the network; a directory of this machine begins with / or ./"
+    return ConfigError(f"no {what} at {path}: {reason}", hint)
 
 
 def _unloadable(error: Exception, path: str, attention: str | None) -> ConfigError:
     """Return what to tell about a model that transformers does not load."""
-    text = _one_line(error)
+    text, hint = _one_line(error), f"check {KEY}; fetch or save the model again"
     if attention not in (None, "sdpa", "eager") and (isinstance(error, ImportError) or str(attention) in text):
-        return ConfigError(
-            f"attention by {attention} is not available here: {text}",
-            f"install what it names ({install_command('flash-attn')}), or {ATTENTION}=sdpa",
-        )
-    needs_eager = 'attn_implementation="eager"' in text
-    hint = f"{ATTENTION}=eager" if needs_eager else f"check {KEY}; fetch or save the model again"
+        text = f"attention by {attention} is not available here: {text}"
+        hint = f"install what it names ({install_command('flash-attn')}), or {ATTENTION}=sdpa"
+    elif 'attn_implementation="eager"' in text:
+        hint = f"{ATTENTION}=eager"
     return ConfigError(f"cannot load the model at {path}: {text}", hint)
 
 
 def _one_line(error: Exception) -> str:
+    """Return the text of an error, with its class where the text alone may say too little."""
     text = " ".join(str(error).split())
     says_enough = isinstance(error, (OSError, ValueError, RuntimeError, ImportError))
     return text if says_enough else f"{type(error).__name__}: {text}"
+
+
+def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
+    """Put a model on this process's device; with several processes, share it out between them by FSDP2.
+
+    Args:
+        module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none. Where
+            each process has read them all, only those that are trained become rank 0's.
+        fsdp_config: how to share it out.
+        ranks: this process among its peers.
+    """
+    if ranks.world_size == 1:
+        return module.to(here())
+    shape: tuple[int, ...] = (ranks.world_size,)
+    names: tuple[str, ...] = ("fsdp",)
+    if 0 < (row := int(fsdp_config.fsdp_size)) < ranks.world_size:  # rows of processes with a copy each (HSDP)
+        shape, names = (ranks.world_size // row, row), ("ddp", "fsdp")
+    mesh = init_device_mesh(get_device_name(), shape, mesh_dim_names=names)
+    layers = fsdp_config.wrap_policy.transformer_layer_cls_to_wrap  # are sharded one by one
+    layers = [layers] if isinstance(layers, str) else layers or getattr(module, "_no_split_modules", None)
+    each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))
+    full_state = module.state_dict() if ranks.rank == 0 and not each_has_all else {}
+    for parameter in module.parameters() if each_has_all else ():
+        if parameter.requires_grad:
+            dist.broadcast(parameter.data, src=0)
+    apply_fsdp2(
+        module,
+        {
+            "mesh": mesh,
+            "mp_policy": MixedPrecisionPolicy(to_dtype(fsdp_config.dtype), torch.float32, cast_forward_inputs=True),
+            "offload_policy": None,
+            "reshard_after_forward": fsdp_config.reshard_after_forward,
+        },
+        {"wrap_policy": {"transformer_layer_cls_to_wrap": sorted(layers or [type(module).__name__])}},
+    )
+    if not each_has_all:
+        fsdp2_load_full_state_dict(module, full_state, mesh)
+    return module
+
+
+def whole(value: Any, device: str | None = "cpu") -> Any:
+    """Return a tensor in one piece, whether or not the processes share it; anything else as it is.
+
+    Args:
+        value: a tensor, or something else.
+        device: where it is to be; None: where it is computed with.
+    """
+    if isinstance(value, DTensor):
+        value = value.full_tensor()
+    return value.detach().to(device) if isinstance(value, torch.Tensor) else value
+
+
+def local(value: torch.Tensor) -> torch.Tensor:
+    """Return this process's share of a tensor: all of it, if the processes do not share it."""
+    return value.to_local() if isinstance(value, DTensor) else value
+
+
+def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
+    """Return a whole tensor as another one is: shared out between the processes, or not. Only rank 0's values count."""
+    if isinstance(shared, DTensor) and value.dim() > 0:
+        return distribute_tensor(value.to(shared.device), shared.device_mesh, shared.placements)
+    return value.clone()

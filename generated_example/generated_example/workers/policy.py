@@ -16,12 +16,11 @@ from ..errors import ConfigError
 from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
-from ..tracking.timing import expect
+from ..tracking import expect
 from ..vendored.protocol import DataProto
 from .actor import Actor
-from .models import check_positions, load_model, note_dropout
+from .models import check_positions, load_model, note_dropout, place
 from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
-from .sharding import place
 from .trained_model import TrainedModel
 
 
@@ -198,14 +197,7 @@ def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str,
     return dict(settings)
 
 
-def load_causal_lm(
-    config: Any,
-    path: str,
-    fsdp_config: Any,
-    tokenizer: Any,
-    ranks: Ranks,
-    **settings: Any,
-) -> Any:
+def load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any, ranks: Ranks, **settings: Any) -> Any:
     """Load a causal language model with the settings of the policy; `settings`: see `load_model`."""
     from transformers import AutoModelForCausalLM
 

@@ -17,7 +17,7 @@ from packaging.version import Version
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..shims.device import computing_on, here
-from ..tracking.timing import begin, expect
+from ..tracking import begin, expect
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
 from .rollout_interface import Ended, end_tokens, gives_log_probs, sampling_of

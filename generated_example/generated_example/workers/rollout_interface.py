@@ -121,29 +121,22 @@ def unknown_to_trainer(rollout: Any) -> dict[str, float]:
     return {name: value for name, value in found.items() if name != "temperature" and value != NEUTRAL[name]}
 
 
-def warn_of(unknown: Mapping[str, float]) -> str:
-    """Word a warning of such settings."""
+def warning_of(unknown: Mapping[str, float]) -> tuple[str, str]:
+    """Word a warning of such settings, and say how to draw from the distribution that the trainer knows."""
     asked = ", ".join(f"rollout.{name}={value:g}" for name, value in unknown.items())
-    return f"warning: the engine samples with {asked}, which the trainer's log-probabilities do not know"
-
-
-def neutral_for(unknown: Mapping[str, float]) -> str:
-    """Return how to set them so that the engine samples from the distribution that the trainer knows."""
-    return "set " + " ".join(f"actor_rollout_ref.rollout.{name}={NEUTRAL[name]:g}" for name in unknown)
+    neutral = " ".join(f"actor_rollout_ref.rollout.{name}={NEUTRAL[name]:g}" for name in unknown)
+    return f"the engine samples with {asked}, which the trainer's log-probabilities do not know", f"set {neutral}"
 
 
 def say_sampling(model: Any, config: Any, ranks: Ranks) -> None:
     """Say what the generation config has and no rollout does, and what the trainer does not know. Rank 0 says it."""
     rollout = config.actor_rollout_ref.rollout
     if (unknown := unknown_to_trainer(rollout)) and rollout.do_sample and ranks.rank == 0:
-        print(f"{warn_of(unknown)}\nhint: {neutral_for(unknown)}", file=sys.stderr)
-    ignored = ignored_from(model.generation_config, rollout)
-    if ignored and ranks.rank == 0:
+        print("warning: {}\nhint: {}".format(*warning_of(unknown)), file=sys.stderr)
+    if (ignored := ignored_from(model.generation_config, rollout)) and ranks.rank == 0:
         text = ", ".join(f"{name}={value}" for name, value in ignored.items())
-        print(
-            f"note: ignored from generation_config: {text}; actor_rollout_ref.rollout says how to sample",
-            file=sys.stderr,
-        )
+        note = f"note: ignored from generation_config: {text}; actor_rollout_ref.rollout says how to sample"
+        print(note, file=sys.stderr)
 
 
 def end_tokens(tokenizer: Any, model: Any = None, template_kwargs: Mapping[str, Any] | None = None) -> tuple[int, ...]:

@@ -20,8 +20,8 @@ from ..run.distributed import Ranks
 from ..shims.device import computing_on, here, keeping_casts
 from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
+from .models import like, local, whole
 from .role_configs import build_optimizer
-from .sharding import like, local, whole
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
 CONFIGURED = ("initial_lr", "betas", "weight_decay")
@@ -179,13 +179,7 @@ class TrainedModel:
 
 
 def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:
-    """Say so if most weights are too large for a step of the learning rate: their dtype rounds it away.
-
-    Args:
-        trained: the parameters.
-        optim: the section of the optimizer, whose steps are about its learning rate.
-        key: the setting that says their dtype.
-    """
+    """Say so if most weights stay as they are in a step of `optim.lr`: their dtype (`key`) rounds it away."""
     if not optim.lr > 0 or (optim.get("override_optimizer_config") or {}).get("bf16_stochastic_round"):
         return
     weights = [local(parameter.detach()).flatten() for parameter in trained]

@@ -1,0 +1,215 @@
+# vextract:template base/__package__/training/given.py - edit freely
+"""What a caller of `LocalPPOTrainer` brings in place of what the config says: prompts, and what scores responses.
+
+Prompts are rows, a list of dictionaries or a `datasets.Dataset`. Their columns:
+
+    prompt          text, or messages: [{"role": "user", "content": "..."}]; `data.prompt_key` names another column
+    ground_truth    what the reward compares with; or `solution`, `answer`, or verl's `reward_model`. Where a reward_fn
+                    scores, or an environment that is given, it may be left out
+    data_source     names the validation metrics of these rows; by default all are of one source
+    extra_info      a dictionary, which verl's reward functions and the environments' `reset` get
+    others          are kept: a reward_fn that names them gets them
+
+A `reward_fn` is one of two:
+
+    f(data_source, solution_str, ground_truth, extra_info)      verl's: a function, or an object with `__call__`
+    manager(batch, return_dict=True)                            a reward manager of verl: once for the batch
+
+The first, `async` or not, returns a number, or a dictionary with `score` and further components, which are logged
+too. The second returns the scores, float32 (bs, response_length), or a dictionary with `reward_tensor` and
+`reward_extra_info`.
+
+`vextract add given_objects` brings other data sets, environments, loaded models and callbacks; `reward_forms` brings
+functions of other forms, classes, and several at once.
+"""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from omegaconf import OmegaConf, open_dict
+from torch.utils.data import Dataset
+
+from ..data.datasets import build_datasets, data_section, dataset_of_files, dataset_of_rows, file_list
+from ..data.files import plain
+from ..errors import ConfigError, DataError
+from ..hooks import arguments_of
+from ..rewards.manager import TextRewardManager
+from ..rewards.scoring import CALLED, refusal, takes_batch
+from ..settings import reward_keys
+
+# Arguments of the trainer -> the feature that they take.
+FEATURES = {
+    "reward_weights": "reward_forms",
+    **dict.fromkeys(("callbacks", "environment", "model", "tokenizer"), "given_objects"),
+}
+
+
+@dataclass(frozen=True)
+class Given:
+    """Holds what a caller brings; None: what the config says.
+
+    Attributes:
+        train_dataset, val_dataset: prompts, see above.
+        reward_fn, val_reward_fn: score responses, see above; validation has training's if it has no other.
+    """
+
+    train_dataset: Any = None
+    val_dataset: Any = None
+    reward_fn: Any = None
+    val_reward_fn: Any = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> "Given":
+        """Return what is given as arguments.
+
+        Raises:
+            ConfigError: it takes a feature.
+        """
+        given = {name: value for name, value in arguments.items() if value is not None}
+        for name in given.keys() & FEATURES.keys() - {field.name for field in fields(cls)}:
+            raise ConfigError(f"{name}= is given, which this project does not take", f"vextract add {FEATURES[name]}")
+        return cls(**given)
+
+
+def settled(config: Any, given: Given) -> Given:
+    """Check what is given, and let the config say so where it decides something. Every process must call this.
+
+    Args:
+        config: the whole config; it is changed.
+        given: what the caller brings.
+
+    Returns:
+        The same, as the parts of a run take it.
+
+    Raises:
+        ConfigError: it contradicts the config.
+        DataError: the data cannot be used.
+    """
+    has_prompts = given.train_dataset is not None
+    if given.val_dataset is not None and not has_prompts:
+        raise DataError("a val_dataset is given, and no train_dataset", "give both, or name files in the config")
+    named: list[tuple[str, str, str]] = []  # a key of the config, what turns it off, and what is given in its place
+    for split, dataset in (("train", given.train_dataset), ("val", given.val_dataset)):
+        if dataset is not None:
+            if not isinstance(dataset, list) and not hasattr(dataset, "with_format"):
+                raise DataError(
+                    f"the {split} dataset is of type {type(dataset).__name__}: no list of rows, no datasets.Dataset",
+                    f"files are named by data.{split}_files; for other kinds: vextract add given_objects",
+                )
+            named += [(key, "null", f"{split}_dataset") for key in (f"data.{split}_files", "data.custom_cls.path")]
+    if given.train_dataset is not None and given.val_dataset is None and not config.data.val_files:
+        with open_dict(config):  # there is nothing to validate on
+            config.trainer.test_freq, config.trainer.val_before_train = -1, False
+    if given.reward_fn is not None:
+        scores = "reward_fn"
+        named.append((f"{reward_keys.FUNCTION}.path", "null", scores))
+    for reward_fn in filter(None, (given.reward_fn, given.val_reward_fn)):
+        check_callable(reward_fn)
+    for key, off, what in named:
+        if value := OmegaConf.select(config, key):
+            raise ConfigError(
+                f"{key} is {value}, and a {what} is given as well",
+                f"leave one of them out: {key}={off}, or no {what}",
+            )
+    return given
+
+
+def build_given_datasets(config: Any, tokenizer: Any, given: Given, compares: bool) -> tuple[Dataset, Dataset]:
+    """Return the training and the validation dataset: those that are given, else the config's.
+
+    Where prompts for training are given and none for validation, these stand for them, and validation is off.
+
+    Args:
+        config: the whole config.
+        tokenizer: its chat template turns messages into tokens.
+        given: what the caller brings.
+        compares: whether the configured reward compares responses with ground truths.
+
+    Raises:
+        DataError: the data cannot be used.
+        HookError: a dataset or an environment raised.
+    """
+    needs_truth = given.reward_fn is None
+    sources = {"train": given.train_dataset, "val": given.val_dataset}
+    if sources["train"] is None:
+        return build_datasets(config, tokenizer, needs_truth=compares)
+    found: dict[str, Any] = {}
+    for split, value in sources.items():
+        if value is not None:
+            found[split] = dataset_of(value, split, config, tokenizer, needs_truth=needs_truth)
+        elif files := file_list(config.data[f"{split}_files"]):
+            found[split] = dataset_of_files(files, split, data_section(config), tokenizer)
+    return found["train"], found.get("val", found["train"])
+
+
+def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_truth: bool = True) -> Dataset:
+    """Return a dataset of prompts as tokens from what a caller brings: see the top of this module.
+
+    Raises:
+        DataError: it is nothing that prompts are read from, or a row cannot be used.
+        HookError: a dataset of the caller's raised.
+    """
+    rows = plain(value) if isinstance(value, list) else value.with_format(None).to_list()
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise DataError(
+                f"item {number} of the {split} dataset is of type {type(row).__name__}, not a dictionary",
+                "an item is a row, {'prompt': ..., 'ground_truth': ...}",
+            )
+    if not rows:
+        raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
+    return dataset_of_rows(rows, split, data_section(config), tokenizer, needs_truth=needs_truth)
+
+
+def check_callable(reward_fn: Any) -> None:
+    """Check that a reward that is given can be called here.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    hint = (
+        "give one function f(data_source, solution_str, ground_truth, extra_info); several: vextract add reward_forms"
+    )
+    if hasattr(reward_fn, "run_single"):
+        problem = "it is a manager with run_single, which verl makes itself"
+        hint = "name it in the config: reward.reward_manager, with source=importlib"
+    elif not callable(reward_fn):
+        problem = f"it is of type {type(reward_fn).__name__}"
+    elif inspect.isclass(reward_fn):
+        problem = f"it is the class {reward_fn.__name__}"
+        hint = "give an object of it; or: vextract add reward_forms"
+    elif takes_batch(reward_fn) or (refused := refusal(reward_fn)) is None:
+        return
+    else:
+        problem, hint = refused, f"{CALLED}; or: vextract add reward_forms"
+    raise ConfigError(f"the reward cannot be called: {problem}", hint)
+
+
+def manager_of(reward_fn: Any, config: Any, tokenizer: Any) -> Any:
+    """Return a reward manager that scores with what the caller has given.
+
+    Raises:
+        ConfigError: it cannot be made, or not be called in processes, as configured.
+    """
+    if takes_batch(reward_fn):
+        return reward_fn
+    try:
+        settings = offered(config, TextRewardManager)
+        return TextRewardManager(tokenizer, 0, reward_fn, config.data.reward_fn_key, **settings)
+    except ValueError as error:
+        raise ConfigError(f"the reward cannot be used: {error}", "check local.reward, and the function") from error
+
+
+def offered(config: Any, manager: Any) -> dict[str, Any]:
+    """Return the settings of the config that the constructor of a reward manager names as arguments."""
+    settings = {
+        **config.local.reward,
+        "overlong_buffer_cfg": OmegaConf.select(config, reward_keys.OVERLONG),
+        "max_resp_len": config.data.max_response_length,
+    }
+    if not hasattr(manager, "run_single"):  # to verl's own kind its loader gives it
+        settings["config"] = config
+    names = arguments_of(manager)
+    return {name: value for name, value in settings.items() if name in names}
