@@ -42,12 +42,7 @@ def models_and_data(
     Returns:
         Settings in place of those that are there, and what a user should know.
     """
-    changed: dict[str, Any] = {}
-    remarks: list[Remark] = []
-    if settings.get(_TEMPLATE):  # as the path of a file it would be taken for the template itself
-        why = f"only its own trainer reads a file: set {_TEMPLATE} to its text. It is the tokenizer's own here"
-        changed[_TEMPLATE] = None
-        remarks.append(Remark(_TEMPLATE, settings[_TEMPLATE], "to do", why))
+    changed, remarks = _chat_template(settings.get(_TEMPLATE), places)
     if not any(whole.get(key) for key in _JUDGE_ENABLED):
         changed.update({key: project[key] for key in _JUDGES if key in settings and key in project})
     for key in SUPPLIED:
@@ -79,6 +74,17 @@ def files(settings: Mapping[str, Any], places: Places) -> tuple[dict[str, Any], 
         if (file := places.find(value)) is not None
     }
     return changed, [Remark(key, settings[key], "changed", f"here it is {file}") for key, file in changed.items()]
+
+
+def _chat_template(template: Any, places: Places) -> tuple[dict[str, Any], list[Remark]]:
+    """Replace the path of a chat template, which only the run's own trainer opens, by the file's text."""
+    if not isinstance(template, str) or not template or "{" in template:
+        return {}, []
+    file = places.find(template)
+    if file is None or not file.is_file():
+        why = f"a file that is not here: set {_TEMPLATE} to its text; until then the tokenizer's own is used"
+        return {_TEMPLATE: None}, [Remark(_TEMPLATE, template, "to do", why)]
+    return {_TEMPLATE: readers.read_text(file)}, [Remark(_TEMPLATE, template, "changed", "the text of this file")]
 
 
 def _is_model(path: Path) -> bool:
