@@ -29,10 +29,10 @@ from pathlib import Path
 
 from extractor.importers.runs.copied_code.own_verl import manager_of_program
 from extractor.pipeline.merge.pieces import Unsupported
-from extractor.pipeline.merge.python import python_pieces
+from extractor.pipeline.merge.python import split_python
 from extractor.pipeline.source import open_source
 from extractor.values import readers, releases
-from extractor.values.fingerprint import fingerprint, of_part, of_text, of_whole_part
+from extractor.values.fingerprint import fingerprint, fingerprint_statement, fingerprint_text, fingerprint_with_comments
 
 MANIFESTS = Path(__file__).resolve().parents[1] / "manifests"
 HISTORY = MANIFESTS / "history.json.gz"
@@ -98,7 +98,7 @@ def main() -> None:
     warnings.simplefilter("ignore", SyntaxWarning)
     for path, text in _contents(parser.parse_args().clone):
         if not path.endswith(".py"):
-            parts.add(of_text(text))
+            parts.add(fingerprint_text(text))
             keys.update(KEY.findall(text) if CONFIG in path else ())
             continue
         try:
@@ -106,7 +106,9 @@ def main() -> None:
         except SyntaxError:
             continue
         if path.startswith("verl/"):
-            parts.update(of_part(node) for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom)))
+            parts.update(
+                fingerprint_statement(node) for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))
+            )
             texts.update(_texts(text))
         if path not in PROGRAMS and any(fnmatch(path, pattern) for pattern in WATCHED):
             files.setdefault(path, set()).add(fingerprint(tree))
@@ -123,12 +125,12 @@ def main() -> None:
 def _texts(text: str) -> Iterator[str]:
     """Yield the fingerprints of a module's statements with their comments; none where it cannot be taken apart."""
     try:
-        pieces = python_pieces(text)
+        pieces = split_python(text)
     except Unsupported:
         return
     for piece in pieces:
         with suppress(SyntaxError, tokenize.TokenError):
-            yield of_whole_part(piece.core)
+            yield fingerprint_with_comments(piece.core)
 
 
 if __name__ == "__main__":

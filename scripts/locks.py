@@ -24,7 +24,7 @@ import tomlkit
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from extractor.pipeline.render.pins import FIRST, lock_of
+from extractor.pipeline.render.pins import FIRST, read_resolution
 from extractor.values import releases
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -106,7 +106,7 @@ def resolve(engine: str) -> str:
     folder = Path(tempfile.mkdtemp())
     with_pins, former = folder / "pins.txt", folder / "lock.txt"
     with_pins.write_text("\n".join(pinned(engine)) + "\n", encoding="utf-8")
-    locked = lock_of(engine).items()
+    locked = read_resolution(engine).items()
     lines = [f"{name}{version}" for name, entry in locked for version in entry["versions"]]
     former.write_text("\n".join(lines or pinned("hf")) + "\n", encoding="utf-8")
     options = ["--constraints", str(with_pins), "--output-file", str(former), *PLATFORM.get(engine, UNIVERSAL)]

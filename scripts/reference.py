@@ -16,8 +16,8 @@ import typer
 import yaml
 
 from extractor.cli.app import app
-from extractor.pipeline.generate import complete, recipes_of
-from extractor.pipeline.render import config_files
+from extractor.pipeline.generate import complete, list_recipes
+from extractor.pipeline.render import render_config
 from extractor.pipeline.render.schema import schema
 from extractor.values import releases
 from extractor.values.configtree import flatten
@@ -167,14 +167,14 @@ def all_config_files(release: str) -> dict[str, str]:
     engine = "vllm" if "vllm" in manifest.engines else "hf"
     features = tuple(item.name for item in manifest.features if not item.engines or engine in item.engines)
     files: dict[str, str] = {}
-    for recipe in recipes_of(manifest):
+    for recipe in list_recipes(manifest):
         options = complete(Options("myproj", release, engine, "grpo", features, recipe), manifest)
-        made = config_files(manifest, options)
+        made = render_config(manifest, options)
         if recipe != "toy":
             made = {path: text for path, text in made.items() if path.startswith(f"config/recipe/{recipe}.")}
         files.update(made)
     if "sglang" in manifest.engines:
-        served = config_files(manifest, Options("myproj", release, "sglang"))
+        served = render_config(manifest, Options("myproj", release, "sglang"))
         files.update({path: text for path, text in served.items() if path.startswith("config/server/")})
     return files
 

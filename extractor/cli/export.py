@@ -46,7 +46,7 @@ def command(
     A launch script, adapters around the hooks, data and instructions.
     """
     from extractor.importers import export as exporting
-    from extractor.pipeline.source import release_of
+    from extractor.pipeline.source import detect_release
     from extractor.project import location, lock
     from extractor.usecases import restore
     from extractor.values.errors import UsageError
@@ -56,7 +56,7 @@ def command(
     folder = location.find(path)
     unfinished.refuse(folder)
     locked = lock.read(folder)
-    release = verl or (release_of(from_) if from_ is not None else locked.options.verl)
+    release = verl or (detect_release(from_) if from_ is not None else locked.options.verl)
     target = Path(os.path.abspath(out if out is not None else folder.parent / f"{folder.name}-verl"))  # noqa: PTH100
     if target.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target}: inside the project", hint="pass a directory outside it with -o")

@@ -84,7 +84,7 @@ def command(
     """Make a project: the core of verl, without Ray."""
     from extractor.cli import from_run as runs
     from extractor.cli import questions, unsupported
-    from extractor.pipeline.source import release_of
+    from extractor.pipeline.source import detect_release
     from extractor.project import location
     from extractor.usecases import new
     from extractor.values import releases
@@ -96,7 +96,7 @@ def command(
     target = location.check_target(path)
     name = package if package is not None else location.package_name(target.name)
     location.check_package(name, "PATH" if package is None else "--package")
-    release = verl or (release_of(from_) if from_ is not None else releases.default())
+    release = verl or (detect_release(from_) if from_ is not None else releases.default())
     wanted = new.NewRequest(
         Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe),
         chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if is_given(context, item)),

@@ -196,7 +196,7 @@ def _continue(root: Path, json: bool) -> int:
             _say_unfinished(entry, json)
             return 1
     unresolved.check(root, entry)
-    for text in unresolved.oddities(root, entry):
+    for text in unresolved.find_oddities(root, entry):
         output.warning(text)
     journal.end(root)
     if json:

@@ -113,7 +113,7 @@ def upgrade(
         CheckFailed: a file cannot be written, or was changed in the meantime. The message says if all is as before.
     """
     try:
-        entry = journal_of(project, plan, seen, lock_data=lock_data, base_data=base_data, title=title)
+        entry = build_journal(project, plan, seen, lock_data=lock_data, base_data=base_data, title=title)
         journal.begin(project, entry)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -136,7 +136,7 @@ def upgrade(
         raise
 
 
-def journal_of(
+def build_journal(
     project: Path, plan: Plan, seen: Mapping[str, bytes | None], *, lock_data: bytes, base_data: bytes, title: str
 ) -> journal.Journal:
     """Return the journal of a plan.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from extractor.pipeline.index import Index
 from extractor.pipeline.render import render
 from extractor.pipeline.render.layers import features_of_recipe
-from extractor.pipeline.render.words import words_of_templates
+from extractor.pipeline.render.words import collect_method_names
 from extractor.pipeline.rewrite import Emitted, rewrite_module
 from extractor.pipeline.slicer import Slice, slice_source
 from extractor.pipeline.source import Source
@@ -84,7 +84,7 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) 
     return replace(options, features=tuple(sorted(features)))
 
 
-def recipes_of(manifest: Manifest) -> tuple[str, ...]:
+def list_recipes(manifest: Manifest) -> tuple[str, ...]:
     """Return the recipes whose features the release offers."""
     names = {feature.name for feature in manifest.features}
     return tuple(recipe for recipe in RECIPES if names.issuperset(features_of_recipe(recipe)))
@@ -129,7 +129,7 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
     fixes = {fix.id: fix for fix in manifest.fixes}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        found = slice_source(Index(source), manifest, options, words_of_templates(manifest, options))
+        found = slice_source(Index(source), manifest, options, collect_method_names(manifest, options))
         emitted = tuple(
             rewrite_module(module, found, options.package, tuple(map(fixes.__getitem__, module.fixes)))
             for module in found.modules

@@ -52,7 +52,7 @@ class MethodDemand:
         return name in words.any or name in words.own or any(fnmatchcase(name, item) for item in words.put_together)
 
 
-def generate_wanted(
+def generate_with_methods(
     options: Options, source: Source, manifest: Manifest, wanted: MethodDemand
 ) -> tuple[Options, Generated]:
     """Generate a project with the methods that the owner's code asks for.

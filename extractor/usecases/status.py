@@ -128,7 +128,7 @@ def _conflict(path: Path) -> int:
         data = readers.read_bytes(path)
     except OSError:
         return 0
-    return merge.first_conflict(data)
+    return merge.find_first_conflict(data)
 
 
 def _orphans(project: Path) -> list[FileStatus]:

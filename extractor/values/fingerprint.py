@@ -37,15 +37,15 @@ def fingerprint(tree: ast.AST) -> str:
     return hashlib.sha256("\n".join(_words(tree)).encode()).hexdigest()[:_LENGTH]
 
 
-def of_part(statement: ast.stmt) -> str:
+def fingerprint_statement(statement: ast.stmt) -> str:
     """Return 8 hexadecimal digits of a top-level statement."""
     return fingerprint(statement)[:_SHORT]
 
 
-def of_whole_part(text: str) -> str:
+def fingerprint_with_comments(text: str) -> str:
     """Return 8 hexadecimal digits of a statement with its comments.
 
-    Unlike by `of_part`, comments, docstrings, annotations, and what is printed or logged make a difference; imports,
+    Unlike by `fingerprint_statement`, comments, docstrings, annotations, and what is printed or logged make a difference; imports,
     which vextract redirects, and layout do not.
 
     Args:
@@ -60,32 +60,32 @@ def of_whole_part(text: str) -> str:
     return hashlib.sha256("\n".join((*words, *comments)).encode()).hexdigest()[:_SHORT]
 
 
-def of_text(text: str) -> str:
+def fingerprint_text(text: str) -> str:
     """Return 8 hexadecimal digits of a file that is not Python."""
     return hashlib.sha256(text.strip().encode()).hexdigest()[:_SHORT]
 
 
-def parts_of_upstream() -> frozenset[str]:
+def load_upstream_parts() -> frozenset[str]:
     """Return the fingerprints of all statements and other files upstream ever had."""
     return frozenset(_history()["parts"])
 
 
-def texts_of_upstream() -> frozenset[str]:
+def load_upstream_texts() -> frozenset[str]:
     """Return the fingerprints of all statements with comments upstream ever had."""
     return frozenset(_history()["texts"])
 
 
-def of_upstream() -> dict[str, frozenset[str]]:
+def load_upstream_files() -> dict[str, frozenset[str]]:
     """Return the fingerprints of all versions of files that decide training."""
     return {path: frozenset(found) for path, found in _history()["files"].items()}
 
 
-def of_upstreams_programs() -> frozenset[str]:
+def load_upstream_programs() -> frozenset[str]:
     """Return the fingerprints of reward managers that upstream's programs defined."""
     return frozenset(_history()["programs"])
 
 
-def names_of_upstreams_keys() -> frozenset[str]:
+def load_upstream_key_names() -> frozenset[str]:
     """Return the names that keys of upstream's config were ever made of."""
     return frozenset(_history()["keys"])
 

@@ -17,7 +17,7 @@ _OPENS = {getattr(tokenize, name) for name in ("FSTRING_START", "TSTRING_START")
 _CLOSES = {getattr(tokenize, name) for name in ("FSTRING_END", "TSTRING_END") if hasattr(tokenize, name)}
 
 
-def reindented(text: str, width: int = 4) -> str:
+def reindent(text: str, width: int = 4) -> str:
     """Return a module with other indentation; unchanged if that fails.
 
     Lines of a statement below its first, and comments, move with it; texts over several lines stay as they are, but

@@ -15,7 +15,7 @@ from extractor.importers.adopt.segments import split
 from extractor.importers.runs import embedded_commands
 from extractor.importers.runs.bash import read_script
 from extractor.pipeline.index import Index
-from extractor.pipeline.merge.files import pieces_of
+from extractor.pipeline.merge.files import split_pieces
 from extractor.pipeline.merge.pieces import Unsupported
 from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import slice_source
@@ -65,22 +65,22 @@ def sliced(data: bytes) -> str:
 
 
 def _script(data: bytes) -> object:
-    return read_script(readers.text_of(data), "run.sh", {}, {})
+    return read_script(readers.decode(data), "run.sh", {}, {})
 
 
 def _config(data: bytes) -> object:
-    return flatten(resolve(read_mapping(readers.text_of(data))))
+    return flatten(resolve(read_mapping(readers.decode(data))))
 
 
 def _composed(data: bytes) -> object:
-    text = readers.text_of(data)
+    text = readers.decode(data)
     return compose(
         {"ppo_trainer.yaml": text, "a/b.yaml": text, "b.yaml": "defaults: [a: b]\n"}, "ppo_trainer.yaml"
     ).config
 
 
 def _overrides(data: bytes) -> object:
-    return [parse_override(line) for line in readers.text_of(data).splitlines()]
+    return [parse_override(line) for line in readers.decode(data).splitlines()]
 
 
 def _sdist(data: bytes) -> object:
@@ -119,22 +119,22 @@ TARGETS: Mapping[str, Target] = {
     "Python": Target(readers.python, (SyntaxError,), tuple(inputs.PYTHON.values())),
     "Python that is vendored": Target(sliced, (VextractError,), tuple(inputs.PYTHON.values())),
     "Python that is merged": Target(
-        lambda data: pieces_of("a.py", readers.text_of(data)), (Unsupported, OSError), tuple(inputs.PYTHON.values())
+        lambda data: split_pieces("a.py", readers.decode(data)), (Unsupported, OSError), tuple(inputs.PYTHON.values())
     ),
     "Python of a fork": Target(
-        lambda data: split(readers.text_of(data)), (SyntaxError, OSError), tuple(inputs.PYTHON.values())
+        lambda data: split(readers.decode(data)), (SyntaxError, OSError), tuple(inputs.PYTHON.values())
     ),
     "YAML": Target(_config, (yaml.YAMLError, *_TEXT), tuple(text.encode() for text in inputs.YAML.values())),
     "YAML that is composed": Target(
         _composed, (yaml.YAMLError, *_TEXT), tuple(text.encode() for text in inputs.YAML.values())
     ),
     "YAML that is edited": Target(
-        lambda data: Document.of(readers.text_of(data)),
+        lambda data: Document.of(readers.decode(data)),
         (NoDocument, OSError),
         tuple(text.encode() for text in inputs.YAML.values()),
     ),
     "TOML": Target(
-        lambda data: readers.toml(readers.text_of(data)),
+        lambda data: readers.toml(readers.decode(data)),
         (readers.TOMLDecodeError, OSError),
         tuple(text.encode() for text in inputs.TOML.values()),
     ),
@@ -147,7 +147,7 @@ TARGETS: Mapping[str, Target] = {
     "a journal": Target(journal_archive.parse, _ZIP_ERRORS, (_journal(), inputs.overlapping("a", 200), _BASE)),
     "a launch script": Target(_script, _TEXT, tuple(text.encode() for text in inputs.BASH.values())),
     "a program with a command": Target(
-        lambda data: embedded_commands.find_commands(readers.text_of(data)),
+        lambda data: embedded_commands.find_commands(readers.decode(data)),
         (SyntaxError, *_TEXT),
         tuple(inputs.PROGRAMS.values()),
     ),

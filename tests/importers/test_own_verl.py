@@ -13,7 +13,7 @@ from extractor.importers.runs.copied_code import own_verl, scorers
 from extractor.importers.runs.copied_code import registered as choices
 from extractor.importers.runs.copied_code.target import CopyResult
 from extractor.importers.runs.places import Places
-from extractor.values.fingerprint import fingerprint, of_upstream
+from extractor.values.fingerprint import fingerprint, load_upstream_files
 from extractor.values.tree import File, FileKind, Tree
 from tests.importers import test_managers
 from tests.importers.conftest import vextract
@@ -93,10 +93,10 @@ def test_only_what_is_computed_makes_a_difference(other: str, same: bool) -> Non
 @pytest.mark.parametrize("release", ALL)
 def test_every_file_of_a_release_is_known(release: str) -> None:
     source = source_of(release)
-    watched = [path for path in of_upstream() if path in source.files]
+    watched = [path for path in load_upstream_files() if path in source.files]
     assert {ACTOR, LOSSES, NAIVE} - set(watched) <= {ACTOR}, "the actor goes after 0.7.1"
     for path in watched:
-        assert fingerprint(ast.parse(source.read(path))) in of_upstream()[path], path
+        assert fingerprint(ast.parse(source.read(path))) in load_upstream_files()[path], path
 
 
 @pytest.mark.usefixtures("verl")

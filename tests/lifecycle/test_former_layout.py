@@ -23,7 +23,7 @@ import pytest
 from extractor.cli.app import run as command
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
-from extractor.usecases.upgrade.relocate import relocated
+from extractor.usecases.upgrade.relocate import relocate
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
 from extractor.values.moves import former_modules, moved_module, moved_path
 from extractor.values.tree import FileKind, Tree
@@ -204,7 +204,7 @@ def _upgraded(project: Path, former: Tree = FORMER, today: Tree = TODAY) -> dict
     old = lock_of(former, OLD)
     base = {file.path: file.data for file in former}
     found = look(project, {file.path for file in (*former, *today)})
-    layout = relocated(old, base, found, {file.path for file in today})
+    layout = relocate(old, base, found, {file.path for file in today})
     plan = layout.placed(plan_upgrade(UpgradeInputs(layout.lock, layout.base, today, layout.disk, {}, LABELS)))
     for path in plan.removals():
         (project / path).unlink()

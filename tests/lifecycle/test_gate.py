@@ -92,7 +92,7 @@ def test_sync_does_not_write_through_links(small: Path, tmp_path: Path) -> None:
 def forged(small: Path, **changed: object) -> None:
     """Put a journal into a project that is not as vextract wrote it."""
     entry = ready(small, NEW_TREE, NEW, MOVED)
-    found = apply.journal_of(
+    found = apply.build_journal(
         small, entry.plan, entry.seen, lock_data=entry.lock_data, base_data=entry.base_data, title="there"
     )
     journal.begin(small, found)

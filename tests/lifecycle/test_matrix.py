@@ -15,7 +15,7 @@ from extractor.cli.app import run as command
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import journal
 from extractor.usecases.upgrade.moved_files import Successor
-from extractor.usecases.upgrade.moved_files import successors as find
+from extractor.usecases.upgrade.moved_files import find_moved_files as find
 from extractor.values import releases
 from extractor.values.tree import FileKind, Tree
 from tests.lifecycle.edits import Edit, edit

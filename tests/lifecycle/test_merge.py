@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extractor.pipeline import merge
-from extractor.pipeline.merge import Labels, first_conflict, left_markers, mergeable, three_way
+from extractor.pipeline.merge import Labels, find_first_conflict, find_left_markers, is_mergeable, merge_lines
 from extractor.pipeline.merge.files import is_layout, merge_file
 from extractor.pipeline.rewrite.header import with_header
 from extractor.values.errors import UsageError
@@ -25,37 +25,37 @@ TEXT = st.tuples(LINES, st.booleans()).map(lambda pair: b"\n".join(pair[0]) + (b
 @given(TEXT, TEXT)
 @settings(max_examples=30)
 def test_one_side_alone_wins(base: bytes, side: bytes) -> None:
-    assert three_way(base, side, base, LABELS) == merge.Merged(side, 0)
-    assert three_way(base, base, side, LABELS) == merge.Merged(side, 0)
-    assert three_way(base, side, side, LABELS) == merge.Merged(side, 0)
+    assert merge_lines(base, side, base, LABELS) == merge.Merged(side, 0)
+    assert merge_lines(base, base, side, LABELS) == merge.Merged(side, 0)
+    assert merge_lines(base, side, side, LABELS) == merge.Merged(side, 0)
 
 
 @given(TEXT, TEXT, TEXT)
 @settings(max_examples=60)
 def test_no_line_of_either_side_is_lost(base: bytes, ours: bytes, theirs: bytes) -> None:
-    found = three_way(base, ours, theirs, LABELS)
+    found = merge_lines(base, ours, theirs, LABELS)
     ends = {line.rstrip(b"\r") for line in found.data.split(b"\n")}
     for side in (ours, theirs):
         new = set(side.split(b"\n")) - set(base.split(b"\n"))
         assert {line.rstrip(b"\r") for line in new} <= ends
-    assert bool(found.conflicts) == (first_conflict(found.data) > 0)
+    assert bool(found.conflicts) == (find_first_conflict(found.data) > 0)
 
 
 def test_a_conflict_names_all_sides() -> None:
-    found = three_way(b"1\n2\n3\n", b"1\nmine\n3\n", b"1\ntheirs\n3\n", LABELS)
+    found = merge_lines(b"1\n2\n3\n", b"1\nmine\n3\n", b"1\ntheirs\n3\n", LABELS)
     assert found.conflicts == 1
     assert found.data == b"1\n<<<<<<< yours\nmine\n||||||| base\n2\n=======\ntheirs\n>>>>>>> theirs\n3\n"
-    assert left_markers(found.data, []) == [2, 4, 6, 8]
+    assert find_left_markers(found.data, []) == [2, 4, 6, 8]
 
 
 def test_what_both_sides_did_alike_is_outside_of_the_conflict() -> None:
-    found = three_way(b"1\n2\n3\n", b"1\nsame\nmine\n3\n", b"1\nsame\ntheirs\n3\n", LABELS)
+    found = merge_lines(b"1\n2\n3\n", b"1\nsame\nmine\n3\n", b"1\nsame\ntheirs\n3\n", LABELS)
     assert found.data.startswith(b"1\nsame\n<<<<<<< yours\nmine\n")
 
 
 def test_a_file_with_other_line_ends_merges() -> None:
     base = b"1\n2\n3\n4\n5\n6\n"
-    found = three_way(base, base.replace(b"\n", b"\r\n") + b"mine\r\n", b"0\n" + base, LABELS)
+    found = merge_lines(base, base.replace(b"\n", b"\r\n") + b"mine\r\n", b"0\n" + base, LABELS)
     assert found == merge.Merged(b"0\r\n1\r\n2\r\n3\r\n4\r\n5\r\n6\r\nmine\r\n", 0)
 
 
@@ -68,7 +68,7 @@ def test_an_older_git_merges_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(command, **options)
 
     monkeypatch.setattr(subprocess, "run", old_git)
-    found = three_way(b"1\n2\n3\n", b"1\nmine\n3\n", b"1\ntheirs\n3\n", LABELS)
+    found = merge_lines(b"1\n2\n3\n", b"1\nmine\n3\n", b"1\ntheirs\n3\n", LABELS)
     assert found.conflicts == 1
     assert b"||||||| base\n2\n" in found.data
 
@@ -76,7 +76,7 @@ def test_an_older_git_merges_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_git(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError, match="merging your edits needs git") as error:
-        three_way(b"1\n", b"2\n", b"3\n", LABELS)
+        merge_lines(b"1\n", b"2\n", b"3\n", LABELS)
     assert "install git" in error.value.hint
 
 
@@ -84,20 +84,20 @@ def test_settings_of_the_user_do_not_matter(monkeypatch: pytest.MonkeyPatch, tmp
     (tmp_path / ".gitconfig").write_text("[merge]\n\tconflictStyle = merge\n[core]\n\tautocrlf = true\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GIT_DIR", "/nowhere")
-    assert three_way(b"1\n2\n3\n", b"1\nmine\n3\n", b"1\ntheirs\n3\n", LABELS).conflicts == 1
+    assert merge_lines(b"1\n2\n3\n", b"1\nmine\n3\n", b"1\ntheirs\n3\n", LABELS).conflicts == 1
 
 
 def test_markers_that_were_there_before_are_no_conflict() -> None:
     before = b"Title\n=======\n\n    <<<<<<< not at the start\n"
-    assert first_conflict(before) == 0
-    assert left_markers(before, [before]) == []
-    assert left_markers(before + b"=======\r\n>>>>>>> x\n", [before]) == [6]
-    assert left_markers(b"=======\n", []) == [1]
+    assert find_first_conflict(before) == 0
+    assert find_left_markers(before, [before]) == []
+    assert find_left_markers(before + b"=======\r\n>>>>>>> x\n", [before]) == [6]
+    assert find_left_markers(b"=======\n", []) == [1]
 
 
 def test_what_is_no_text() -> None:
-    assert mergeable(b"", b"text\n")
-    assert not mergeable(b"text\n", b"\0")
+    assert is_mergeable(b"", b"text\n")
+    assert not is_mergeable(b"text\n", b"\0")
 
 
 def vendored(text: str, number: int = 0) -> str:

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extractor.pipeline.merge import Labels, Merged, statements
-from extractor.pipeline.merge.files import merge_file, pieces_of
+from extractor.pipeline.merge.files import merge_file, split_pieces
 from extractor.pipeline.merge.pieces import changed
-from extractor.values.indentation import reindented
+from extractor.values.indentation import reindent
 from tests.lifecycle.releases import Choice, generated
 from tests.releases import ALL
 
@@ -290,20 +290,20 @@ def test_indentation_says_nothing(width: int) -> None:
     for text in (LOOP, SOURCE, Path(__file__).read_text(encoding="utf-8")):
         plain = formatted(text.encode()).decode()
         other = formatted(text.encode(), f"--config=indent-width={width}").decode()
-        assert reindented(plain) == plain
-        assert statements.says_the_same(reindented(other), plain)
-        assert not statements.says_the_same(other, plain)
+        assert reindent(plain) == plain
+        assert statements.is_same_python(reindent(other), plain)
+        assert not statements.is_same_python(other, plain)
 
 
 def test_what_is_no_python_keeps_its_indentation() -> None:
-    assert reindented("if 1:\n  x = (\n") == "if 1:\n  x = (\n"
+    assert reindent("if 1:\n  x = (\n") == "if 1:\n  x = (\n"
 
 
 @given(st.integers(0, len(SOURCE)), st.integers(0, 600), st.booleans())
 @settings(max_examples=300)
 def test_any_part_of_a_module_can_be_taken_apart_or_not_at_all(start: int, length: int, with_comments: bool) -> None:
     text = SOURCE[start : start + length]
-    found = statements.statements_of(text, with_comments=with_comments)
+    found = statements.split_statements(text, with_comments=with_comments)
     assert text.startswith("".join(item.text for item in found))
     assert all("\n" not in item.key for item in found)
 
@@ -520,7 +520,7 @@ def test_the_pieces_that_differ_are_those_that_were_edited(base: str, ours: str,
     found = merge_file("x.py", base.encode(), ours.encode(), theirs.encode(), LABELS)
     if found.conflicts:
         return
-    b, o, t, m = (pieces_of("x.py", side) for side in (base, ours, theirs, found.data.decode()))
+    b, o, t, m = (split_pieces("x.py", side) for side in (base, ours, theirs, found.data.decode()))
     assert changed(t, m) == changed(b, o) & changed(t, o)
 
 
@@ -532,7 +532,7 @@ def test_the_pieces_that_differ_are_those_that_were_edited(base: str, ours: str,
 def test_joined_again_the_pieces_give_the_file(path: str) -> None:
     for release in ("0.6.1", ALL[-1]):
         data = {file.path: file.data for file in generated(Choice(release)).tree}[path].decode()
-        assert "".join(piece.text for piece in pieces_of(path, data)) == data
+        assert "".join(piece.text for piece in split_pieces(path, data)) == data
 
 
 PAIRS = [
@@ -558,7 +558,7 @@ def test_an_edit_of_a_function_ends_in_that_function(old: str, new: str) -> None
         found = merge_file(path, base, ours.encode(), theirs, LABELS)
         if found.conflicts:
             continue
-        before, after = pieces_of(path, theirs.decode()), pieces_of(path, found.data.decode())
+        before, after = split_pieces(path, theirs.decode()), split_pieces(path, found.data.decode())
         assert changed(before, after) == {node.name}
         edited += 1
     assert edited > 3

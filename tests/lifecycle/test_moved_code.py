@@ -10,7 +10,7 @@ from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
 from extractor.usecases.upgrade.moved_code import follow_moved_code
 from extractor.usecases.upgrade.moved_files import Successor
-from extractor.usecases.upgrade.relocate import relocated
+from extractor.usecases.upgrade.relocate import relocate
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
 from extractor.values.tree import Tree
 from tests.lifecycle.worlds import LABELS, OLD, create, template
@@ -106,7 +106,7 @@ def _upgrade(project: Path, today: Tree = TODAY) -> dict[str, tuple[Verdict, Rea
     old = lock.read(project)
     base = {file.path: file.data for file in FORMER}
     found = look(project, {file.path for file in (*FORMER, *today)})
-    layout = follow_moved_code(relocated(old, base, found, {file.path for file in today}), today, "toy")
+    layout = follow_moved_code(relocate(old, base, found, {file.path for file in today}), today, "toy")
     come = {path: Successor(places, same=False) for path, places in layout.carried.items()}
     plan = layout.placed(plan_upgrade(UpgradeInputs(layout.lock, layout.base, today, layout.disk, come, LABELS)))
     for path in plan.removals():

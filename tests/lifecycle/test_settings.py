@@ -13,7 +13,7 @@ from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
 from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.upgrade.moved_files import Successor
-from extractor.usecases.upgrade.own_config import with_new_names
+from extractor.usecases.upgrade.own_config import rename_own_settings
 from extractor.usecases.upgrade.settings import CarriedSettings, Lost, Moved, carry
 from extractor.usecases.upgrade.unread_keys import no_longer_read
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade, with_settings
@@ -395,14 +395,14 @@ def test_files_of_the_owners_own_get_new_names(text: str, expected: str | None) 
     old = {MAIN: b"judge:\n  path: null\n  other: null\ndata:\n  size: 1\n"}
     new = Tree.of([template(MAIN, b"reward:\n  function:\n    path: null\ndata:\n  size: 1\n")])
     renamed = {"judge.path": "reward.function.path", "judge.other": "reward.function.path"}.get
-    found = with_new_names({"config/mine.yaml": text.encode()}, old, new, renamed)
+    found = rename_own_settings({"config/mine.yaml": text.encode()}, old, new, renamed)
     assert found.files == ({"config/mine.yaml": expected.encode()} if expected is not None else {})
     assert [(action.path, action.verdict) for action in found.actions()] == [
         ("config/mine.yaml", Verdict.MERGE) for _ in found.files
     ]
     assert {item.new_key for item in found.moved if not item.referring} == set(found.files and ["reward.function.path"])
     # What is left is the owner's to decide.
-    assert with_new_names(found.files, old, new, renamed).files == {}
+    assert rename_own_settings(found.files, old, new, renamed).files == {}
 
 
 def test_what_stands_in_a_section_that_takes_anything_goes_along() -> None:
@@ -413,7 +413,7 @@ def test_what_stands_in_a_section_that_takes_anything_goes_along() -> None:
     def renamed(key: str) -> str | None:
         return f"reward.{key.removeprefix('judge.')}" if key.startswith("judge.") else None
 
-    found = with_new_names({"config/mine.yaml": text.encode()}, old, new, renamed)
+    found = rename_own_settings({"config/mine.yaml": text.encode()}, old, new, renamed)
     assert found.files == {"config/mine.yaml": text.replace("judge", "reward").encode()}
 
 

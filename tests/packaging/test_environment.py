@@ -20,7 +20,7 @@ import jinja2
 import pytest
 
 from extractor.pipeline.generate import complete
-from extractor.pipeline.render.pins import checked_pins_for
+from extractor.pipeline.render.pins import list_checked_pins
 from extractor.values import releases
 from extractor.values.options import Options
 
@@ -31,7 +31,7 @@ OLD = (
     "runpy.run_path(sys.argv[0], run_name='__main__')"
 )
 MANIFEST = releases.load(releases.default())
-PINS = checked_pins_for(MANIFEST, complete(Options("tiny", MANIFEST.release, "hf"), MANIFEST))
+PINS = list_checked_pins(MANIFEST, complete(Options("tiny", MANIFEST.release, "hf"), MANIFEST))
 FIRST = [line for line in PINS if line.startswith(("pip==", "setuptools=="))]
 PYPROJECT = """
 [build-system]

@@ -17,8 +17,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from extractor.pipeline.generate import complete, recipes_of
-from extractor.pipeline.render.pins import FIRST, checked_pins_for, needs_of, pins_for
+from extractor.pipeline.generate import complete, list_recipes
+from extractor.pipeline.render.pins import FIRST, list_checked_pins, list_needs, list_pins
 from extractor.values import releases
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
@@ -62,7 +62,7 @@ def choices() -> Iterator[tuple[Manifest, Options]]:
     for release in releases.supported():
         manifest = releases.load(release)
         for engine in manifest.engines:
-            for recipe in recipes_of(manifest):
+            for recipe in list_recipes(manifest):
                 yield manifest, complete(Options("toy", release, engine, recipe=recipe), manifest)
             for feature in manifest.features:
                 if not feature.engines or engine in feature.engines:
@@ -95,8 +95,8 @@ LINUX = {"sys_platform": "linux", "platform_system": "Linux", "platform_machine"
 def test_a_lock_has_what_a_project_asks_for() -> None:
     """Each range, its recipe's, features' and tools' too, with a version within it."""
     for manifest, options in choices():
-        pins = locked(pins_for(manifest, options))
-        for line in needs_of(manifest, options):
+        pins = locked(list_pins(manifest, options))
+        for line in list_needs(manifest, options):
             wanted = parsed(line)
             if wanted.name not in UNOBTAINABLE:
                 name = canonicalize_name(wanted.name)
@@ -106,9 +106,9 @@ def test_a_lock_has_what_a_project_asks_for() -> None:
 
 def test_what_is_not_asked_for_is_not_locked() -> None:
     manifest = releases.load(releases.default())
-    plain = locked(pins_for(manifest, Options("toy", manifest.release)))
+    plain = locked(list_pins(manifest, Options("toy", manifest.release)))
     assert {"peft", "math-verify", "vllm"}.isdisjoint(plain)
-    assert "peft" in locked(pins_for(manifest, Options("toy", manifest.release, features=("lora",))))
+    assert "peft" in locked(list_pins(manifest, Options("toy", manifest.release, features=("lora",))))
 
 
 @pytest.mark.parametrize("engine", ["hf", "sglang", "vllm"])
@@ -120,7 +120,7 @@ def test_a_lock_is_complete_and_without_contradiction(engine: str) -> None:
     manifest = releases.load(releases.default())
     features = tuple(item.name for item in manifest.features if not item.engines or engine in item.engines)
     options = complete(Options("toy", manifest.release, engine, features=features, recipe="gsm8k"), manifest)
-    pins = locked(pins_for(manifest, options))
+    pins = locked(list_pins(manifest, options))
     looked_at = 0
     for name, version in pins.items():
         try:
@@ -143,7 +143,7 @@ def test_a_lock_is_complete_and_without_contradiction(engine: str) -> None:
 def test_a_lock_has_the_versions_that_the_tests_ran_with(engine: str) -> None:
     manifest, pins = releases.load(releases.default()), pinned()
     options = complete(Options("toy", manifest.release, engine, features=("lora",), recipe="gsm8k"), manifest)
-    for name, version in locked(pins_for(manifest, options)).items():
+    for name, version in locked(list_pins(manifest, options)).items():
         assert name not in pins or pins[name].public == version, name
 
 
@@ -154,9 +154,9 @@ def test_every_file_of_what_is_locked_has_a_digest() -> None:
     """pip takes digests for all that is installed or for none; of torch, those of the build of the tests too."""
     seen: set[str] = set()
     for manifest, options in choices():
-        if not {parsed(line).name for line in needs_of(manifest, options)} & UNOBTAINABLE:
-            lines = checked_pins_for(manifest, options)
-            assert [line.partition(" --hash")[0] for line in lines] == list(pins_for(manifest, options))
+        if not {parsed(line).name for line in list_needs(manifest, options)} & UNOBTAINABLE:
+            lines = list_checked_pins(manifest, options)
+            assert [line.partition(" --hash")[0] for line in lines] == list(list_pins(manifest, options))
             assert {"pip", "setuptools", "torch"} <= {line.partition("==")[0] for line in lines}
             seen.update(lines)
     assert [line for line in seen if not LINE.fullmatch(line)] == []
@@ -166,8 +166,8 @@ def test_what_is_not_locked_takes_the_digests_from_the_rest() -> None:
     """A list that is checked in part would be refused whole: then versions are all that there is."""
     manifest = releases.load("0.6.1")
     options = Options("toy", "0.6.1", features=("code_scorers",))
-    assert {Requirement(line).name for line in needs_of(manifest, options)} >= UNOBTAINABLE
-    assert checked_pins_for(manifest, options) == pins_for(manifest, options) != ()
+    assert {Requirement(line).name for line in list_needs(manifest, options)} >= UNOBTAINABLE
+    assert list_checked_pins(manifest, options) == list_pins(manifest, options) != ()
 
 
 @pytest.mark.parametrize(
@@ -195,13 +195,13 @@ def test_pip_installs_exactly_what_is_locked(engine: str, tmp_path: Path) -> Non
     """
     manifest = releases.load(releases.default())
     options = complete(Options("toy", manifest.release, engine, features=("lora",), recipe="gsm8k"), manifest)
-    (tmp_path / "requirements.lock").write_text("\n".join(checked_pins_for(manifest, options)))
+    (tmp_path / "requirements.lock").write_text("\n".join(list_checked_pins(manifest, options)))
     command = [*(sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet")]
     command += ["--require-hashes", "--no-build-isolation"]
     command += ["--report", str(tmp_path / "report.json"), "-c", "requirements.lock"]
     environment = {**os.environ, "PIP_FIND_LINKS": ""}  # where a build of torch for CPUs would be
-    subprocess.run([*command, *needs_of(manifest, options)], cwd=tmp_path, env=environment, check=True)
+    subprocess.run([*command, *list_needs(manifest, options)], cwd=tmp_path, env=environment, check=True)
     report = json.loads((tmp_path / "report.json").read_text())
     found = {canonicalize_name(item["metadata"]["name"]): item["metadata"]["version"] for item in report["install"]}
-    pins = locked(pins_for(manifest, options))
+    pins = locked(list_pins(manifest, options))
     assert {name: version for name, version in found.items() if pins.get(name) != version} == {}

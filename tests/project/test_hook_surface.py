@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from extractor.pipeline.generate import recipes_of
+from extractor.pipeline.generate import list_recipes
 from extractor.values import releases
 from extractor.values.moves import moved_module
 from extractor.values.options import RECIPES
@@ -144,7 +144,7 @@ def hook_texts(made: Maker, recipe: str) -> dict[tuple[bytes, ...], str]:
     """The distinct texts of a recipe's hooks, each with the first release that has it."""
     found: dict[tuple[bytes, ...], str] = {}
     for release in ALL:
-        if recipe not in recipes_of(releases.load(release)):
+        if recipe not in list_recipes(releases.load(release)):
             continue
         files = made(Configuration(release, "hf", recipe=recipe)).generated.tree
         found.setdefault(tuple(file.data for file in files if file.kind is FileKind.HOOK), release)
@@ -157,7 +157,7 @@ def hook_texts(made: Maker, recipe: str) -> dict[tuple[bytes, ...], str]:
 def test_the_hooks_of_every_release_train_under_every_other(
     made: Maker, tmp_path: Path, recipe: str, release: str
 ) -> None:
-    if recipe not in recipes_of(releases.load(release)):
+    if recipe not in list_recipes(releases.load(release)):
         pytest.skip("the release does not have what the recipe needs")
     for writer in hook_texts(made, recipe).values():
         root = Path(

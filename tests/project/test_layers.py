@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from extractor.pipeline.generate import complete, recipes_of
-from extractor.pipeline.render import config_files, templates_of
-from extractor.pipeline.render.layers import UNTIL, behind, engine_layers, engine_modes, layers_of
-from extractor.pipeline.render.presets import ESTIMATOR, LOSS, preset_of, presets
+from extractor.pipeline.generate import complete, list_recipes
+from extractor.pipeline.render import map_templates, render_config
+from extractor.pipeline.render.layers import UNTIL, behind, list_engine_layers, list_engine_modes, list_layers
+from extractor.pipeline.render.presets import ESTIMATOR, LOSS, match_preset, presets
 from extractor.values import releases, resources
 from extractor.values.configtree.rename import with_names
 from extractor.values.configtree.yaml_text import UnsupportedYaml
@@ -22,7 +22,7 @@ EVERY = [
     (manifest, Options("toy", manifest.release, engine, "grpo", tuple(item.name for item in manifest.features), recipe))
     for manifest in map(releases.load, releases.supported())
     for engine in manifest.engines
-    for recipe in recipes_of(manifest)
+    for recipe in list_recipes(manifest)
 ]
 
 
@@ -32,7 +32,7 @@ def chosen(release: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for manifest, options in EVERY:
         if manifest.release == release:
-            for path, templates in templates_of(manifest, options).items():
+            for path, templates in map_templates(manifest, options).items():
                 found.setdefault(path, set()).add(templates[-1])
     return found
 
@@ -56,15 +56,15 @@ def test_every_template_of_older_releases_is_used_by_the_release_that_it_is_name
         _, release, part = path.removesuffix(".absent").split("/", 2)
         manifest, options = next(item for item in EVERY if item[0].release == release)
         place = part.partition("/")[2].removesuffix(".jinja").replace("__package__", "toy")
-        assert place not in templates_of(manifest, options)
+        assert place not in map_templates(manifest, options)
         assert (resources.templates() / part).is_file()
 
 
 @pytest.mark.parametrize("release", releases.supported())
 def test_the_first_line_of_a_file_names_its_template(release: str) -> None:
     manifest, options = next(item for item in EVERY if item[0].release == release)
-    templates = templates_of(manifest, options)
-    files = config_files(manifest, options)
+    templates = map_templates(manifest, options)
+    files = render_config(manifest, options)
     assert len(files) > 15
     for path, text in files.items():
         # Whichever release it is for: the line does not change where a release gets a file of its own.
@@ -82,7 +82,7 @@ def test_no_template_names_a_template() -> None:
 
 def test_of_several_templates_the_nearest_release_wins() -> None:
     manifest, options = next(item for item in EVERY if item[0].release == "0.6.1")
-    assert templates_of(manifest, options)["toy/workers/actor.py"] == (
+    assert map_templates(manifest, options)["toy/workers/actor.py"] == (
         "base/__package__/workers/actor.py",
         "until/0.7.1/base/__package__/workers/actor.py",
     )
@@ -100,14 +100,16 @@ def test_a_run_with_the_settings_of_a_preset_has_that_preset(release: str) -> No
     manifest = releases.load(release)
     found = presets(manifest)
     assert set(found) == set(manifest.algorithms)
-    assert {name: preset_of(settings, manifest) for name, settings in found.items()} == {name: name for name in found}
+    assert {name: match_preset(settings, manifest) for name, settings in found.items()} == {
+        name: name for name in found
+    }
 
 
 def test_a_loss_says_more_than_the_estimator() -> None:
     manifest = releases.load(releases.supported()[-1])
-    assert preset_of({ESTIMATOR: "rloo", LOSS: "gspo"}, manifest) == "gspo"
-    assert preset_of({}, manifest) == "ppo"
-    assert preset_of({ESTIMATOR: "grpo", LOSS: "mine"}, manifest) is None
+    assert match_preset({ESTIMATOR: "rloo", LOSS: "gspo"}, manifest) == "gspo"
+    assert match_preset({}, manifest) == "ppo"
+    assert match_preset({ESTIMATOR: "grpo", LOSS: "mine"}, manifest) is None
 
 
 NEW = """\
@@ -157,7 +159,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("templates", "manifests"):
         shutil.copytree(getattr(resources, name)(), tmp_path / name)
     monkeypatch.setattr(resources, "_directory", lambda name: tmp_path / name)
-    for known in (engine_layers, engine_modes):
+    for known in (list_engine_layers, list_engine_modes):
         known.cache_clear()
     return tmp_path
 
@@ -179,10 +181,10 @@ def test_a_preset_is_one_file_and_its_name_in_a_manifest(copied: Path) -> None:
     newest = declared(copied, 'algorithms = {add = ["mine"]}')
     loaded = releases.load(newest)
     options = complete(Options("toy", newest, algorithm="mine"), loaded)
-    files = config_files(loaded, options)
+    files = render_config(loaded, options)
     assert "preset@_global_: mine" in files["config/ppo_trainer.yaml"]
     assert files["config/preset/mine.yaml"].startswith("# vextract:template base/config/preset/mine.yaml")
-    assert preset_of({ESTIMATOR: "mine"}, loaded) == "mine"
+    assert match_preset({ESTIMATOR: "mine"}, loaded) == "mine"
 
 
 def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> None:
@@ -193,12 +195,12 @@ def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> Non
     newest = declared(copied, 'engines = {add = ["mine"]}')
     loaded = releases.load(newest)
     options = complete(Options("toy", newest, engine="mine"), loaded)
-    found = templates_of(loaded, options)
+    found = map_templates(loaded, options)
     assert found["toy/workers/rollout_engine.py"] == ("engine/mine/__package__/workers/rollout_engine.py",)
     assert found["toy/workers/servers/http.py"] == ("engine/connection/__package__/workers/servers/http.py",)
     assert not [path for path in found if path.endswith("engine.toml")]
-    assert "\n    mode: async\n" in config_files(loaded, options)["config/ppo_trainer.yaml"]
-    plain = set(templates_of(loaded, Options("toy", newest, engine="hf")))
+    assert "\n    mode: async\n" in render_config(loaded, options)["config/ppo_trainer.yaml"]
+    plain = set(map_templates(loaded, Options("toy", newest, engine="hf")))
     assert set(found) - plain >= {"toy/workers/servers/http.py"}
 
 
@@ -211,9 +213,9 @@ def test_a_release_that_changes_nothing_is_one_manifest(copied: Path) -> None:
     assert releases.supported()[-1] == "9.9.9"
     newest, last = releases.load("9.9.9"), releases.load(before)
     for engine in last.engines:
-        files = config_files(newest, complete(Options("toy", "9.9.9", engine), newest))
-        assert files == config_files(last, complete(Options("toy", before, engine), last))
-        assert templates_of(newest, Options("toy", "9.9.9", engine)) == templates_of(
+        files = render_config(newest, complete(Options("toy", "9.9.9", engine), newest))
+        assert files == render_config(last, complete(Options("toy", before, engine), last))
+        assert map_templates(newest, Options("toy", "9.9.9", engine)) == map_templates(
             last, Options("toy", before, engine)
         )
 
@@ -224,7 +226,7 @@ def test_a_hook_is_one_file(copied: Path) -> None:
     newest = releases.supported()[-1]
     manifest = releases.load(newest)
     options = Options("toy", newest)
-    assert templates_of(manifest, options)["toy/custom/mine.py"] == ("base/__package__/custom/mine.py",)
+    assert map_templates(manifest, options)["toy/custom/mine.py"] == ("base/__package__/custom/mine.py",)
 
 
 def test_what_engine_and_feature_share_is_there_once() -> None:
@@ -233,8 +235,8 @@ def test_what_engine_and_feature_share_is_there_once() -> None:
     for engine in loaded.engines:
         options = complete(Options("toy", newest, engine=engine, algorithm="distill"), loaded)
         assert "distillation" in options.features
-        layers = layers_of(loaded, options)
+        layers = list_layers(loaded, options)
         assert len({*layers}) == len(layers)
         assert layers.index("engine/connection") < layers.index("feature/distillation")
         assert ("engine/server" in layers) == (engine != "hf")
-    assert "engine/connection" not in layers_of(loaded, Options("toy", newest, engine="hf"))
+    assert "engine/connection" not in list_layers(loaded, Options("toy", newest, engine="hf"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extractor.pipeline.render.shims import needed_shims, sliced
+from extractor.pipeline.render.shims import select_shims, sliced
 
 TEXT = '''"""Two animals."""
 
@@ -37,9 +37,9 @@ def test_what_nobody_imports_is_left_out_with_its_imports() -> None:
 def test_shims_bring_what_they_import_and_visitors_bring_no_module() -> None:
     shims = {f"p/shims/{name}.py": text for name, text in (("__init__", '"""S."""\n'), ("zoo", TEXT))}
     shims["p/shims/others.py"] = "zebra = ValueError()\n\n\nhorse = 1\n"
-    found = needed_shims(shims, "p", ["from p.shims.zoo import bear\n"], ["from ..shims.others import horse\n"])
+    found = select_shims(shims, "p", ["from p.shims.zoo import bear\n"], ["from ..shims.others import horse\n"])
     assert {*found} == {"p/shims/__init__.py", "p/shims/zoo.py"}
-    found = needed_shims(shims, "p", ["from ..shims.zoo import (\n    lion,\n)\n"], ["from ..shims.zoo import bear\n"])
+    found = select_shims(shims, "p", ["from ..shims.zoo import (\n    lion,\n)\n"], ["from ..shims.zoo import bear\n"])
     assert {*found} == {*shims}
     assert found["p/shims/zoo.py"] == TEXT
     assert found["p/shims/others.py"] == "zebra = ValueError()\n"

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 from omegaconf import OmegaConf
 
-from extractor.pipeline.generate import recipes_of
+from extractor.pipeline.generate import list_recipes
 from extractor.pipeline.source import Source
 from extractor.project import lock
 from extractor.values import releases
@@ -169,7 +169,7 @@ def test_a_run_by_the_recipe_s_own_flags_writes_what_components_were_worth(made:
 @pytest.mark.parametrize("release", [NEWEST[-1], "0.6.1", ALL[0]])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_its_own_tests_pass(made: Maker, recipe: str, release: str) -> None:
-    if recipe not in recipes_of(releases.load(release)):
+    if recipe not in list_recipes(releases.load(release)):
         pytest.skip("the release does not have what the recipe needs")
     root = made(recipe, release)
     done = subprocess.run(
@@ -200,7 +200,7 @@ def test_the_toy_model_s_short_answers_cost_nothing_whatever_the_algorithm(tmp_p
         (NEWEST[-1], "reward.reward_kwargs.overlong_buffer_cfg"),
         ("0.6.1", "reward_model.overlong_buffer"),
     ):
-        if recipe not in recipes_of(releases.load(release)):
+        if recipe not in list_recipes(releases.load(release)):
             continue
         root = make(Configuration(release, recipe=recipe, features=("dynamic_sampling",)), tmp_path / release).root
         done = forked(root, "main.py", "--cfg", "preset=dapo")

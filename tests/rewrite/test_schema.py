@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from extractor.pipeline.render.registered import words_of_registered
-from extractor.pipeline.render.schema import aliases_of, names_by_section, schema, schema_of, shipped_text
+from extractor.pipeline.render.registered import collect_registered_words
+from extractor.pipeline.render.schema import aliases_of, group_names, schema, select_schema, write_shipped
 from extractor.values.setting_types import types_and_words
 
 FIELDS = {"also", "null_or", "values", "range", "hint", "only_with", "still_with", "needs", "without"}
@@ -36,25 +36,25 @@ def test_the_schema_has_known_fields_only() -> None:
 
 
 def test_a_project_is_told_of_its_own_settings() -> None:
-    told = schema_of([LR, STEPS, "mine.x", "local.dtype"], {"mine.x": [0.5]}, {"mine.x": ("engine vllm",)}, {})
-    text = f"{{{shipped_text({'schema': told, 'modes': ('sync',), 'absent': {}})}}}"
+    told = select_schema([LR, STEPS, "mine.x", "local.dtype"], {"mine.x": [0.5]}, {"mine.x": ("engine vllm",)}, {})
+    text = f"{{{write_shipped({'schema': told, 'modes': ('sync',), 'absent': {}})}}}"
     assert types_and_words(text) == ({"local.dtype": "str"}, {"local.dtype": ("float32", "bfloat16", "float16", None)})
     known = json.loads(text)["schema"]
     assert known[LR] == {"range": "0 or more"}
     assert known["mine.x"] == {"unread": [0.5], "readers": "engine vllm"}
     # What only another setting could switch off is not said of one that the project lacks.
     ratio = "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio"
-    assert "only_with" not in schema_of([ratio], {}, {}, {})[ratio]
-    assert "only_with" in schema_of([ratio, STEPS], {}, {}, {})[ratio]
+    assert "only_with" not in select_schema([ratio], {}, {}, {})[ratio]
+    assert "only_with" in select_schema([ratio, STEPS], {}, {}, {})[ratio]
     assert aliases_of([LR]) == {"learning_rate": LR, "lr": LR}
 
 
 def test_settings_are_listed_by_section() -> None:
-    assert names_by_section(["top", "a.b.y", "a.b.x"]) == {"": "top", "a.b": "x y"}
+    assert group_names(["top", "a.b.y", "a.b.x"]) == {"": "top", "a.b": "x y"}
 
 
 def test_what_registered_functions_read() -> None:
-    words = words_of_registered(CODE, "register", "Known")
+    words = collect_registered_words(CODE, "register", "Known")
     assert {"lam", "values"} <= words["gae"]
     assert "gamma" not in words["gae"]
     assert "gamma" in words["own"]

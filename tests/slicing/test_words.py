@@ -28,7 +28,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> words.Words:
     templates = {path: [SimpleNamespace(text=text)] for path, text in texts.items()}
     monkeypatch.setattr(words, "behind", lambda *_: templates)
     release = releases.default()
-    return words.words_of_templates(releases.load(release), Options("pkg", release, "hf", "grpo"))
+    return words.collect_method_names(releases.load(release), Options("pkg", release, "hf", "grpo"))
 
 
 def test_a_string_of_a_test_is_a_name_where_it_is_taken_for_one(found: words.Words) -> None:

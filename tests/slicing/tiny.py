@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 from extractor.pipeline.index import Index
-from extractor.pipeline.render.words import words_of_text
+from extractor.pipeline.render.words import find_method_names
 from extractor.pipeline.slicer import Slice, slice_source
 from extractor.values.manifest import Feature, Fix, Manifest, Replacement, Requirements, Role, SourcePin
 from extractor.values.options import Options
@@ -61,7 +61,7 @@ def slice_files(
 ) -> Slice:
     """Slice a made-up source; `templates` is code of ours that uses it."""
     options = Options("proj", "1.2.3", engine, "grpo", features, methods=methods)
-    return slice_source(Index(TinySource(files)), rules, options, words_of_text(templates))
+    return slice_source(Index(TinySource(files)), rules, options, find_method_names(templates))
 
 
 def kept(found: Slice) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.pipeline.source import open_source, release_of
+from extractor.pipeline.source import detect_release, open_source
 from extractor.values.errors import SourceError
 from tests.source import archives
 
@@ -112,11 +112,11 @@ def test_no_such_file(tmp_path: Path, name: str, problem: str) -> None:
 def test_release_of(tmp_path: Path) -> None:
     for name in (archives.WHEEL, archives.SDIST):
         (tmp_path / name).write_bytes(b"not read")
-        assert release_of(tmp_path / name) == "0.6.1"
-    assert release_of(archives.write_tree(tmp_path / "checkout", CHECKOUT)) == "0.6.1"
+        assert detect_release(tmp_path / name) == "0.6.1"
+    assert detect_release(archives.write_tree(tmp_path / "checkout", CHECKOUT)) == "0.6.1"
     for name in ("some.whl", "torch-2.6.0-py3-none-any.whl", "verl.tar.gz"):
         (tmp_path / name).write_bytes(b"")
         with pytest.raises(SourceError, match="does not say which release"):
-            release_of(tmp_path / name)
+            detect_release(tmp_path / name)
     with pytest.raises(SourceError, match="no such file"):
-        release_of(tmp_path / "nothing")
+        detect_release(tmp_path / "nothing")

@@ -77,12 +77,12 @@ def adopt(
         UsageError: git is needed and missing.
     """
     from extractor.importers.adopt import methods
-    from extractor.usecases.kept_methods import generate_wanted
+    from extractor.usecases.kept_methods import generate_with_methods
 
     wanted = methods.find_edited(recognised.copy, recognised.source)
     while True:
         say("choosing and rewriting what the project needs")
-        options, generated = generate_wanted(options, recognised.source, manifest, wanted)
+        options, generated = generate_with_methods(options, recognised.source, manifest, wanted)
         say("carrying your edits over")
         adoption = _carried(recognised, generated, options)
         wanted |= methods.find_demanded(adoption.plan, generated.tree, options.package)

@@ -43,7 +43,7 @@ def combine(base: str, ours: str, theirs: str, *, finely: bool = False) -> str |
 
 
 def _by_line(base: str, ours: str, theirs: str) -> str | None:
-    merged = merge.three_way(base.encode(), ours.encode(), theirs.encode(), _LABELS)
+    merged = merge.merge_lines(base.encode(), ours.encode(), theirs.encode(), _LABELS)
     return None if merged.conflicts else merged.data.decode()
 
 

@@ -13,8 +13,8 @@ from extractor.importers.adopt.segments import Segment, count_hunks, split
 from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.pipeline.source import Source
 from extractor.values import readers
-from extractor.values.fingerprint import of_part, parts_of_upstream
-from extractor.values.indentation import reindented
+from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
+from extractor.values.indentation import reindent
 from extractor.values.modules import absolute, is_package, module_name
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -53,7 +53,9 @@ class Difference:
         """Return the methods of a class that differ from the text that it was made from."""
         if self.new is None or not isinstance(self.new.node, ast.ClassDef) or not self.base:
             return ()
-        was, now = ({name: of_part(node) for name, node in _methods(text)} for text in (self.base, self.new.core))
+        was, now = (
+            {name: fingerprint_statement(node) for name, node in _methods(text)} for text in (self.base, self.new.core)
+        )
         return tuple(name for name, part in now.items() if was.get(name) != part)
 
     @property
@@ -109,7 +111,7 @@ def compare(copy: Copy, source: Source, bases: Sequence[Source]) -> dict[str, Co
         old, new = decode(source.files[path]), decode(data)
         if path.endswith(".py") and data != source.files[path] and old is not None and new is not None:
             try:
-                pairs[path] = split(old), split(reindented(restore_upstream_names(new, copy.prefixes)))
+                pairs[path] = split(old), split(reindent(restore_upstream_names(new, copy.prefixes)))
             except SyntaxError:
                 continue
     found = {path: _compare_symbols(*sides) for path, sides in pairs.items()}
@@ -207,12 +209,12 @@ def is_all_upstreams(text: str | None) -> bool:
         body = readers.python(text or "").body
     except SyntaxError:
         return False
-    return all(of_part(node) in parts_of_upstream() for node in body if not isinstance(node, _IMPORTS))
+    return all(fingerprint_statement(node) in load_upstream_parts() for node in body if not isinstance(node, _IMPORTS))
 
 
 def _was_upstreams(item: Difference) -> bool:
     new = item.new.node if item.new is not None else None
-    return new is not None and not _says_nothing(item) and of_part(new) in parts_of_upstream()
+    return new is not None and not _says_nothing(item) and fingerprint_statement(new) in load_upstream_parts()
 
 
 def _is_older_or_newer(item: Difference) -> bool:
@@ -223,7 +225,7 @@ def _is_older_or_newer(item: Difference) -> bool:
 def _says_nothing(item: Difference) -> bool:
     """Tell whether only upstream's side computes anything, or both compute the same."""
     old, new = (side.node if side is not None else None for side in (item.old, item.new))
-    return new is None or (old is not None and of_part(old) == of_part(new))
+    return new is None or (old is not None and fingerprint_statement(old) == fingerprint_statement(new))
 
 
 def _methods(text: str) -> Iterator[tuple[str, ast.stmt]]:

@@ -16,7 +16,7 @@ from extractor.importers.adopt.upstream_names import decode
 from extractor.pipeline.source import Source
 from extractor.project.side_files import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
-from extractor.values.fingerprint import of_text, parts_of_upstream
+from extractor.values.fingerprint import fingerprint_text, load_upstream_parts
 
 # Which files of a project do the work of upstream's, by the beginning of upstream's path; the first that fits counts.
 # They lie in the project's package, but for main.py.
@@ -85,7 +85,7 @@ def _edits_in(
     if not path.endswith(".py"):
         is_config = path.endswith((".yaml", ".yml"))
         why = "the project's configuration is its own: see config/, which has upstream's keys" if is_config else no_file
-        yield _edit_of_file(path, "" if of_text(new) in parts_of_upstream() else why, old, new)
+        yield _edit_of_file(path, "" if fingerprint_text(new) in load_upstream_parts() else why, old, new)
     elif compared is None:
         try:
             split(new)

@@ -12,7 +12,7 @@ from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.source import Source
 from extractor.usecases.kept_methods import MethodDemand, of_code, of_edits
 from extractor.values import readers
-from extractor.values.fingerprint import of_part, parts_of_upstream
+from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.tree import FileKind, Tree
 
 
@@ -49,7 +49,7 @@ def _methods_of_another_day(text: str) -> frozenset[str]:
     return frozenset(
         f"{node.name}.{part.name}"
         for node in readers.python(text).body
-        if isinstance(node, ast.ClassDef) and of_part(node) in parts_of_upstream()
+        if isinstance(node, ast.ClassDef) and fingerprint_statement(node) in load_upstream_parts()
         for part in node.body
         if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef))
     )

@@ -15,7 +15,7 @@ from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.written import dumped, nested
-from extractor.values.fingerprint import names_of_upstreams_keys
+from extractor.values.fingerprint import load_upstream_key_names
 from extractor.values.tree import File
 
 FILE = "config/fork/keys.yaml"
@@ -62,7 +62,7 @@ def select_read(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
     """Return those of the fork's settings that code reads by name, a section of the fork's own by its name too."""
     texts = list(code)
     read, words = named(new, texts), {word for text in texts for word in re.findall(r"\w+", text)}
-    words |= names_of_upstreams_keys()
+    words |= load_upstream_key_names()
     return {key: value for key, value in new.items() if key in read and words.issuperset(key.split("."))}
 
 

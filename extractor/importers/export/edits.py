@@ -60,7 +60,7 @@ def _merged(upstream_path: str, base: bytes, ours: bytes | None, source: Source)
         return f"verl {source.release} has no such file", b""
     if ours is None:
         return "the file was removed from the project", b""
-    if not merge.mergeable(base, ours, theirs):
+    if not merge.is_mergeable(base, ours, theirs):
         return "not text", b""
     labels = merge.Labels("project", "emitted", f"verl {source.release}")
     merged = merge_file(upstream_path, base, ours, theirs, labels)

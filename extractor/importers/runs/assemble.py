@@ -16,7 +16,7 @@ from extractor.importers.runs.copied_code.target import CopyResult, TargetProjec
 from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unknowns import shown
-from extractor.pipeline.render.unread import shipped_values, unread_settings
+from extractor.pipeline.render.unread import collect_values, find_unread_settings
 from extractor.values import limits, readers
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.compose import merge, read_yaml
@@ -112,7 +112,7 @@ def without_readers(tree: Tree, package: str, settings: Mapping[str, Any]) -> tu
         settings: By the project's keys.
     """
     texts = {file.path: file.data.decode() for file in tree if file.path.endswith((".py", ".yaml"))}
-    unread = unread_settings(texts, shipped_values(texts), package)
+    unread = find_unread_settings(texts, collect_values(texts), package)
     dropped = {key: value for key, value in settings.items() if key in unread and value not in unread[key]}
     why = "nothing in a project with these parts reads it"
     return (

@@ -16,7 +16,7 @@ from extractor.importers.runs.other_libraries.translation import ScoredBy
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.supplied import SUPPLIED
 from extractor.importers.runs.unknowns import readable, unknowns
-from extractor.pipeline.render.presets import preset_of
+from extractor.pipeline.render.presets import match_preset
 from extractor.values.configtree import flatten, resolve
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
@@ -175,7 +175,7 @@ def _engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
 def _algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
     """Return the preset that fits the run, or GRPO's with a remark."""
     estimator = str(flat.get("algorithm.adv_estimator", "gae"))
-    found = preset_of({**flat, prime.ENABLED: True} if run.is_prime else flat, manifest)
+    found = match_preset({**flat, prime.ENABLED: True} if run.is_prime else flat, manifest)
     if found is None and estimator not in manifest.algorithms:
         why = "no preset for it here: starts from grpo, with the run's settings"
         remarks.append(Remark("algorithm.adv_estimator", estimator, "changed", why))

@@ -48,7 +48,7 @@ def loaded_by(module: Module, indices: Collection[int]) -> set[str]:
 def attributes(text: str) -> Mapping[str, set[str]]:
     """Return what a module takes from each name: `x` and `y` of `a.b.x` and `a.b.y`, by "a.b"."""
     found: dict[str, set[str]] = {}
-    for node in ast.walk(readers.python_again(text)):
+    for node in ast.walk(readers.parse_python_cached(text)):
         if isinstance(node, ast.Attribute) and (chain := attribute_chain(node.value)):
             found.setdefault(".".join(chain), set()).add(node.attr)
     return found
@@ -58,7 +58,7 @@ def attributes(text: str) -> Mapping[str, set[str]]:
 def inherited(text: str) -> Mapping[str, set[str]]:
     """Return the attributes that a module's classes use, by the classes that they extend."""
     found: dict[str, set[str]] = {}
-    for node in ast.walk(readers.python_again(text)):
+    for node in ast.walk(readers.parse_python_cached(text)):
         if isinstance(node, ast.ClassDef):
             used = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)}
             for base in node.bases:
@@ -82,7 +82,7 @@ def methods(module: Module, cls: str | None) -> set[str]:
 def imported_on_trial(text: str) -> frozenset[str]:
     """Return the names that a module imports below `try` or for types alone: it does without them."""
     found = set()
-    for node in ast.walk(readers.python_again(text)):
+    for node in ast.walk(readers.parse_python_cached(text)):
         for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         if isinstance(node, ast.Try) or for_types:
             inside = [item for item in ast.walk(node) if isinstance(item, (ast.Import, ast.ImportFrom))]
@@ -93,7 +93,7 @@ def imported_on_trial(text: str) -> frozenset[str]:
 def without_launch(text: str) -> str:
     """Return a module's text without what it does only as a program: `if __name__ == "__main__"`."""
     lines = text.split("\n")
-    for node in reversed(readers.python_again(text).body):
+    for node in reversed(readers.parse_python_cached(text).body):
         if isinstance(node, ast.If) and "__name__" in names_loaded(node.test) and not node.orelse:
             del lines[node.lineno - 1 : node.end_lineno]
     return "\n".join(lines)
@@ -150,8 +150,8 @@ def without_lost(text: str, module: Module, roots: Collection[str], lost: set[st
     readers_of = {name: {user for user, used in users.items() if name in used} - kept for name in {*lost, *users}}
     out = reachable(lost, lambda name: readers_of.get(name, set())) - (lost - users.keys())
     left = _without_statements(text, module, {index for name in out for index in module.bindings[name]})
-    used = names_loaded(readers.python_again(left))
-    gone = names_loaded(readers.python_again(text)) | lost
+    used = names_loaded(readers.parse_python_cached(left))
+    gone = names_loaded(readers.parse_python_cached(text)) | lost
     return without_imports(left, gone - used), sorted(out)
 
 
@@ -185,7 +185,7 @@ def without_unused(text: str) -> str:
 @lru_cache(maxsize=256)
 def unused(text: str) -> frozenset[str]:
     """Return the names that a module's top imports and nothing in it uses or exports."""
-    tree = readers.python_again(text)
+    tree = readers.parse_python_cached(text)
     found = {alias.asname or alias.name for node in _imports(tree) for alias in node.names if alias.name != "*"}
     texts = {item.value for item in ast.walk(tree) if isinstance(item, ast.Constant) and isinstance(item.value, str)}
     used = names_loaded(tree)
@@ -195,7 +195,7 @@ def unused(text: str) -> frozenset[str]:
 def without_imports(text: str, locals_: Collection[str]) -> str:
     """Return a module's text whose top does not import some names."""
     lines = text.split("\n")
-    for node in reversed(list(_imports(readers.python_again(text)))):
+    for node in reversed(list(_imports(readers.parse_python_cached(text)))):
         kept = [alias for alias in node.names if (alias.asname or alias.name) not in locals_]
         if len(kept) < len(node.names):
             new = ast.Import(kept) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, kept, node.level)
@@ -215,7 +215,7 @@ def _imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
 def with_first(text: str, lines: Collection[str]) -> str:
     """Return a module's text with more lines before its first statement, behind its docstring and `__future__`."""
     found, place = text.split("\n"), 0
-    for node in readers.python_again(text).body:
+    for node in readers.parse_python_cached(text).body:
         is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if not is_docstring and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             place = first_line(node)

@@ -43,7 +43,7 @@ def names_of(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool
 
 def top_names(text: str, module: str, *, is_package: bool) -> Iterator[Name]:
     """Yield the names that a module cannot be imported without."""
-    for node, needed in _statements(readers.python_again(text)):
+    for node, needed in _statements(readers.parse_python_cached(text)):
         if needed:
             yield from names_of(node, module, is_package=is_package, needed=True)
 
@@ -76,7 +76,7 @@ def rewritten(text: str, module: str, moved: Moved, *, is_package: bool = False)
         moved: Where a name is now.
         is_package: Whether it is a package.
     """
-    tree, data = readers.python_again(text), text.encode()
+    tree, data = readers.parse_python_cached(text), text.encode()
     edits: list[tuple[int, int, str]] = []
     starts = _line_starts(text)
     chains: dict[str, str] = {}

@@ -264,6 +264,6 @@ def _is_verls(file: Path) -> bool:
     if not any(map(_has_verls, file.parents[:_DEEPEST])):
         return False
     try:
-        return fingerprint.of_text(readers.read_text(file)) in fingerprint.parts_of_upstream()
+        return fingerprint.fingerprint_text(readers.read_text(file)) in fingerprint.load_upstream_parts()
     except (OSError, UsageError):
         return True

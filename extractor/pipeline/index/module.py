@@ -42,7 +42,7 @@ class Module:
 
     @cached_property
     def lines(self) -> list[str]:
-        return readers.lines_of(self.source)
+        return readers.split_lines(self.source)
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:

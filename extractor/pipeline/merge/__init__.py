@@ -3,11 +3,19 @@
 from extractor.pipeline.merge.lines import (
     Labels,
     Merged,
-    first_conflict,
-    left_markers,
-    marker_lines,
-    mergeable,
-    three_way,
+    find_first_conflict,
+    find_left_markers,
+    find_marker_lines,
+    is_mergeable,
+    merge_lines,
 )
 
-__all__ = ["Labels", "Merged", "first_conflict", "left_markers", "marker_lines", "mergeable", "three_way"]
+__all__ = [
+    "Labels",
+    "Merged",
+    "find_first_conflict",
+    "find_left_markers",
+    "find_marker_lines",
+    "is_mergeable",
+    "merge_lines",
+]

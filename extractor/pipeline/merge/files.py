@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from extractor.pipeline.merge.lines import Labels, Merged, three_way, turned_to_crlf
+from extractor.pipeline.merge.lines import Labels, Merged, merge_lines, turned_to_crlf
 from extractor.pipeline.merge.pieces import Grammar, Piece, Unsupported, changed, merge_pieces
-from extractor.pipeline.merge.python import complete_imports, python_pieces
-from extractor.pipeline.merge.statements import is_no_edit, merge_again, parses, says_the_same
-from extractor.pipeline.merge.toml_keys import toml_pieces
-from extractor.pipeline.merge.yaml_keys import yaml_pieces
+from extractor.pipeline.merge.python import complete_imports, split_python
+from extractor.pipeline.merge.statements import is_no_edit, is_same_python, merge_again, parses
+from extractor.pipeline.merge.toml_keys import split_toml
+from extractor.pipeline.merge.yaml_keys import split_yaml
 from extractor.pipeline.rewrite.header import with_header_of
-from extractor.values.indentation import reindented
+from extractor.values.indentation import reindent
 
-_TAKEN_APART = {".py": python_pieces, ".toml": toml_pieces, ".yaml": yaml_pieces, ".yml": yaml_pieces}
+_TAKEN_APART = {".py": split_python, ".toml": split_toml, ".yaml": split_yaml, ".yml": split_yaml}
 
 _PYTHON = Grammar(is_no_edit, merge_again)
 
 
 def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged:
-    """Merge one file three ways; all sides must be `mergeable`.
+    """Merge one file three ways; all sides must be `is_mergeable`.
 
     Where the file can be taken apart, an edit stays in the symbol, or at the key, that it was made in: the pieces in
     which the merged file differs from theirs are those in which ours differs from the base, or it is a conflict.
@@ -29,16 +29,16 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
     """
     base, ours = with_header_of(theirs, base, base), with_header_of(theirs, ours, base)
     if base in (ours, theirs) or ours == theirs:
-        return three_way(base, ours, theirs, labels)
+        return merge_lines(base, ours, theirs, labels)
     crlf = turned_to_crlf(ours, base, theirs)
     try:
         mine = ours.replace(b"\r\n", b"\n") if crlf else ours
         texts = [side.decode("utf-8").removeprefix("\ufeff") for side in (base, mine, theirs)]
         if path.endswith(".py"):
-            texts[1] = reindented(texts[1])
-        sides = [pieces_of(path, text) for text in texts]
+            texts[1] = reindent(texts[1])
+        sides = [split_pieces(path, text) for text in texts]
     except (UnicodeDecodeError, Unsupported):
-        return three_way(base, ours, theirs, labels)
+        return merge_lines(base, ours, theirs, labels)
     merged = merge_pieces(sides[0], sides[1], sides[2], labels, _PYTHON if path.endswith(".py") else None)
     if merged.conflicts:
         by_line = _by_line(texts, labels)
@@ -61,12 +61,12 @@ def is_layout(path: str, base: bytes, ours: bytes) -> bool:
     if base == ours or not path.endswith(".py"):
         return base == ours
     try:
-        return says_the_same(base.decode("utf-8"), reindented(ours.decode("utf-8").removeprefix("\ufeff")))
+        return is_same_python(base.decode("utf-8"), reindent(ours.decode("utf-8").removeprefix("\ufeff")))
     except UnicodeDecodeError:
         return False
 
 
-def pieces_of(path: str, text: str) -> tuple[Piece, ...]:
+def split_pieces(path: str, text: str) -> tuple[Piece, ...]:
     """Take a file apart.
 
     Raises:
@@ -81,7 +81,7 @@ def pieces_of(path: str, text: str) -> tuple[Piece, ...]:
 def _faithful(path: str, sides: list[tuple[Piece, ...]], data: bytes) -> bool:
     """Tell whether a merge differs from theirs exactly where ours differs from base."""
     try:
-        merged = pieces_of(path, data.decode("utf-8").replace("\r\n", "\n").removeprefix("\ufeff"))
+        merged = split_pieces(path, data.decode("utf-8").replace("\r\n", "\n").removeprefix("\ufeff"))
     except (UnicodeDecodeError, Unsupported):
         return False
     base, ours, theirs = sides
@@ -90,7 +90,7 @@ def _faithful(path: str, sides: list[tuple[Piece, ...]], data: bytes) -> bool:
 
 def _by_line(texts: list[str], labels: Labels) -> Merged:
     base, ours, theirs = (text.encode() for text in texts)
-    return three_way(base, ours, theirs, labels)
+    return merge_lines(base, ours, theirs, labels)
 
 
 def _contradicting(texts: list[str], labels: Labels) -> Merged:

@@ -44,13 +44,13 @@ class Merged:
     conflicts: int
 
 
-def mergeable(*sides: bytes) -> bool:
+def is_mergeable(*sides: bytes) -> bool:
     """Return False if a side is binary, as git tells it."""
     return not any(b"\0" in side[:_LOOKED_AT] for side in sides)
 
 
-def three_way(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged:
-    """Merge texts three ways; all must be `mergeable`.
+def merge_lines(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged:
+    """Merge texts three ways; all must be `is_mergeable`.
 
     A file that an editor turned to CRLF as a whole is merged line by line all the same, and keeps its line ends.
 
@@ -74,7 +74,7 @@ def three_way(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged
     return Merged(done.stdout, done.returncode)
 
 
-def marker_lines(data: bytes) -> list[tuple[int, bytes]]:
+def find_marker_lines(data: bytes) -> list[tuple[int, bytes]]:
     """Return number and text of every line that looks like a conflict marker."""
     if not any(mark in data for mark in (*_MARKS, _MIDDLE)):
         return []
@@ -82,22 +82,22 @@ def marker_lines(data: bytes) -> list[tuple[int, bytes]]:
     return [(number, line) for number, line in ((n, raw.rstrip(b"\r")) for n, raw in lines) if _is_marker(line)]
 
 
-def left_markers(data: bytes, sides: Iterable[bytes]) -> list[int]:
+def find_left_markers(data: bytes, sides: Iterable[bytes]) -> list[int]:
     """Return the lines with markers that no side had before."""
-    found = marker_lines(data)
+    found = find_marker_lines(data)
     if not found:
         return []
-    known = {line for side in sides for _, line in marker_lines(side)}
+    known = {line for side in sides for _, line in find_marker_lines(side)}
     return [number for number, line in found if line not in known]
 
 
-def first_conflict(data: bytes, base: bytes = b"") -> int:
+def find_first_conflict(data: bytes, base: bytes = b"") -> int:
     """Return the first line with a marker that the base lacks, or 0.
 
     A line of equals signs may be a heading.
     """
-    known = {line for _, line in marker_lines(base)}
-    return next((number for number, line in marker_lines(data) if line not in known and line != _MIDDLE), 0)
+    known = {line for _, line in find_marker_lines(base)}
+    return next((number for number, line in find_marker_lines(data) if line not in known and line != _MIDDLE), 0)
 
 
 def _is_marker(line: bytes) -> bool:

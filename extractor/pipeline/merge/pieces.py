@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
-from extractor.pipeline.merge.lines import Labels, Merged, three_way
+from extractor.pipeline.merge.lines import Labels, Merged, merge_lines
 
 # How alike two pieces must be for one to be the other, edited beyond recognition of its key.
 _ALIKE = 0.6
@@ -181,7 +181,7 @@ class _Merge:
         return merged.data.decode()
 
     def _tried(self, base: str, ours: str, theirs: str) -> Merged:
-        merged = three_way(base.encode(), ours.encode(), theirs.encode(), self._labels)
+        merged = merge_lines(base.encode(), ours.encode(), theirs.encode(), self._labels)
         if merged.conflicts and self._grammar is not None:
             merged = self._grammar.merge_again(merged, base, ours, theirs, self._labels)
         return merged

@@ -13,7 +13,7 @@ from extractor.values import readers
 _TOP, _END, _DOCSTRING = "comments at the top", "comments at the end", "docstring"
 
 
-def python_pieces(text: str) -> tuple[Piece, ...]:
+def split_python(text: str) -> tuple[Piece, ...]:
     """Split a module into pieces; joined they give its text.
 
     Raises:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from extractor.pipeline.merge.lines import Labels, Merged, three_way
+from extractor.pipeline.merge.lines import Labels, Merged, merge_lines
 from extractor.values import fingerprint, readers
 
 # What makes a program of a line that is none alone: of the header of a block, of a clause, of a decorator.
@@ -63,11 +63,11 @@ def merge_statements(base: str, ours: str, theirs: str, labels: Labels, *, with_
     Raises:
         UsageError: git is not installed, or cannot merge.
     """
-    sides = [statements_of(text, with_comments=with_comments) for text in (base, ours, theirs)]
+    sides = [split_statements(text, with_comments=with_comments) for text in (base, ours, theirs)]
     if not all(sides):
         return None
     was, mine, new = ("".join(f"{item.key}\n" for item in side).encode() for side in sides)
-    merged = three_way(was, mine, new, Labels("", "", "")).data.decode().split("\n")[:-1]
+    merged = merge_lines(was, mine, new, Labels("", "", "")).data.decode().split("\n")[:-1]
     found = _Text(sides, labels)
     for line in merged:
         found.take(line)
@@ -88,7 +88,7 @@ def _is_cut(merged: Merged) -> bool:
     """Tell whether a conflict cuts through a string or brackets."""
     hunks = _CONFLICT.finditer(merged.data.decode())
     sides = [match[side] for match in hunks for side in ("ours", "theirs")]
-    return not all(statements_of(side) for side in sides if side.strip())
+    return not all(split_statements(side) for side in sides if side.strip())
 
 
 def _indented(text: str) -> str:
@@ -104,9 +104,9 @@ def is_no_edit(was: str | None, mine: str, new: str | None) -> bool:
     Args:
         was, mine, new: The base's, the side's and the other side's; None where one has none.
     """
-    if new is not None and says_the_same(mine, new):
+    if new is not None and is_same_python(mine, new):
         return True
-    return says_the_same(mine, was) if was is not None else new is not None and is_upstreams(mine)
+    return is_same_python(mine, was) if was is not None else new is not None and is_upstreams(mine)
 
 
 def settle(merged: Merged) -> Merged:
@@ -116,9 +116,9 @@ def settle(merged: Merged) -> Merged:
     def settled(match: re.Match[str]) -> str:
         nonlocal left
         ours, base, theirs = match["ours"], match["base"], match["theirs"]
-        if says_the_same(ours, base) or says_the_same(ours, theirs):
+        if is_same_python(ours, base) or is_same_python(ours, theirs):
             return theirs
-        if says_the_same(theirs, base):
+        if is_same_python(theirs, base):
             return ours
         left += 1
         return match[0]
@@ -165,11 +165,11 @@ class _Text:
         self.parts.append(f"=======\n{_text(theirs)}>>>>>>> {self._labels.theirs}\n")
 
 
-def says_the_same(one: str, other: str) -> bool:
+def is_same_python(one: str, other: str) -> bool:
     """Tell whether two texts are the same Python, comments included."""
     if one == other:
         return True
-    sides = [[item.key for item in statements_of(text)] for text in (one, other)]
+    sides = [[item.key for item in split_statements(text)] for text in (one, other)]
     return sides[0] == sides[1] != []
 
 
@@ -177,13 +177,13 @@ def is_upstreams(text: str) -> bool:
     """Tell whether upstream ever had this top-level statement, comments included."""
     try:
         body = readers.python(text).body
-        return len(body) == 1 and fingerprint.of_whole_part(text) in fingerprint.texts_of_upstream()
+        return len(body) == 1 and fingerprint.fingerprint_with_comments(text) in fingerprint.load_upstream_texts()
     except (SyntaxError, tokenize.TokenError):
         return False
 
 
 @lru_cache(maxsize=64)  # a text is compared with two others, and then merged
-def statements_of(text: str, *, with_comments: bool = True) -> tuple[MergeStatement, ...]:
+def split_statements(text: str, *, with_comments: bool = True) -> tuple[MergeStatement, ...]:
     """Split Python into statements; return nothing if it does not parse."""
     lines = io.StringIO(text).readlines()  # as the tokenizer counts them
     found: list[MergeStatement] = []

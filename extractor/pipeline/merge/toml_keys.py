@@ -12,7 +12,7 @@ _ITEM = re.compile(r"\s*[\"'{]?\s*([\w.-]*)")
 _END = "comments at the end"
 
 
-def toml_pieces(text: str) -> tuple[Piece, ...]:
+def split_toml(text: str) -> tuple[Piece, ...]:
     """Split a file into pieces; joined they give its text.
 
     Raises:

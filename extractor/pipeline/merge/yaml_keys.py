@@ -9,7 +9,7 @@ from extractor.values.configtree.yaml_text import UnsupportedYaml as NoDocument
 _END = "comments at the end"
 
 
-def yaml_pieces(text: str) -> tuple[Piece, ...]:
+def split_yaml(text: str) -> tuple[Piece, ...]:
     """Split a file into pieces; joined they give its text.
 
     Raises:

@@ -17,18 +17,18 @@ from jinja2.sandbox import SandboxedEnvironment
 from extractor import __version__
 from extractor.pipeline.render.absent import absent_modules, absent_presets, absent_settings
 from extractor.pipeline.render.fold import SWITCHES, constants_of, fold
-from extractor.pipeline.render.layers import PACKAGE, Template, behind, engine_modes, layers_of
+from extractor.pipeline.render.layers import PACKAGE, Template, behind, list_engine_modes, list_layers
 from extractor.pipeline.render.long_imports import wrap_imports
-from extractor.pipeline.render.pins import checked_pins_for
+from extractor.pipeline.render.pins import list_checked_pins
 from extractor.pipeline.render.schema import (
     aliases_of,
-    names_by_section,
+    group_names,
     reads_of,
-    schema_of,
-    shipped_text,
+    select_schema,
+    write_shipped,
 )
-from extractor.pipeline.render.shims import needed_shims
-from extractor.pipeline.render.unread import compared_values, readers, shipped_values, unread_settings
+from extractor.pipeline.render.shims import select_shims
+from extractor.pipeline.render.unread import collect_values, find_compared_values, find_unread_settings, readers
 from extractor.pipeline.rewrite import Emitted
 from extractor.pipeline.slicer import Slice
 from extractor.pipeline.source import Source
@@ -98,9 +98,9 @@ def render(
     """
     vendored = tuple(emitted)
     context = _context(manifest, options, found, vendored, source)
-    texts = _rendered(layers_of(manifest, options), manifest, context)
+    texts = _rendered(list_layers(manifest, options), manifest, context)
     ours = [*texts.values(), *(item.text for item in vendored)]
-    texts.update(needed_shims(_rendered(["shims"], manifest, context), options.package, ours, _commands()))
+    texts.update(select_shims(_rendered(["shims"], manifest, context), options.package, ours, _commands()))
     code = {item.path: item.text for item in vendored}
     settings = _settings(texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options)
     absent = {
@@ -110,13 +110,13 @@ def render(
         "absent_presets": absent_presets(manifest, options.features),
         "former_modules": dict(sorted(former_modules().items())),
     }
-    texts.update(_rendered(["settings"], manifest, {**context, "shipped": shipped_text({**settings, **absent})}))
+    texts.update(_rendered(["settings"], manifest, {**context, "shipped": write_shipped({**settings, **absent})}))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
     python = {path: wrap_imports(text) for path, text in texts.items() if path.endswith(".py")}
     return [File(path, _kind(path, text), text.encode()) for path, text in sorted((texts | python).items())]
 
 
-def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
+def render_config(manifest: Manifest, options: Options) -> dict[str, str]:
     """Render a project's `config/` alone; no source of verl is needed.
 
     Args:
@@ -127,7 +127,7 @@ def config_files(manifest: Manifest, options: Options) -> dict[str, str]:
         Path in the project to text.
     """
     return dict(
-        sorted(_rendered(layers_of(manifest, options), manifest, _choices(manifest, options), "config").items())
+        sorted(_rendered(list_layers(manifest, options), manifest, _choices(manifest, options), "config").items())
     )
 
 
@@ -138,16 +138,18 @@ def absent_settings_of(manifest: Manifest, options: Options) -> dict[str, str]:
 
 def _sections(manifest: Manifest, options: Options) -> dict[str, str]:
     """Render the config files that hold sections."""
-    return _rendered(layers_of(manifest, options), manifest, _choices(manifest, options), "config", sections_only=True)
+    return _rendered(
+        list_layers(manifest, options), manifest, _choices(manifest, options), "config", sections_only=True
+    )
 
 
-def templates_of(manifest: Manifest, options: Options) -> dict[str, tuple[str, ...]]:
+def map_templates(manifest: Manifest, options: Options) -> dict[str, tuple[str, ...]]:
     """Map each file of a project to its templates; the last one wins."""
-    layers = (*layers_of(manifest, options), "settings", "shims")
+    layers = (*list_layers(manifest, options), "settings", "shims")
     return {path: tuple(item.path for item in found) for path, found in behind(layers, options.package).items()}
 
 
-def applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
+def list_applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
     """Return the named fixes in a project's vendored files, in order."""
     in_modules = {fix_id for module in found.modules for fix_id in module.fixes}
     reached = {f"{target.module}:{target.name}" for target in found.replaced.values()}
@@ -160,11 +162,11 @@ def applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
 
 def _choices(manifest: Manifest, options: Options) -> dict[str, object]:
     """Return what the templates of the config may name."""
-    layers = layers_of(manifest, options)
+    layers = list_layers(manifest, options)
     return {
         **{name: getattr(options, name) for name in ("package", "engine", "algorithm", "recipe")},
         "features": list(options.features),
-        "modes": engine_modes(options.engine),
+        "modes": list_engine_modes(options.engine),
         **{key: list(_values_in_presets(key, manifest.algorithms, layers)) for key in ("adv_estimator", "loss_mode")},
     }
 
@@ -181,12 +183,12 @@ def _context(
         "borrowed_from": manifest.borrowed_from,
         "requirements": list(manifest.requirements_for(options)),
         "dev_requirements": list(manifest.requirements.dev),
-        "pins": list(checked_pins_for(manifest, options)),
+        "pins": list(list_checked_pins(manifest, options)),
         "former_keys": list(manifest.former_keys.items()),
         "vextract_version": __version__,
         "stubs": list(found.stubs),
         "withheld": {feature.name: feature.withheld for feature in manifest.withheld},
-        "fixes": list(applied_fixes(manifest, found)),
+        "fixes": list(list_applied_fixes(manifest, found)),
         "vendored": [
             VendoredNote(f"{options.package}/{item.path}", upstream[item.path], item.changes) for item in vendored
         ],
@@ -195,23 +197,23 @@ def _context(
 
 def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) -> dict[str, object]:
     """Collect what the checks at the start of a run need."""
-    shipped = shipped_values(files)
-    unread = unread_settings(files, shipped, options.package)
+    shipped = collect_values(files)
+    unread = find_unread_settings(files, shipped, options.package)
     algorithms = files.get(f"{options.package}/vendored/algorithms/core_algos.py", "")
-    estimators = [name for name in compared_values(algorithms, "kl_penalty") if name not in ("full", "+")]
+    estimators = [name for name in find_compared_values(algorithms, "kl_penalty") if name not in ("full", "+")]
     straight_through = 'kl_penalty.endswith("+")' in algorithms
     custom = re.compile(rf"{re.escape(options.package)}/custom/(\w+)\.py")
     values: dict[str, Sequence[str]] = {
-        "agg_modes": compared_values(algorithms, "loss_agg_mode"),
+        "agg_modes": find_compared_values(algorithms, "loss_agg_mode"),
         "engine": (options.engine,),
         "kl_estimators": [*estimators, *(f"{name}+" for name in estimators if straight_through)],
-        "modes": engine_modes(options.engine),
+        "modes": list_engine_modes(options.engine),
     }
     hooks = {match[1]: text for path, text in files.items() if (match := custom.fullmatch(path))}
     return {
         # The engine that rollouts come from, and how: in the trainer's process (sync), or over HTTP (async).
         "engine": options.engine,
-        "modes": engine_modes(options.engine),
+        "modes": list_engine_modes(options.engine),
         "features": options.features,
         # The hooks that register something: those that came with the project, and those that an upgrade has brought.
         "hooks": sorted(name for name, text in hooks.items() if "\n@register" in text),
@@ -226,8 +228,8 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
         # What settings were called in earlier releases, and are called in other libraries.
         "former_keys": dict(manifest.former_keys),
         "aliases": aliases_of(shipped),
-        "schema": schema_of(shipped, unread, readers(unread, manifest.engines), values),
-        "settings": names_by_section(shipped),
+        "schema": select_schema(shipped, unread, readers(unread, manifest.engines), values),
+        "settings": group_names(shipped),
     }
 
 

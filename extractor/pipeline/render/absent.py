@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from extractor.pipeline.render.layers import PACKAGE, behind, layers_of_feature
-from extractor.pipeline.render.unread import MAIN, shipped_values
+from extractor.pipeline.render.unread import MAIN, collect_values
 from extractor.values import releases
 from extractor.values.manifest import Manifest
 from extractor.values.modules import module_name
@@ -69,7 +69,7 @@ def _new_settings(without: Mapping[str, str], having: Mapping[str, str]) -> list
         return []
     # Which file is in which section stands in the main one.
     both = [{path: text for path, text in files.items() if path in changed | {MAIN}} for files in (without, having)]
-    before, after = map(shipped_values, both)
+    before, after = map(collect_values, both)
     return sorted(after.keys() - before.keys())
 
 

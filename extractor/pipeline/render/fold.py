@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from extractor.values.readers import lines_of, python_again
+from extractor.values.readers import parse_python_cached, split_lines
 
 SWITCHES = "switches"
 LINE_LENGTH = 120
@@ -58,7 +58,7 @@ def fold(text: str, constants: Mapping[str, bool]) -> str:
 
 def _fold_branches(text: str, constants: Mapping[str, bool]) -> str:
     """Fold each outermost `if` whose test is known."""
-    lines, shift = lines_of(text), 0
+    lines, shift = split_lines(text), 0
     for block, node, value in _known_branches(ast.parse(text), constants):  # a tree of its own, which is changed
         ast.increment_lineno(node, shift)
         if lines[node.lineno - 1].lstrip().startswith("elif"):
@@ -156,7 +156,7 @@ def _fold_expressions(text: str, constants: Mapping[str, bool]) -> str:
     """Fold `X if CRITIC else Y`, `CRITIC and X` and `CRITIC or X`."""
     if constants.keys().isdisjoint(re.findall(r"\w+", text)):  # as in most modules: nothing to parse for
         return text
-    while known := [*_known_expressions(python_again(text), constants)]:
+    while known := [*_known_expressions(parse_python_cached(text), constants)]:
         for node, kept in sorted(known, key=lambda item: (item[0].lineno, item[0].col_offset), reverse=True):
             text = _replace(text, node, kept)
     return text
@@ -187,7 +187,7 @@ def _kept(node: ast.AST, constants: Mapping[str, bool]) -> str | ast.expr | None
 
 def _replace(text: str, node: ast.expr, kept: str | ast.expr) -> str:
     new = kept if isinstance(kept, str) else ast.get_source_segment(text, kept) or ""
-    lines = [line.encode() for line in lines_of(text)]
+    lines = [line.encode() for line in split_lines(text)]
     start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
     end = sum(map(len, lines[: (node.end_lineno or 1) - 1])) + (node.end_col_offset or 0)
     data = text.encode()
@@ -196,19 +196,19 @@ def _replace(text: str, node: ast.expr, kept: str | ast.expr) -> str:
 
 def _names_in(text: str) -> set[str]:
     """Return the names that code uses, also in string annotations."""
-    nodes = list(ast.walk(python_again(text)))
+    nodes = list(ast.walk(parse_python_cached(text)))
     texts = " ".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return {node.id for node in nodes if isinstance(node, ast.Name)} | set(re.findall(r"\w+", texts))
 
 
 def without_imports(text: str, unused: AbstractSet[str]) -> str:
     """Drop the imports of some names from a module's text."""
-    for node in reversed(python_again(text).body):
+    for node in reversed(parse_python_cached(text).body):
         if not isinstance(node, (ast.Import, ast.ImportFrom)):
             continue
         kept = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) not in unused]
         if len(kept) < len(node.names):
-            lines = lines_of(text)
+            lines = split_lines(text)
             new = [_import_text(node, kept)] if kept else []
             text = "".join([*lines[: node.lineno - 1], *new, *lines[node.end_lineno or node.lineno :]])
     return text

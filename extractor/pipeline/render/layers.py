@@ -52,33 +52,35 @@ class Template:
         return rest.partition("/")[0] if first == UNTIL else releases.of_templates()
 
 
-def layers_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
+def list_layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """Return the template directories of a project, in order."""
-    features = (layer for name in options.features for layer in feature_layers(name))
-    parts = dict.fromkeys(("base", *engine_layers(options.engine), *features, f"recipe/{options.recipe}"))
+    features = (layer for name in options.features for layer in list_feature_layers(name))
+    parts = dict.fromkeys(("base", *list_engine_layers(options.engine), *features, f"recipe/{options.recipe}"))
     return _of_release(parts, manifest)
 
 
 @cache
-def engine_layers(engine: str) -> tuple[str, ...]:
+def list_engine_layers(engine: str) -> tuple[str, ...]:
     """Return the directories below templates/ that an engine is made of: what talks to a server is the same whichever
     server it is, so an engine's file can name folders that it shares.
     """
-    shared = (layer for name in _listed(f"engine/{engine}/{_ENGINE_FILE}", "shares") for layer in engine_layers(name))
+    shared = (
+        layer for name in _listed(f"engine/{engine}/{_ENGINE_FILE}", "shares") for layer in list_engine_layers(name)
+    )
     return (*dict.fromkeys(shared), f"engine/{engine}")
 
 
 @cache
-def engine_modes(engine: str) -> tuple[str, ...]:
+def list_engine_modes(engine: str) -> tuple[str, ...]:
     """Return how an engine can run: in process (sync), on a server (async)."""
     return _listed(f"engine/{engine}/{_ENGINE_FILE}", "modes") or ("sync",)
 
 
 @cache
-def feature_layers(feature: str) -> tuple[str, ...]:
+def list_feature_layers(feature: str) -> tuple[str, ...]:
     """Return the template directories of a feature."""
     shared = _listed(f"feature/{feature}/{_FEATURE_FILE}", "shares")
-    return (*dict.fromkeys(layer for name in shared for layer in engine_layers(name)), f"feature/{feature}")
+    return (*dict.fromkeys(layer for name in shared for layer in list_engine_layers(name)), f"feature/{feature}")
 
 
 def words_of_feature(feature: str) -> tuple[str, ...]:
@@ -88,7 +90,7 @@ def words_of_feature(feature: str) -> tuple[str, ...]:
 
 def layers_of_feature(manifest: Manifest, feature: str) -> tuple[str, ...]:
     """Return the template directories of a feature in a release, in order."""
-    return _of_release(feature_layers(feature), manifest)
+    return _of_release(list_feature_layers(feature), manifest)
 
 
 @cache

@@ -21,7 +21,7 @@ from extractor.values.reachable import reachable
 FIRST = ("pip>=26.3", "setuptools>=77")
 
 
-def pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
+def list_pins(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """List the pinned requirements of a project, transitive ones included.
 
     Args:
@@ -31,7 +31,7 @@ def pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
     Returns:
         "name==version", some with a marker, sorted; empty where the engine has no lock.
     """
-    locked = lock_of(options.engine)
+    locked = read_resolution(options.engine)
     ranges = _ranges(manifest, options)
     found = closure(ranges, locked)
     lines = []
@@ -42,15 +42,15 @@ def pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def checked_pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
+def list_checked_pins(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """List the pinned requirements with the digests of their files.
 
     Returns:
         The same lines without a digest, all of them, where something that is needed has no lock: pip takes no list
         that is checked in part.
     """
-    pins = pins_for(manifest, options)
-    if _ranges(manifest, options).keys() - lock_of(options.engine).keys():
+    pins = list_pins(manifest, options)
+    if _ranges(manifest, options).keys() - read_resolution(options.engine).keys():
         return pins
     digests = _digests()
     return tuple(
@@ -58,7 +58,7 @@ def checked_pins_for(manifest: Manifest, options: Options) -> tuple[str, ...]:
     )
 
 
-def needs_of(manifest: Manifest, options: Options) -> tuple[str, ...]:
+def list_needs(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """List the requirements that `make setup` installs."""
     return (*manifest.requirements_for(options), *manifest.requirements.dev)
 
@@ -69,7 +69,7 @@ def closure(names: Iterable[str], locked: Mapping[str, Any]) -> set[str]:
 
 
 def _ranges(manifest: Manifest, options: Options) -> dict[str, Requirement]:
-    return {canonicalize_name(item.name): item for item in map(_parsed, (*needs_of(manifest, options), *FIRST))}
+    return {canonicalize_name(item.name): item for item in map(_parsed, (*list_needs(manifest, options), *FIRST))}
 
 
 _parsed = cache(Requirement)
@@ -83,7 +83,7 @@ def _digests() -> Mapping[str, list[str]]:
 
 
 @cache
-def lock_of(engine: str) -> Mapping[str, Any]:
+def read_resolution(engine: str) -> Mapping[str, Any]:
     """Read an engine's resolution: name -> versions and required names."""
     path = resources.locks() / f"{engine}.toml"
     return read_toml(readers.read_text(path), path.name) if path.is_file() else {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from extractor.pipeline.render import PRESETS, config_files
+from extractor.pipeline.render import PRESETS, render_config
 from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.manifest import Manifest
@@ -28,7 +28,7 @@ _TELLING = {
 def presets(manifest: Manifest) -> dict[str, dict[str, Any]]:
     """Return what each preset of a release sets, by dotted key."""
     features = tuple(feature.name for feature in manifest.features if feature.algorithms)
-    files = config_files(manifest, Options("p", manifest.release, manifest.engines[0], features=features))
+    files = render_config(manifest, Options("p", manifest.release, manifest.engines[0], features=features))
     return {
         PurePosixPath(path).stem: flatten(read_yaml(text) or {})
         for path, text in files.items()
@@ -36,7 +36,7 @@ def presets(manifest: Manifest) -> dict[str, dict[str, Any]]:
     }
 
 
-def preset_of(flat: Mapping[str, Any], manifest: Manifest) -> str | None:
+def match_preset(flat: Mapping[str, Any], manifest: Manifest) -> str | None:
     """Return the preset that a run's settings match, or None.
 
     Args:

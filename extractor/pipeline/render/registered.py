@@ -11,7 +11,7 @@ from extractor.values.readers import python
 _WORD = re.compile(r"\w+")
 
 
-def words_of_registered(text: str, decorator: str, enumeration: str = "") -> dict[str, frozenset[str]]:
+def collect_registered_words(text: str, decorator: str, enumeration: str = "") -> dict[str, frozenset[str]]:
     """Map registered names to the words in their functions."""
     tree = python(text)
     members, found = _members(tree, enumeration), {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from extractor.pipeline.render.registered import words_of_registered
+from extractor.pipeline.render.registered import collect_registered_words
 from extractor.values import resources
 from extractor.values.configtree.compose import read_mapping
 
@@ -34,7 +34,7 @@ def schema() -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
-def shipped_text(tables: Mapping[str, object]) -> str:
+def write_shipped(tables: Mapping[str, object]) -> str:
     """Write shipped.json, one line for each entry."""
     lines = []
     for name, table in tables.items():
@@ -46,7 +46,7 @@ def shipped_text(tables: Mapping[str, object]) -> str:
     return ",\n".join(lines)
 
 
-def schema_of(
+def select_schema(
     shipped: Iterable[str],
     unread: Mapping[str, Sequence[Any]],
     readers: Mapping[str, Sequence[str]],
@@ -91,7 +91,7 @@ def aliases_of(shipped: Iterable[str]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def names_by_section(shipped: Iterable[str]) -> dict[str, str]:
+def group_names(shipped: Iterable[str]) -> dict[str, str]:
     """Map each section to the names of its settings, blank-separated."""
     sections: dict[str, list[str]] = {}
     for key in sorted(shipped):
@@ -111,7 +111,7 @@ def reads_of(shipped: Iterable[str], algorithms: str) -> dict[str, dict[str, Seq
     found: dict[str, dict[str, Sequence[str]]] = {}
     for switch, sections in _ARGUMENTS.items():
         words = {**({"vanilla": frozenset(_CLIPS)} if switch == _LOSS else {})}
-        words |= words_of_registered(algorithms, *_REGISTERED[switch])
+        words |= collect_registered_words(algorithms, *_REGISTERED[switch])
         names = {key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] in sections}
         some = {name for name in names if 0 < sum(name in known for known in words.values()) < len(words)}
         found[switch] = {function: tuple(sorted(some & known)) for function, known in sorted(words.items())}

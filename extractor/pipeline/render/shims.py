@@ -11,14 +11,14 @@ from typing import TypeGuard
 
 from extractor.pipeline.render.fold import without_imports
 from extractor.values.errors import InternalError
-from extractor.values.readers import lines_of, python_again
+from extractor.values.readers import parse_python_cached, split_lines
 
 _NAMES = r" import (\([^)]*\)|[^\n#]*)"
 _WITHIN = re.compile(rf"^\s*from \.(\w+){_NAMES}", re.MULTILINE)
 _EVERYTHING = "*"
 
 
-def needed_shims(
+def select_shims(
     shims: Mapping[str, str], package: str, code: Iterable[str], visitors: Iterable[str]
 ) -> dict[str, str]:
     """Return the shims that a project's code needs, sliced.
@@ -50,7 +50,7 @@ def needed_shims(
 
 def sliced(text: str, wanted: AbstractSet[str]) -> str:
     """Return a module with only the statements that some names need."""
-    body = python_again(text).body
+    body = parse_python_cached(text).body
     if _EVERYTHING in wanted or len(body) < 2:
         return text
     bound = [set(_bound(node)) for node in body]
@@ -59,7 +59,7 @@ def sliced(text: str, wanted: AbstractSet[str]) -> str:
     while names != before:
         before = set(names)
         names |= {name for own, found in zip(bound, used, strict=True) if own & names for name in found}
-    lines, kept, start, parted = lines_of(text), list[str](), 0, False
+    lines, kept, start, parted = split_lines(text), list[str](), 0, False
     for node, own in zip(body, bound, strict=True):
         end = node.end_lineno or node.lineno
         is_parted = not lines[start].strip()

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from extractor.pipeline.render.layers import engine_layers, feature_layers
+from extractor.pipeline.render.layers import list_engine_layers, list_feature_layers
 from extractor.values import resources
 from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_mapping
@@ -34,7 +34,7 @@ _BEGIN = re.compile(r"\b(\w{4,}_)\{")
 _ENTRY = re.compile(r"(?:optional\s+)?/?(?P<group>[\w/]+)(?:@(?P<package>[\w.]+))?$")
 
 
-def shipped_values(files: Mapping[str, str]) -> dict[str, list[Any]]:
+def collect_values(files: Mapping[str, str]) -> dict[str, list[Any]]:
     """Collect the values that config files give to each setting.
 
     Args:
@@ -54,12 +54,14 @@ def shipped_values(files: Mapping[str, str]) -> dict[str, list[Any]]:
     return dict(sorted(found.items()))
 
 
-def unread_settings(files: Mapping[str, str], shipped: Mapping[str, list[Any]], package: str) -> dict[str, list[Any]]:
+def find_unread_settings(
+    files: Mapping[str, str], shipped: Mapping[str, list[Any]], package: str
+) -> dict[str, list[Any]]:
     """Find settings whose name a project's code never uses.
 
     Args:
         files: Every file of the project, by path; tests do not count.
-        shipped: What `shipped_values` returns of them.
+        shipped: What `collect_values` returns of them.
         package: The project's.
     """
     tables = tuple(f"{package}/{folder}" for folder in _TABLE_FOLDERS)
@@ -95,9 +97,9 @@ def readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple[str,
     keys = list(keys)
     names = {_last(key) for key in keys}
     texts = _texts_of_parts()
-    layers = {f"engine {engine}": engine_layers(engine) for engine in engines}
+    layers = {f"engine {engine}": list_engine_layers(engine) for engine in engines}
     features = (layer.partition("/")[2] for layer in texts if layer.startswith("feature/"))
-    layers |= {f"feature {name}": feature_layers(name) for name in features}
+    layers |= {f"feature {name}": list_feature_layers(name) for name in features}
     used = {layer: _used(code, names) for layer, code in texts.items()}
     found = {
         key: tuple(part for part in sorted(layers) if any(_last(key) in used.get(layer, ()) for layer in layers[part]))
@@ -106,7 +108,7 @@ def readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple[str,
     return {key: parts for key, parts in found.items() if parts}
 
 
-def compared_values(code: str, name: str) -> tuple[str, ...]:
+def find_compared_values(code: str, name: str) -> tuple[str, ...]:
     """List the texts that code compares a variable with, sorted."""
     compared = re.findall(rf"\b{name}\s*(?:==|in)\s*([(\[].*?[)\]]|\"[^\"]*\")", code, re.DOTALL)
     return tuple(sorted({text for part in compared for text in re.findall(r'"([^"]+)"', part)}))

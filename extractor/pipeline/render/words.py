@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from extractor.pipeline.index import Words
-from extractor.pipeline.render.layers import behind, layers_of
+from extractor.pipeline.render.layers import behind, list_layers
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
 from extractor.values.reachable import reachable
@@ -40,28 +40,28 @@ def sets_up(path: str) -> bool:
     return path == "setup.py" or path.startswith("launch/")
 
 
-def words_of_templates(manifest: Manifest, options: Options) -> Words:
+def collect_method_names(manifest: Manifest, options: Options) -> Words:
     """Return the names by which a project's shipped code may reach methods.
 
     What a class of ours uses of itself counts where the class has one of verl's above it, or a class of ours has both.
     In tests most strings are values: of these, only what is taken for an attribute's name counts.
     """
-    found = behind((*layers_of(manifest, options), "shims"), options.package)
+    found = behind((*list_layers(manifest, options), "shims"), options.package)
     texts = {
         path: templates[-1].text or ""
         for path, templates in found.items()
         if path.endswith(".py") and not sets_up(path)
     }
     tests = {path for path in texts if path.startswith("tests/")}
-    words = words_of_text("\n".join(texts[path] for path in sorted(texts.keys() - tests)))
-    tested = words_of_text("\n".join(texts[path] for path in sorted(tests)), strings=_NAMED)
+    words = find_method_names("\n".join(texts[path] for path in sorted(texts.keys() - tests)))
+    tested = find_method_names("\n".join(texts[path] for path in sorted(tests)), strings=_NAMED)
     kin = [text for path, text in texts.items() if f"{options.package}/shims/" in path]
     kin += _with_kin(texts)
     own = {name for text in kin for name in _OWN.findall(text)}
     return Words(words.any | tested.any | own, put_together=words.put_together | tested.put_together)
 
 
-def words_of_text(code: str, *, strings: re.Pattern[str] = _STRING) -> Words:
+def find_method_names(code: str, *, strings: re.Pattern[str] = _STRING) -> Words:
     """Return the names by which a text of Python may reach methods.
 
     Args:

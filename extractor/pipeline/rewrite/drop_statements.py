@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from extractor.pipeline.index.syntax import first_line
-from extractor.values.readers import lines_of
+from extractor.values.readers import split_lines
 
 _NONE: Mapping[int, Sequence[int]] = MappingProxyType({})
 
@@ -72,7 +72,7 @@ def drop_statements(
         members: Of classes that stay, the positions of methods in their bodies that go.
     """
     body = list(parsed) or ast.parse(source).body
-    lines = lines_of(source)
+    lines = split_lines(source)
     if ast.get_docstring(ast.Module(body=body[:1], type_ignores=[]), clean=False) is not None:
         kept = kept | {0}
     gone = [index for index in range(len(body)) if index not in kept]

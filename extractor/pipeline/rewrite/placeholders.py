@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from extractor.pipeline.index.syntax import first_line
 from extractor.values.manifest import Edit
-from extractor.values.readers import lines_of
+from extractor.values.readers import split_lines
 
 _STAND_IN = re.compile(r"^[ \t]*(?:def )?__kept_(\d+)__(?:\(\): \.\.\.)?(?=\r?$)", re.MULTILINE)
 _TOUCHED = re.compile(r"\b(?:verl|__all__|import|__kept_\d+__)\b")
@@ -43,7 +43,7 @@ class Placeholders:
         return _STAND_IN.sub(lambda found: self._saved[int(found.group(1))], code)
 
     def _compacted(self, text: str, body: Sequence[ast.stmt], edits: tuple[Edit, ...]) -> str:
-        lines = lines_of(text)
+        lines = split_lines(text)
         out: list[str] = []
         done = 0
         for node in _removable(lines, body, (), edits):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 
 from extractor.values.errors import CheckFailed
-from extractor.values.readers import lines_of
+from extractor.values.readers import split_lines
 
 
 class CannotRewrite(CheckFailed):
@@ -24,7 +24,7 @@ class CannotRewrite(CheckFailed):
 
 def upstream_line(source: str, current: str, line: int) -> int:
     """Return the upstream line that a half-rewritten line came from."""
-    matcher = SequenceMatcher(None, lines_of(source), lines_of(current), autojunk=False)
+    matcher = SequenceMatcher(None, split_lines(source), split_lines(current), autojunk=False)
     best = 1
     for block in matcher.get_matching_blocks():
         if block.b > line - 1:

@@ -20,7 +20,7 @@ from extractor.pipeline.rewrite.nodes import is_method_call
 from extractor.pipeline.rewrite.problems import CannotRewrite, upstream_line
 from extractor.pipeline.rewrite.ray_calls import CallRules
 from extractor.pipeline.rewrite.ray_meaning import Meaning
-from extractor.values.readers import lines_of
+from extractor.values.readers import split_lines
 
 SHIM = "shims.local_executor"
 
@@ -56,7 +56,7 @@ def statements_with_ray(names: Names) -> frozenset[int]:
     if not reads:
         return frozenset()
     pattern = re.compile(r"\b(remote|" + "|".join(re.escape(word) for word in sorted(words)) + r")\b")
-    lines = lines_of(names.text)
+    lines = split_lines(names.text)
     found = {site.top for site in names.imports}
     for index, node in enumerate(names.tree.body):
         if any(pattern.search(line) for line in lines[first_line(node) : node.end_lineno]):

@@ -18,7 +18,7 @@ from extractor.values.errors import SourceError
 if TYPE_CHECKING:
     from extractor.values.manifest import SourcePin
 
-__all__ = ["Source", "SourceKind", "Unpinned", "open_source", "open_unpinned", "release_of"]
+__all__ = ["Source", "SourceKind", "Unpinned", "open_source", "open_unpinned", "detect_release"]
 
 
 def open_source(
@@ -90,7 +90,7 @@ def open_unpinned(
     return Unpinned(_opened(data, kind, str(path), release), path.name)
 
 
-def release_of(origin: Path) -> str:
+def detect_release(origin: Path) -> str:
     """Return the release of a wheel, sdist or directory, without unpacking.
 
     Raises:

@@ -43,10 +43,10 @@ def read(path: Path) -> Source:
         raise SourceError(
             f"{error.filename or path}: {error.strerror}", hint="look at what lies there, and its permissions"
         ) from None
-    return to_source(members, kind, tree_digest(members), str(path))
+    return to_source(members, kind, hash_tree(members), str(path))
 
 
-def tree_digest(members: Mapping[str, bytes]) -> str:
+def hash_tree(members: Mapping[str, bytes]) -> str:
     """Hash the Python files, licence and notice, in a fixed order."""
     total = sha256()
     for name in sorted(members):

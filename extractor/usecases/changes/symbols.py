@@ -20,7 +20,7 @@ def places(generated: Generated) -> dict[str, Place]:
     found: dict[str, Place] = {}
     for module in generated.found.modules:
         substituted = {item.statement for item in module.substitutes}
-        lines = readers.lines_of(module.source)
+        lines = readers.split_lines(module.source)
         body = module.body or tuple(readers.python(module.source).body)
         for index in module.kept:
             if index in substituted:

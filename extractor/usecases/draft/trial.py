@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from extractor.pipeline.index import Index
-from extractor.pipeline.render.words import words_of_templates
+from extractor.pipeline.render.words import collect_method_names
 from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import Slice, slice_source
 from extractor.pipeline.source import Source
@@ -44,7 +44,7 @@ def trial(manifest: Manifest, source: Source, progress: Callable[[str], None]) -
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
         for options in choices(manifest):
             progress(f"engine {options.engine}{', all features' if options.features else ''}")
-            found = slice_source(index, manifest, options, words_of_templates(manifest, options), lenient=True)
+            found = slice_source(index, manifest, options, collect_method_names(manifest, options), lenient=True)
             for item in (*_dead(found, catalogue), *_twice(found)):
                 findings.setdefault((item.where, item.subject), item)
             for module in found.modules:

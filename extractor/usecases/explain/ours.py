@@ -9,7 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from extractor.pipeline.render import templates_of
+from extractor.pipeline.render import map_templates
 from extractor.project import base, lock
 from extractor.project.lock import Lock, LockedFile
 from extractor.usecases.explain.explanation import COPIED, HOOK, OWNER, RECORD, TEMPLATE, Explanation
@@ -36,7 +36,7 @@ class Ours:
         self._files: Mapping[str, LockedFile] = {file.path: file for file in locked.files}
         self._package = locked.options.package
         self._release = locked.options.verl
-        self._templates = templates_of(manifest, locked.options)
+        self._templates = map_templates(manifest, locked.options)
         self._own = frozenset(own_files(project, locked))
 
     def file(self, name: str) -> Explanation | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.index.syntax import bound_names, first_line
-from extractor.pipeline.render import applied_fixes
+from extractor.pipeline.render import list_applied_fixes
 from extractor.pipeline.rewrite.apply_fixes import touches
 from extractor.pipeline.rewrite.changes import methods_dropped
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
@@ -170,14 +170,14 @@ def _changes(generated: Generated, module: KeptModule, symbol: str | None = None
 
 def _fixes(generated: Generated, manifest: Manifest, module: KeptModule, text: str | None = None) -> tuple[str, ...]:
     """Return the named fixes of a file, or those that touch one symbol's text in it."""
-    applied = [fix for fix in applied_fixes(manifest, generated.found) if fix.module == module.module]
+    applied = [fix for fix in list_applied_fixes(manifest, generated.found) if fix.module == module.module]
     return tuple(f"{fix.id}: {fix.why}" for fix in applied if text is None or touches(fix, text))
 
 
 def _text_of(source: str, name: str) -> str:
     """Return the text of a definition, "f" or "Class"; of "Class.method" that of a class with this method alone."""
     top, _, member = name.partition(".")
-    lines = readers.lines_of(source)
+    lines = readers.split_lines(source)
     found = []
     for node in readers.python(source).body:
         if top not in bound_names(node):

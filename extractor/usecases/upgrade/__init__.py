@@ -19,8 +19,8 @@ from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.explain.ours import own_files
 from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
 from extractor.usecases.upgrade.moved_code import follow_moved_code
-from extractor.usecases.upgrade.own_config import with_new_names
-from extractor.usecases.upgrade.relocate import relocated
+from extractor.usecases.upgrade.own_config import rename_own_settings
+from extractor.usecases.upgrade.relocate import relocate
 from extractor.usecases.upgrade.settings import CarriedSettings, stale
 from extractor.usecases.upgrade.unread_keys import no_longer_read
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, look, plan_upgrade, with_settings
@@ -104,10 +104,10 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     """
     from extractor.pipeline.generate import complete
     from extractor.pipeline.source import open_source
-    from extractor.usecases.kept_methods import generate_wanted
+    from extractor.usecases.kept_methods import generate_with_methods
     from extractor.usecases.upgrade import owner_code, worktree
     from extractor.usecases.upgrade.choices import resolve
-    from extractor.usecases.upgrade.moved_files import Successor, successors
+    from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
     from extractor.values import releases
     from extractor.values.renames import Renames
 
@@ -124,7 +124,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     used = set(parts.used) - set(request.dropped)
     options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
     source = open_source(manifest.pin, origin, offline=offline)
-    options, generated = generate_wanted(options, source, manifest, owner_code.wanted(project, old, emitted))
+    options, generated = generate_with_methods(options, source, manifest, owner_code.wanted(project, old, emitted))
     tree = generated.tree
     new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     paths = {file.path for file in old.files} | {file.path for file in tree}
@@ -132,7 +132,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     _check_resolved(project, found, emitted)
     before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
     renamed = Renames(old.options.verl, options.verl)
-    layout = relocated(old, emitted, found, {file.path for file in tree})
+    layout = relocate(old, emitted, found, {file.path for file in tree})
     layout = follow_moved_code(layout, tree, options.package)
     sides = with_settings(
         UpgradeInputs(
@@ -141,7 +141,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
             new=tree,
             disk=layout.disk,
             successors={
-                **successors(layout.lock, layout.base, before, tree, options, manifest),
+                **find_moved_files(layout.lock, layout.base, before, tree, options, manifest),
                 **{path: Successor(places, same=False) for path, places in layout.carried.items()},
             },
             labels=labels(old.options, options, old.vextract),
@@ -153,13 +153,13 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     plan = layout.placed(plan_upgrade(sides))
     own = look(project, {path for path in own_files(project, old) if is_config(path)} - {file.path for file in tree})
     plain = {path: item.data for path, item in own.items() if item.plain and item.data is not None}
-    own_settings = with_new_names(plain, emitted, tree, renamed)
+    own_settings = rename_own_settings(plain, emitted, tree, renamed)
     plan = Plan(tuple(sorted((*plan.actions, *own_settings.actions()), key=lambda action: action.path)))
     lock_data, base_data = lock_module.dump(new), base.dump(base.of_tree(tree))
     uncommitted: tuple[str, ...] = ()
     unanswered = ""
     try:
-        uncommitted = worktree.uncommitted(project, old, emitted, found | own, own_settings.files)
+        uncommitted = worktree.list_uncommitted(project, old, emitted, found | own, own_settings.files)
     except git.Unanswered as error:
         unanswered = str(error)
     return Upgrade(
@@ -235,7 +235,7 @@ def _check_resolved(project: Path, found: Mapping[str, FileOnDisk], emitted: Map
         was = emitted.get(path)
         if was is None or side.data is None or side.data == was:
             continue
-        line = merge.first_conflict(side.data, was)
+        line = merge.find_first_conflict(side.data, was)
         if line:
             raise CheckFailed(
                 f"{path}:{line}: a marker of an earlier conflict is left",

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from extractor.pipeline.render import absent_settings_of
-from extractor.pipeline.render.layers import behind, layers_of, layers_of_feature, words_of_feature
+from extractor.pipeline.render.layers import behind, layers_of_feature, list_layers, words_of_feature
 from extractor.project.lock import Lock
 from extractor.usecases.explain.ours import own_files
 from extractor.values.configtree import flatten
@@ -53,7 +53,7 @@ def find_former_parts(
         manifest: The release after it.
     """
     package = old.options.package
-    known = {file.path for file in old.files} - behind(layers_of(manifest, options), package).keys()
+    known = {file.path for file in old.files} - behind(list_layers(manifest, options), package).keys()
     former: dict[str, tuple[str, ...]] = {}
     for feature in manifest.features:
         if feature.name not in (*options.features, *old.options.features):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from extractor.pipeline.merge.files import pieces_of
+from extractor.pipeline.merge.files import split_pieces
 from extractor.pipeline.merge.pieces import Piece, Unsupported
 from extractor.usecases.upgrade.relocate import Relocated, renamed
 from extractor.usecases.upgrade.verdicts import FileOnDisk
@@ -95,7 +95,7 @@ def _definitions(path: str, data: bytes) -> dict[str, Piece]:
 
 def _pieces(path: str, data: bytes) -> Sequence[Piece] | None:
     try:
-        return pieces_of(path, data.decode("utf-8"))
+        return split_pieces(path, data.decode("utf-8"))
     except (UnicodeDecodeError, Unsupported):
         return None
 

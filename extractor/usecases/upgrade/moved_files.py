@@ -29,7 +29,7 @@ class Successor:
     users: tuple[str, ...] = ()
 
 
-def successors(
+def find_moved_files(
     lock: Lock, base: Mapping[str, bytes], old: Manifest | None, new: Tree, options: Options, manifest: Manifest
 ) -> dict[str, Successor]:
     """Map files that are gone to those that took their part.

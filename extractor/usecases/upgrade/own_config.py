@@ -41,7 +41,7 @@ class Renamed:
         ]
 
 
-def with_new_names(
+def rename_own_settings(
     own: Mapping[str, bytes], base: Mapping[str, bytes], new: Tree, renamed: Callable[[str], str | None]
 ) -> Renamed:
     """Rename the settings in the owner's own config files.

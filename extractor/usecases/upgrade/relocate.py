@@ -75,9 +75,7 @@ class Relocated:
             yield Action(origin, Verdict.DELETE, action.kind, Reason.MOVED, note=f"now {action.path}")
 
 
-def relocated(
-    lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], new: AbstractSet[str]
-) -> Relocated:
+def relocate(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], new: AbstractSet[str]) -> Relocated:
     """Return the sides of an upgrade in today's layout.
 
     A file stays where it is if something of the owner's lies in the new place, or no plain file lies in the old one.

@@ -66,7 +66,7 @@ def check(project: Path, entry: Journal) -> None:
         )
 
 
-def oddities(project: Path, entry: Journal) -> list[str]:
+def find_oddities(project: Path, entry: Journal) -> list[str]:
     """Return resolved files that are missing or no Python."""
     found = []
     for path in dict.fromkeys(conflict.path for conflict in entry.conflicts):
@@ -91,7 +91,7 @@ def _marked(project: Path, entry: Journal, path: str) -> list[int]:
         return []
     change = entry.change(path)
     base = [] if change is None or change.old is None else [change.old]
-    return merge.left_markers(data, [*base, *_emitted(entry, path)])
+    return merge.find_left_markers(data, [*base, *_emitted(entry, path)])
 
 
 def _emitted(entry: Journal, path: str) -> list[bytes]:

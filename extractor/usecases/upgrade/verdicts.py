@@ -238,4 +238,4 @@ def _hook(file: File, entry: LockedFile | None, found: FileOnDisk | None) -> Act
 
 def _merged(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> merge.Merged | None:
     """None where one of them is no text."""
-    return merge_file(path, base, ours, theirs, labels) if merge.mergeable(base, ours, theirs) else None
+    return merge_file(path, base, ours, theirs, labels) if merge.is_mergeable(base, ours, theirs) else None

@@ -14,7 +14,7 @@ from extractor.values import readers
 from extractor.values.tree import FileKind
 
 
-def uncommitted(
+def list_uncommitted(
     project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], own: Iterable[str] = ()
 ) -> tuple[str, ...]:
     """Return the managed files with uncommitted changes, sorted; none outside Git.

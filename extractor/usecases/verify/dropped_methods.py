@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import attribute_chain
-from extractor.pipeline.render.words import sets_up, words_of_text
+from extractor.pipeline.render.words import find_method_names, sets_up
 from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import PythonFile, Subject
 from extractor.values.reachable import reachable
@@ -70,7 +70,7 @@ def _uses(file: PythonFile, gone: Mapping[str, PythonFile], related: Mapping[str
 
 
 def _may_name(text: str, names: Sequence[str]) -> bool:
-    patterns = words_of_text(text).put_together
+    patterns = find_method_names(text).put_together
     return re.search(rf"\b(?:{'|'.join(names)})\b", text) is not None or any(
         fnmatchcase(name, pattern) for name in names for pattern in patterns
     )

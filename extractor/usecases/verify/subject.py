@@ -108,7 +108,7 @@ def read(root: Path) -> Subject:
 def _broken(path: Path, name: str, error: SyntaxError | OSError) -> str:
     if not isinstance(error, SyntaxError):
         return f"{name}: {error.strerror}"
-    marker = merge.first_conflict(readers.read_bytes(path))
+    marker = merge.find_first_conflict(readers.read_bytes(path))
     if marker:
         return f"{name}:{marker}: a marker of a conflict is left"
     return f"{name}{f':{error.lineno}' if error.lineno else ''}: {error.msg}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from extractor.pipeline.index import Index
-from extractor.pipeline.render.words import words_of_templates
+from extractor.pipeline.render.words import collect_method_names
 from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import KeptModule, Slice, slice_source
 from extractor.pipeline.source import Source
@@ -47,7 +47,7 @@ def _prepare(
 ) -> tuple[dict[str, tuple[Pruned, str]], list[tuple[str, str]]]:
     """Return the files that can run (for upstream, for the project), and the tests left out, a line each."""
     found = slice_source(
-        Index(source), manifest, subject.lock.options, words_of_templates(manifest, subject.lock.options)
+        Index(source), manifest, subject.lock.options, collect_method_names(manifest, subject.lock.options)
     )
     files: dict[str, tuple[Pruned, str]] = {}
     left_out: list[tuple[str, str]] = []

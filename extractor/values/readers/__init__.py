@@ -8,6 +8,7 @@ from extractor.values.readers.files import (
     ZIP_ERRORS,
     NotAFile,
     clash,
+    decode,
     files_below,
     is_plain_path,
     is_stored,
@@ -19,9 +20,8 @@ from extractor.values.readers.files import (
     read_text,
     shown,
     size,
-    text_of,
 )
-from extractor.values.readers.syntax import expression, lines_of, python, python_again, python_text
+from extractor.values.readers.syntax import expression, parse_python_cached, python, python_text, split_lines
 
 __all__ = [
     "NotAFile",
@@ -34,10 +34,10 @@ __all__ = [
     "is_plain_path",
     "is_stored",
     "is_there",
-    "lines_of",
+    "split_lines",
     "parse_json",
     "python",
-    "python_again",
+    "parse_python_cached",
     "python_below",
     "python_text",
     "read_bytes",
@@ -46,6 +46,6 @@ __all__ = [
     "read_text",
     "shown",
     "size",
-    "text_of",
+    "decode",
     "toml",
 ]

@@ -71,7 +71,7 @@ def read_text(path: Path, most: int = limits.MAX_TEXT) -> str:
     Raises:
         OSError: as for `read_bytes`, or it is not UTF-8.
     """
-    return _with_line_feeds(text_of(read_bytes(path, most), path, most))
+    return _with_line_feeds(decode(read_bytes(path, most), path, most))
 
 
 def read_commented(path: Path, most: int = limits.MAX_TEXT) -> str:
@@ -82,7 +82,7 @@ def read_commented(path: Path, most: int = limits.MAX_TEXT) -> str:
     """
     data = read_bytes(path, most)
     try:
-        text = text_of(data, path, most)
+        text = decode(data, path, most)
     except OSError as error:
         lines = [] if error.errno != errno.EILSEQ else data.splitlines()
         if not lines or b"\0" in data or not all(line.partition(b"#")[0].isascii() for line in lines):
@@ -95,7 +95,7 @@ def _with_line_feeds(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def text_of(data: bytes, path: Path | None = None, most: int = limits.MAX_TEXT) -> str:
+def decode(data: bytes, path: Path | None = None, most: int = limits.MAX_TEXT) -> str:
     """Decode bytes without byte order mark; line ends stay.
 
     Raises:

@@ -19,7 +19,7 @@ _LEAVES = frozenset({ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.a
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Split into lines as Python does; `str.splitlines` splits at form feeds."""
     return _LINE.findall(text)
 
@@ -58,7 +58,7 @@ def python(source: str | bytes) -> ast.Module:
 
 
 @lru_cache(maxsize=32)
-def python_again(text: str) -> ast.Module:
+def parse_python_cached(text: str) -> ast.Module:
     """Parse Python with a cache; do not change the tree.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from extractor.values import readers
-from extractor.values.indentation import reindented
+from extractor.values.indentation import reindent
 from tests.importers.adopt.forks import Fork
 from tests.releases import ALL, source_of
 
@@ -57,7 +57,7 @@ def test_unedited_fork_is_a_new_project(run, tmp_path: Path, release: str, prefi
     """Renamed imports, other line ends, other indentation and missing parts are no edits."""
     fork = Fork(tmp_path / "repo", source_of(release), prefix)
     fork.crlf(ALGOS)
-    fork.write("protocol.py", reindented(fork.read("protocol.py"), 2))
+    fork.write("protocol.py", reindent(fork.read("protocol.py"), 2))
     unused = next(name for name in ("fsdp_workers.py", "engine_workers.py") if (fork.root / "workers" / name).exists())
     (fork.root / "workers" / unused).unlink()
     result = run("adopt", fork.top, tmp_path / "toy", "--json", "--offline")

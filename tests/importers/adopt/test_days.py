@@ -13,7 +13,7 @@ import pytest
 from extractor.importers.adopt.segments import split
 from extractor.pipeline.source import Source, open_source
 from extractor.values import releases
-from extractor.values.fingerprint import of_part, of_text, parts_of_upstream
+from extractor.values.fingerprint import fingerprint_statement, fingerprint_text, load_upstream_parts
 from tests.importers.adopt.forks import Fork
 from tests.importers.adopt.test_command import ALGOS, edits
 from tests.releases import ALL, source_of
@@ -39,13 +39,15 @@ def report_of(run: Any, fork: Fork, project: Path, *more: str) -> dict[str, Any]
 @pytest.mark.parametrize("release", ALL)
 def test_every_part_of_a_release_is_known(release: str) -> None:
     source = source_of(release)
-    known = parts_of_upstream()
+    known = load_upstream_parts()
     for path in sorted(source.files)[::5]:
         if path.endswith(".py"):
             body = ast.parse(source.read(path)).body
-            assert {of_part(node) for node in body if not isinstance(node, (ast.Import, ast.ImportFrom))} <= known, path
+            assert {
+                fingerprint_statement(node) for node in body if not isinstance(node, (ast.Import, ast.ImportFrom))
+            } <= known, path
         elif path.endswith((".yaml", ".sh")):
-            assert of_text(source.read(path)) in known, path
+            assert fingerprint_text(source.read(path)) in known, path
 
 
 def test_what_upstream_had_is_no_edit(run: Any, tmp_path: Path) -> None:

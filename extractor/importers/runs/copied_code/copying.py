@@ -382,7 +382,7 @@ def _opened(text: str, place: Path | None) -> Iterator[tuple[str, str]]:
     """Yield the text files that a module names below its own folder, by their paths there."""
     if "__file__" not in text or place is None:
         return
-    constants = (node.value for node in ast.walk(readers.python_again(text)) if isinstance(node, ast.Constant))
+    constants = (node.value for node in ast.walk(readers.parse_python_cached(text)) if isinstance(node, ast.Constant))
     for name in dict.fromkeys(value for value in constants if isinstance(value, str) and 0 < len(value) < _LONGEST):
         path = PurePosixPath(name)
         is_odd = not name.isprintable() or path.is_absolute() or ".." in path.parts or path.suffix == ".py"

@@ -31,12 +31,12 @@ _TRAINS = "reward_fn"
 
 def changed(project: TargetProject) -> list[str]:
     """Return the files of the checkout's verl that compute what no version of upstream's does."""
-    return [path for path in fingerprint.of_upstream() if is_changed(project, path)]
+    return [path for path in fingerprint.load_upstream_files() if is_changed(project, path)]
 
 
 def is_changed(project: TargetProject, path: str) -> bool:
     """Tell whether the checkout's file of verl is no version of upstream's; one that upstream never had is not."""
-    known = fingerprint.of_upstream().get(path)
+    known = fingerprint.load_upstream_files().get(path)
     text = project.checkouts(path) if known else ""
     if not text or not known or (path in project.source.files and project.source.read(path) == text):
         return False
@@ -57,7 +57,7 @@ def defaults(project: TargetProject, own: Mapping[str, Any], known: Collection[s
         known: The keys of the run's release, and those that something is said of.
     """
     texts = {path: project.checkouts(path) for path in changed(project)}
-    names, found = fingerprint.names_of_upstreams_keys(), []
+    names, found = fingerprint.load_upstream_key_names(), []
     for key, value in own.items():
         if key in known or value in _OFF or names.issuperset(key.split(".")):
             continue
@@ -102,7 +102,7 @@ def manager_of_program(tree: ast.Module) -> ast.Module | None:
 def is_own_manager(text: str) -> bool:
     """Tell whether a program defines a reward manager that no version of upstream's programs did."""
     manager = manager_of_program(tree_of(text))
-    return manager is not None and fingerprint.fingerprint(manager) not in fingerprint.of_upstreams_programs()
+    return manager is not None and fingerprint.fingerprint(manager) not in fingerprint.load_upstream_programs()
 
 
 def own_trainer(project: TargetProject, program: str) -> list[Remark]:
@@ -140,7 +140,7 @@ def _functions(project: TargetProject, path: str) -> str:
         node
         for node in tree_of(project.checkouts(path)).body
         if isinstance(node, (ast.FunctionDef, ast.ClassDef))
-        and fingerprint.of_part(node) not in fingerprint.parts_of_upstream()
+        and fingerprint.fingerprint_statement(node) not in fingerprint.load_upstream_parts()
     ]
     names = [node.name for node in functions]
     more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
