@@ -45,8 +45,8 @@ def fingerprint_statement(statement: ast.stmt) -> str:
 def fingerprint_with_comments(text: str) -> str:
     """Return 8 hexadecimal digits of a statement with its comments.
 
-    Unlike by `fingerprint_statement`, comments, docstrings, annotations, and what is printed or logged make a difference; imports,
-    which vextract redirects, and layout do not.
+    Unlike by `fingerprint_statement`, comments, docstrings, annotations, and what is printed or logged make a
+    difference; imports, which vextract redirects, and layout do not.
 
     Args:
         text: The statement's, with the comments above it.
