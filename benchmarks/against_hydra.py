@@ -31,7 +31,7 @@ from benchmarks.launch_scripts import project_of, remember, scripts_of
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
 from extractor.importers.config.release import Defaults, ReleaseConfig
 from extractor.importers.runs import assemble, own_config, programs
-from extractor.importers.runs.meaning import Remark
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.usecases import new
 from extractor.values import releases
 from extractor.values.configtree import compose, flatten

@@ -9,7 +9,7 @@ from extractor.cli import output, screen
 
 if TYPE_CHECKING:
     from extractor.importers.runs.carry_over import Request
-    from extractor.importers.runs.settled import Settled
+    from extractor.importers.runs.imported_project import Settled
 
 _LONGEST = 120
 
@@ -48,7 +48,7 @@ def request(
 
 def report(settled: Settled) -> dict[str, object]:
     """Return the report as JSON's types."""
-    from extractor.importers.runs.meaning import KEPT
+    from extractor.importers.runs.unsupported_keys import KEPT
 
     return {
         "file": settled.run.file,
@@ -66,8 +66,8 @@ def report(settled: Settled) -> dict[str, object]:
 
 def show(settled: Settled, *, verbose: bool, below: int) -> None:
     """Say what is not as it was in the run."""
+    from extractor.importers.runs.placeholders import readable
     from extractor.importers.runs.report import FILE, FIRST, TITLES
-    from extractor.importers.runs.unknowns import readable
 
     for text in settled.run.notes:
         output.warning(readable(text))
@@ -95,7 +95,7 @@ def _said(value: Any) -> str:
 
 def _brief(value: Any) -> str:
     """Shorten a value to one line of a screen."""
-    from extractor.importers.runs.unknowns import readable
+    from extractor.importers.runs.placeholders import readable
 
     said = " ".join(readable(str(value)).split())
     return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."

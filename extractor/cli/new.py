@@ -29,7 +29,7 @@ from extractor.cli.options import release as release_option
 from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
-    from extractor.importers.runs.settled import Settled
+    from extractor.importers.runs.imported_project import Settled
     from extractor.usecases.new import NewProject
     from extractor.values.options import Options
     from extractor.values.tree import Tree

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from extractor.importers.runs.bash import read_script
-from extractor.importers.runs.unknowns import unknowns
+from extractor.importers.runs.placeholders import unknowns
 from extractor.values.errors import UsageError
 
 READ = r"""

@@ -11,14 +11,14 @@ import yaml
 
 from extractor.importers.config.keys import candidates
 from extractor.importers.config.release import Defaults, ReleaseConfig
-from extractor.importers.runs import carry_over, convert, earlier, fitting, report, startable
+from extractor.importers.runs import carry_over, convert, pre_0_4_defaults, release_match, report, setting_repairs
 from extractor.importers.runs.copied_code import registered
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.other_libraries import easyr1, trl_settings
 from extractor.importers.runs.places import Places
 from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.source import Source
 from extractor.values import releases
 from extractor.values.configtree import flatten
@@ -56,7 +56,7 @@ def test_a_run_starts_from_the_config_of_its_own_checkout(tmp_path: Path) -> Non
     assert run.version == "0.2.0.dev0"
     assert run.defaults == {"data": {"max_prompt_length": 77}, "algorithm": {"gamma": 0.9, "of_the_fork": 3}}
     config = {"data": {"max_prompt_length": 512, "seed": 1}, "algorithm": {"gamma": 1.0}}
-    assert fitting._started_from(run, config) == {
+    assert release_match._started_from(run, config) == {
         "data": {"max_prompt_length": 77, "seed": 1},
         "algorithm": {"gamma": 0.9},  # what only the fork has is nobody's
     }
@@ -69,7 +69,7 @@ def test_what_a_fork_has_in_sections_that_take_anything_counts(tmp_path: Path) -
     run = run_of(tmp_path, f"{LAUNCH} reward_model.reward_kwargs.soft=True reward_model.other=1", files)
     release = "algorithm:\n  adv_estimator: gae\nreward_model:\n  enable: false\n"
     target = ReleaseConfig("0.0.0", {"ppo_trainer.yaml": release}, Source("0.0.0", "checkout", "", {}, {}, ""))
-    found = fitting.fit(run, target, (target,))
+    found = release_match.fit(run, target, (target,))
     assert found.config["reward_model"] == {"enable": False, "reward_kwargs": {"threshold": 0.5, "soft": True}}
     assert [problem.override.key for problem in found.problems] == ["reward_model.other"]
 
@@ -77,7 +77,7 @@ def test_what_a_fork_has_in_sections_that_take_anything_counts(tmp_path: Path) -
 def test_a_name_that_the_release_has_otherwise_is_found(tmp_path: Path) -> None:
     run = Run("run.sh", defaults={"reward_model": {"reward_manager": "dapo"}, "custom_reward_function": {"path": "x"}})
     config = {"reward": {"reward_manager": {"name": "naive"}, "custom_reward_function": {"path": None}}}
-    assert fitting._started_from(run, config)["reward"] == {
+    assert release_match._started_from(run, config)["reward"] == {
         "reward_manager": {"name": "dapo"},
         "custom_reward_function": {"path": "x"},
     }
@@ -87,7 +87,7 @@ def test_a_name_that_the_release_has_otherwise_is_found(tmp_path: Path) -> None:
 def test_a_release_with_the_old_name_beside_the_new_one_has_both(path: str | None, new: str) -> None:
     run = Run("run.sh", defaults={"custom_reward_function": {"path": path}})
     config = {"custom_reward_function": {"path": 1}, "reward": {"custom_reward_function": {"path": "own"}}}
-    found = fitting._started_from(run, config)
+    found = release_match._started_from(run, config)
     assert found["custom_reward_function"] == {"path": path}
     assert found["reward"]["custom_reward_function"] == {"path": new}
 
@@ -96,7 +96,7 @@ def test_an_old_name_left_empty_beside_the_new_one_has_its_value() -> None:
     actor = {"optim": {"warmup_style": None, "lr_scheduler_type": "cosine"}}
     run = Run("run.sh", defaults={"actor_rollout_ref": {"actor": actor}})
     config = {"actor_rollout_ref": {"actor": {"optim": {"warmup_style": "constant"}}}}
-    assert flatten(fitting._started_from(run, config)) == {"actor_rollout_ref.actor.optim.warmup_style": "cosine"}
+    assert flatten(release_match._started_from(run, config)) == {"actor_rollout_ref.actor.optim.warmup_style": "cosine"}
 
 
 def test_a_broken_config_beside_a_run_is_none(tmp_path: Path) -> None:
@@ -445,7 +445,7 @@ KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
     ],
 )
 def test_runs_from_before_the_first_release_are_known(tmp_path: Path, words: str, kl_in_reward: bool | None) -> None:
-    run = earlier.with_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {words}"))
+    run = pre_0_4_defaults.with_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {words}"))
     if kl_in_reward is None:
         assert (run.defaults, run.notes) == ({}, ())
         return
@@ -455,10 +455,10 @@ def test_runs_from_before_the_first_release_are_known(tmp_path: Path, words: str
 
 
 def test_a_checkout_says_when_a_run_is_from(tmp_path: Path) -> None:
-    old = earlier.with_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {KL_LOSS}=False", FORK))
+    old = pre_0_4_defaults.with_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {KL_LOSS}=False", FORK))
     assert old.defaults["algorithm"] == {"use_kl_in_reward": True, "gamma": 0.9, "of_the_fork": 3}
     new = run_of(tmp_path, f"{LAUNCH} +trainer.val_before_train=False", {**FORK, "verl/version/version": "0.6.0"})
-    assert earlier.with_earlier_defaults(new) is new
+    assert pre_0_4_defaults.with_earlier_defaults(new) is new
 
 
 @pytest.mark.usefixtures("verl")
@@ -494,7 +494,7 @@ TREE = Tree.of(
 
 def settled(wanted: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[Remark]]:
     project = {"data.train_batch_size": 8, "actor_rollout_ref.actor.ppo_mini_batch_size": 8}
-    return startable.settle(recipient(folder, wanted), project, wanted, wanted)
+    return setting_repairs.settle(recipient(folder, wanted), project, wanted, wanted)
 
 
 def recipient(folder: Path, wanted: dict[str, Any], tree: Tree = TREE) -> TargetProject:
@@ -596,7 +596,7 @@ def test_rejection_sampling_of_earlier_releases(tmp_path: Path, lower: float | N
     later = Tree.of(
         [*TREE, File("p/training/rollout_corr_helper.py", FileKind.VENDORED, b'OPTIONS = {"seq_mean_k1"}\n')]
     )
-    changed, remarks = startable.settle(recipient(tmp_path, run, later), {}, run, run)
+    changed, remarks = setting_repairs.settle(recipient(tmp_path, run, later), {}, run, run)
     assert changed == {key: "seq_mean_k1", f"{key}_threshold": bounds}
     assert [item.what for item in remarks] == ["changed"]
     assert settled(run, tmp_path) == ({}, [])
@@ -646,10 +646,10 @@ def test_what_is_not_here_has_to_be_supplied(tmp_path: Path) -> None:
 
 def test_a_critic_that_the_run_does_not_say_starts_from_the_policys_model(tmp_path: Path) -> None:
     critic = {"critic.model.path": "~/models/no-such-model"}
-    changed, remarks = startable.settle(recipient(tmp_path, critic), {"critic.model.path": "m"}, {}, ())
+    changed, remarks = setting_repairs.settle(recipient(tmp_path, critic), {"critic.model.path": "m"}, {}, ())
     assert changed == {"critic.model.path": "${actor_rollout_ref.model.path}"}
     assert [item.what for item in remarks] == ["changed"]
-    said = startable.settle(recipient(tmp_path, critic), {"critic.model.path": "m"}, {}, tuple(critic))
+    said = setting_repairs.settle(recipient(tmp_path, critic), {"critic.model.path": "m"}, {}, tuple(critic))
     assert said[0] == {}
     assert [item.what for item in said[1]] == ["to do"]
 
@@ -687,14 +687,14 @@ def test_how_long_a_response_may_be_follows_the_data_where_it_is_not_said(tmp_pa
 @pytest.mark.parametrize("name", ["", "  ", None])
 def test_a_run_without_a_name_has_the_projects(tmp_path: Path, name: str | None) -> None:
     key = "trainer.experiment_name"
-    changed, remarks = startable.settle(recipient(tmp_path, {key: name}), {key: "default"}, {}, {key})
+    changed, remarks = setting_repairs.settle(recipient(tmp_path, {key: name}), {key: "default"}, {}, {key})
     assert changed[key] == "default"
     assert [(item.key, item.what) for item in remarks] == [(key, "changed")]
 
 
 def test_a_number_where_the_project_has_true_or_false(tmp_path: Path) -> None:
     key = "actor_rollout_ref.actor.fsdp_config.optimizer_offload"
-    changed, remarks = startable.settle(recipient(tmp_path, {key: 16}), {key: False}, {}, {key})
+    changed, remarks = setting_repairs.settle(recipient(tmp_path, {key: 16}), {key: False}, {}, {key})
     assert changed[key] is True
     assert [item.what for item in remarks] == ["changed"]
 
@@ -705,7 +705,7 @@ def test_no_number_is_the_projects_number(tmp_path: Path, stated: bool) -> None:
     key, other = "reward_model.micro_batch_size_per_gpu", "actor_rollout_ref.model.path"
     project = {key: 16, other: None, "critic.enable": True}
     of_run = recipient(tmp_path, {key: None, other: None, "critic.enable": None})
-    changed, remarks = startable.settle(of_run, project, {}, {key} if stated else ())
+    changed, remarks = setting_repairs.settle(of_run, project, {}, {key} if stated else ())
     assert {name: value for name, value in changed.items() if name == key} == {key: 16}
     assert other not in changed
     assert [item.key for item in remarks if item.key == key] == ([key] if stated else [])
@@ -714,15 +714,15 @@ def test_no_number_is_the_projects_number(tmp_path: Path, stated: bool) -> None:
 def test_the_prompts_of_a_rollout_are_as_long_as_those_of_the_data(tmp_path: Path) -> None:
     key, longest = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_length"
     project: dict[str, Any] = {key: 512, longest: 512}
-    changed, remarks = startable.settle(recipient(tmp_path, {key: 1024}), project, {}, ())
+    changed, remarks = setting_repairs.settle(recipient(tmp_path, {key: 1024}), project, {}, ())
     assert (changed, [item.what for item in remarks]) == ({key: "${data.max_prompt_length}"}, ["changed"])
-    again, remarks = startable.settle(recipient(tmp_path, {key: 1024, longest: 1024}), project, {}, ())
+    again, remarks = setting_repairs.settle(recipient(tmp_path, {key: 1024, longest: 1024}), project, {}, ())
     assert (again, remarks) == (changed, [])
-    assert startable.settle(recipient(tmp_path, {}), project, {}, ()) == ({}, [])
-    assert startable.settle(recipient(tmp_path, {}), project, {key: 512}, ()) == ({}, [])
+    assert setting_repairs.settle(recipient(tmp_path, {}), project, {}, ()) == ({}, [])
+    assert setting_repairs.settle(recipient(tmp_path, {}), project, {key: 512}, ()) == ({}, [])
     # The run has the project's own number, so that nothing was set, and shorter prompts.
     run = {key: 512, longest: 256}
-    shorter, remarks = startable.settle(recipient(tmp_path, {longest: 256}), project, run, ())
+    shorter, remarks = setting_repairs.settle(recipient(tmp_path, {longest: 256}), project, run, ())
     assert (shorter, [item.value for item in remarks]) == (changed, [512])
 
 
@@ -735,16 +735,16 @@ def test_the_prompts_of_a_rollout_are_as_long_as_those_of_the_data(tmp_path: Pat
 )
 def test_other_words_for_the_same_are_the_projects(tmp_path: Path, key: str, value: Any, here: str) -> None:
     filters = {"algorithm.filter_groups.enable": True}
-    changed, remarks = startable.settle(recipient(tmp_path, {key: value, **filters}), {}, {}, ())
+    changed, remarks = setting_repairs.settle(recipient(tmp_path, {key: value, **filters}), {}, {}, ())
     assert (changed, [item.what for item in remarks]) == ({key: here}, ["changed"])
 
 
 def test_a_reward_model_that_is_not_used_need_not_be_there(tmp_path: Path) -> None:
     path, switch = "reward.reward_model.model_path", "reward.reward_model.enable"
     project: dict[str, Any] = {path: None, switch: False}
-    changed, remarks = startable.settle(recipient(tmp_path, {path: "~/no/such"}), project, {}, ())
+    changed, remarks = setting_repairs.settle(recipient(tmp_path, {path: "~/no/such"}), project, {}, ())
     assert (changed, remarks) == ({path: None}, [])
-    changed, remarks = startable.settle(recipient(tmp_path, {path: "~/no/such", switch: True}), project, {}, ())
+    changed, remarks = setting_repairs.settle(recipient(tmp_path, {path: "~/no/such", switch: True}), project, {}, ())
     assert (changed, [item.key for item in remarks]) == ({}, [path])
 
 
@@ -763,7 +763,7 @@ def test_a_key_from_between_two_releases_is_the_one_that_was_released(tmp_path: 
     target = ReleaseConfig.of(source_of(NEWEST[-1]))
     key = "distillation.teacher_models.teacher_model.model_path"
     run = run_of(tmp_path, f"{LAUNCH} {key.replace('teacher_models.', '')}=some/model")
-    found = fitting.fit(run, target, (target,))
+    found = release_match.fit(run, target, (target,))
     assert found.problems == ()
     assert flatten(found.config)[key] == "some/model"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from extractor.importers.runs import startable
+from extractor.importers.runs import setting_repairs
 from extractor.importers.runs.copied_code import managers, named, scorers
 from extractor.importers.runs.copied_code import registered as registration
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
@@ -128,7 +128,7 @@ def test_a_class_that_a_program_chooses_is_called_as_a_project_does(
     manager = registered(tree, imports)(tokenizer=None, num_examine=0, compute_score=None, reward_fn_key="data_source")
     assert manager([1, 3]) == [1.0, 2.0]
     assert manager([1], return_dict=True) == {"reward_tensor": [1.0], "reward_extra_info": {}}
-    _, remarks = startable.settle(recipient(tree, Places(()), {KEY: "mine"}), {}, {}, ())
+    _, remarks = setting_repairs.settle(recipient(tree, Places(()), {KEY: "mine"}), {}, {}, ())
     assert remarks == []
 
 
@@ -455,7 +455,7 @@ def test_arguments_of_a_manager_that_the_plain_one_takes_the_place_of_are_left_o
 
 @pytest.mark.parametrize("name", ["prime", "remote"])
 def test_managers_that_score_as_the_plain_one_does_are_that(name: str) -> None:
-    changed, remarks = startable.settle(recipient(TREE, Places(()), {KEY: name}), {}, {}, ())
+    changed, remarks = setting_repairs.settle(recipient(TREE, Places(()), {KEY: name}), {}, {}, ())
     assert (changed, [item.what for item in remarks]) == ({KEY: "naive"}, ["changed"])
 
 

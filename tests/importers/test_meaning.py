@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.runs import meaning, settings
+from extractor.importers.runs import settings, unsupported_keys
 from extractor.importers.runs.convert import Experiment
-from extractor.importers.runs.meaning import is_about_where, is_of_another_back_end, rule_for
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.unsupported_keys import is_about_where, is_of_another_back_end, rule_for
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def carrying_of(
 
 def test_every_rule_has_a_place() -> None:
     """Each pattern is there once, so that moving one moves it everywhere."""
-    rules = (*meaning._OTHER_BACK_ENDS, *meaning._OTHER_SERVERS, *meaning._OTHER_PARTS)
+    rules = (*unsupported_keys._OTHER_BACK_ENDS, *unsupported_keys._OTHER_SERVERS, *unsupported_keys._OTHER_PARTS)
     assert len({rule.pattern for rule in rules}) == len(rules)
     assert {rule.what for rule in rules} == {"lowered", "dropped", "not carried over"}
 
@@ -62,7 +62,7 @@ def test_tools_of_a_run_are_no_environment_of_the_project() -> None:
 def test_how_long_a_run_is_goes_as_with_verl_where_it_does_not_say(key: str, carried: bool) -> None:
     value, remark = carrying_of({key: -1}, {})._local(key, key, 10)
     assert (value == -1) is carried
-    assert (remark is not None and remark.what == meaning.KEPT) is not carried
+    assert (remark is not None and remark.what == unsupported_keys.KEPT) is not carried
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import yaml
 
 from extractor.importers.config.project import load, read_files
 from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.runs.meaning import KEPT
+from extractor.importers.runs.unsupported_keys import KEPT
 from extractor.values.configtree import resolve
 from tests.importers.conftest import vextract
 from tests.releases import ALL, NEWEST, newest_release, source_of

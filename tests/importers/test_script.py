@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from extractor.importers.runs.bash import read_script
+from extractor.importers.runs.placeholders import readable, unknown, unknowns
 from extractor.importers.runs.reading import read_run
-from extractor.importers.runs.unknowns import readable, unknown, unknowns
 from extractor.values.errors import UsageError
 
 

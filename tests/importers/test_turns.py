@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from extractor.importers.runs.multiturn_fork_keys import with_verls_names
 from extractor.importers.runs.reading import read_run
-from extractor.importers.runs.turns import with_verls_names
 from tests.importers.conftest import vextract
 
 PLAIN = "actor_rollout_ref.rollout.multi_turn"

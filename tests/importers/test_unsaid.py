@@ -9,8 +9,8 @@ import pytest
 
 from extractor.importers.config.project import load, read_files
 from extractor.importers.config.release import Defaults
-from extractor.importers.runs.meaning import KEPT, Remark
-from extractor.importers.runs.unsaid import remarks, with_defaults_of_its_own
+from extractor.importers.runs.changed_defaults import remarks, with_defaults_of_its_own
+from extractor.importers.runs.unsupported_keys import KEPT, Remark
 from extractor.values.configtree import flatten, resolve
 from tests.importers.conftest import vextract
 from tests.releases import NEWEST

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from extractor.importers.adopt.carry import Carried
     from extractor.importers.adopt.target_project import TargetProject
     from extractor.importers.runs.carry_over import Request
-    from extractor.importers.runs.settled import Settled
+    from extractor.importers.runs.imported_project import Settled
     from extractor.pipeline.generate import Generated
     from extractor.values.manifest import Manifest
     from extractor.values.options import Options

@@ -13,9 +13,9 @@ from extractor.importers.runs import report
 from extractor.importers.runs.convert import Experiment
 from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
-from extractor.importers.runs.meaning import Remark
+from extractor.importers.runs.placeholders import shown
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.unknowns import shown
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.render.unread import collect_values, find_unread_settings
 from extractor.values import limits, readers
 from extractor.values.configtree import compose, flatten

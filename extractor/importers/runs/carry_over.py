@@ -11,14 +11,14 @@ from pathlib import Path
 from packaging.version import Version
 
 from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.runs import convert, earlier, fitting, turns
+from extractor.importers.runs import convert, multiturn_fork_keys, pre_0_4_defaults, release_match
 from extractor.importers.runs.bash import read_script
-from extractor.importers.runs.fitting import Fit
+from extractor.importers.runs.imported_project import Found
+from extractor.importers.runs.placeholders import readable, shown, unknowns
 from extractor.importers.runs.reading import read_run
+from extractor.importers.runs.release_match import Fit
 from extractor.importers.runs.renaming import flat_settings
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.settled import Found
-from extractor.importers.runs.unknowns import readable, shown, unknowns
 from extractor.pipeline.source import open_source
 from extractor.values import readers, releases
 from extractor.values.configtree import flatten, nearest
@@ -77,7 +77,7 @@ class Request:
         given = _variables(self.variables)
         said = read_run(self.file, given, environment, tuple(self.config_dirs), self.started_in)
         _refuse_names_of_forks(said)
-        run = turns.with_verls_names(earlier.with_earlier_defaults(said))
+        run = multiturn_fork_keys.with_verls_names(pre_0_4_defaults.with_earlier_defaults(said))
         best = self._matched(run, frozenset(item.key for item in said.overrides), release, step)
         if best.unhandled and not self.keep_unknown:
             raise _not_known(self.file, best, len(run.overrides) + len(flatten(run.resolved or {})))
@@ -100,11 +100,13 @@ class Request:
 
         def fit(candidate: str) -> Fit:
             step(f"reading verl {candidate}")
-            return fitting.fit(run, ReleaseConfig.of(open_source(releases.load(candidate).pin, offline=self.offline)))
+            return release_match.fit(
+                run, ReleaseConfig.of(open_source(releases.load(candidate).pin, offline=self.offline))
+            )
 
         def strangeness(fit: Fit) -> tuple[int, int]:
             unknown = [item for item in fit.unhandled if item.override.key not in translated]
-            return len(unknown), fitting.strange(run, fit.target)
+            return len(unknown), release_match.strange(run, fit.target)
 
         fits = []
         for candidate in self._candidates(run, release):
@@ -117,7 +119,7 @@ class Request:
         others = [item.target for item in fits]
         if translated and all(item.release != release for item in others):  # whose names it is given
             others.append(fit(release).target)
-        return fitting.fit(run, best.target, others)
+        return release_match.fit(run, best.target, others)
 
     def _candidates(self, run: Run, release: str) -> list[str]:
         """Return the releases to try, the likeliest first."""
@@ -130,7 +132,7 @@ class Request:
             # `0.6.0.dev` is what becomes 0.6.0.
             own = Version(run.version).release
             likeliest = [item for item in releases.supported() if Version(item).release >= own][:1] or likeliest
-        elif earlier.is_earlier(run) is not None:
+        elif pre_0_4_defaults.is_earlier(run) is not None:
             likeliest = [releases.supported()[0]]
         return list(dict.fromkeys([*likeliest, release, *reversed(releases.supported())]))
 

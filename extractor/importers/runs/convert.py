@@ -10,12 +10,12 @@ from typing import Any
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs import prime, reward_model
 from extractor.importers.runs.copied_code import named
-from extractor.importers.runs.fitting import Fit
-from extractor.importers.runs.meaning import Remark, is_about_where
+from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.other_libraries.translation import ScoredBy
+from extractor.importers.runs.placeholders import readable, unknowns
+from extractor.importers.runs.release_match import Fit
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.supplied import SUPPLIED
-from extractor.importers.runs.unknowns import readable, unknowns
+from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.pipeline.render.presets import match_preset
 from extractor.values.configtree import flatten, resolve
 from extractor.values.errors import UsageError

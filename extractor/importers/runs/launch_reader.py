@@ -10,9 +10,9 @@ from pathlib import Path
 from extractor.importers.runs import configs, of_export, overrides, own_config, programs
 from extractor.importers.runs.bash import Command, Reading, read_script
 from extractor.importers.runs.other_libraries import easyr1, trl
+from extractor.importers.runs.placeholders import readable, unknowns, with_words
 from extractor.importers.runs.places import Places
 from extractor.importers.runs.run import Around, Run
-from extractor.importers.runs.unknowns import readable, unknowns, with_words
 from extractor.values import readers
 from extractor.values.errors import UsageError
 

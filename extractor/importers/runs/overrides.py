@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from extractor.importers.runs.bash import too_much
-from extractor.importers.runs.unknowns import readable, unknowns, with_words
+from extractor.importers.runs.placeholders import readable, unknowns, with_words
 from extractor.values import limits
 from extractor.values.configtree import BadOverride, Override, parse_override
 from extractor.values.errors import UsageError

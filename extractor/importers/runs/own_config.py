@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from extractor.importers.runs import checkout
+from extractor.importers.runs.placeholders import readable
 from extractor.importers.runs.places import Places
-from extractor.importers.runs.unknowns import readable
 from extractor.values import fingerprint, readers
 from extractor.values.configtree.compose import read_config
 from extractor.values.configtree.defaults import SELF, Defaults, TooManyParts

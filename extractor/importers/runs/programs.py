@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.other_libraries import easyr1
-from extractor.importers.runs.unknowns import readable, unknowns
+from extractor.importers.runs.placeholders import readable, unknowns
 from extractor.values import limits
 from extractor.values.errors import UsageError
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.configtree import Override, flatten
 from extractor.values.configtree.compose import apply, merge
 

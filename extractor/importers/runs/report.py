@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.runs.meaning import KEPT, Remark
-from extractor.importers.runs.unknowns import readable
+from extractor.importers.runs.placeholders import readable
+from extractor.importers.runs.unsupported_keys import KEPT, Remark
 
 FILE = "from_run.md"
 # What each kind of remark is called where it is read, what matters most first.

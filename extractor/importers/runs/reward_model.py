@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from extractor.importers.runs.meaning import Remark
-from extractor.importers.runs.unknowns import unknowns
+from extractor.importers.runs.placeholders import unknowns
+from extractor.importers.runs.unsupported_keys import Remark
 
 ENABLED = ("reward.reward_model.enable", "reward_model.enable")
 _TOKENIZER = "reward_model.model.input_tokenizer"

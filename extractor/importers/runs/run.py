@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.other_libraries.translation import FileScored, ScoredBy, Written
 from extractor.importers.runs.places import Places
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.configtree import Override
 
 

@@ -11,11 +11,11 @@ from extractor.importers.config.keys import READ_BY_THE_ENGINE, about_the_machin
 from extractor.importers.config.release import Defaults, ReleaseConfig
 from extractor.importers.runs import prime, reward_model
 from extractor.importers.runs.convert import SERVICES, Experiment, logger_names
-from extractor.importers.runs.fitting import TAKES_ANYTHING
-from extractor.importers.runs.meaning import KEPT, Remark, is_about_where, rule_for
+from extractor.importers.runs.missing_inputs import SUPPLIED
+from extractor.importers.runs.placeholders import shown, unknowns
+from extractor.importers.runs.release_match import TAKES_ANYTHING
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.supplied import SUPPLIED
-from extractor.importers.runs.unknowns import shown, unknowns
+from extractor.importers.runs.unsupported_keys import KEPT, Remark, is_about_where, rule_for
 from extractor.values.configtree import flatten
 
 # What 0.7.0 calls by two names, of which one follows the other: as in verl's own config.

@@ -9,7 +9,7 @@ from extractor.importers.runs.bash import arithmetic
 from extractor.importers.runs.bash.patterns import matches
 from extractor.importers.runs.bash.state import State
 from extractor.importers.runs.bash.words import Words
-from extractor.importers.runs.unknowns import unknowns
+from extractor.importers.runs.placeholders import unknowns
 
 _OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Path.is_file, "-d": Path.is_dir}
 _NUMBERS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}

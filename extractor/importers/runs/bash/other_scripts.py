@@ -10,7 +10,7 @@ from pathlib import Path
 from extractor.importers.runs.bash.quotes import NotBash
 from extractor.importers.runs.bash.state import MAX_CALLS, State, Stop, too_much, unread
 from extractor.importers.runs.bash.syntax import Statement, parse
-from extractor.importers.runs.unknowns import readable, unknowns
+from extractor.importers.runs.placeholders import readable, unknowns
 from extractor.values import limits, readers
 
 _SHELL = re.compile(r"(?:.*/)?(?:ba|z)?sh")

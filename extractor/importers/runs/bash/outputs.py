@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from extractor.importers.runs.bash.arithmetic import NotKnown, evaluate
-from extractor.importers.runs.unknowns import unknowns
+from extractor.importers.runs.placeholders import unknowns
 
 # Scripts for several kinds of machines look for the module of each; a project knows none of these.
 _PROBE = re.compile(r"\S*python3? -c import torch_(npu|mlu|musa)\b")

@@ -10,7 +10,7 @@ from extractor.importers.runs.bash.quotes import NotBash
 from extractor.importers.runs.bash.state import Command, State, Stop, There, too_much, unread
 from extractor.importers.runs.bash.statements import Interpreter
 from extractor.importers.runs.bash.syntax import parse
-from extractor.importers.runs.unknowns import number_of
+from extractor.importers.runs.placeholders import number_of
 from extractor.values import limits, readers
 
 

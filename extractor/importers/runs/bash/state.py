@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.importers.runs.bash.syntax import Statement
-from extractor.importers.runs.unknowns import number_of, unknown, unknowns
+from extractor.importers.runs.placeholders import number_of, unknown, unknowns
 from extractor.values import limits
 from extractor.values.errors import UsageError
 

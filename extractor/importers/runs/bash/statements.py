@@ -24,7 +24,7 @@ from extractor.importers.runs.bash.state import (
 )
 from extractor.importers.runs.bash.syntax import ASSIGNMENT, Redirect, Statement
 from extractor.importers.runs.bash.words import Words
-from extractor.importers.runs.unknowns import number_of, readable, unknown, unknowns
+from extractor.importers.runs.placeholders import number_of, readable, unknown, unknowns
 from extractor.values.limits import MAX_ROUNDS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")

@@ -12,7 +12,7 @@ from extractor.importers.runs.bash.patterns import escape_pattern
 from extractor.importers.runs.bash.quotes import NotBash, split_pieces
 from extractor.importers.runs.bash.state import State, Value, scalar, split_fields, too_much
 from extractor.importers.runs.bash.syntax import Statement, parse, split_words
-from extractor.importers.runs.unknowns import unknown, unknowns
+from extractor.importers.runs.placeholders import unknown, unknowns
 from extractor.values import limits
 
 # A piece of a word: whether it is quoted, expanded outside of quotes, or ends a word ("$@" is several).

@@ -8,8 +8,8 @@ from extractor.importers.runs import templates
 from extractor.importers.runs.copied_code.code import tree_of
 from extractor.importers.runs.copied_code.managers import IMPORTED_BY
 from extractor.importers.runs.copied_code.target import HEAD, CopyResult, TargetProject, copied_remarks
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.other_libraries.translation import FileScored, Written
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
 
 _PROMPT, _DATASET, _DATASET_CLASS = "data.format_prompt", "custom/easyr1_dataset", "EasyR1Prompts"

@@ -29,7 +29,7 @@ from extractor.importers.runs.copied_code.manager_hooks import (
 )
 from extractor.importers.runs.copied_code.modules import SCORERS
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
-from extractor.importers.runs.meaning import Remark
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
 from extractor.values.modules import absolute
 

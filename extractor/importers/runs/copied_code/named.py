@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.places import Places
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
 from extractor.values import limits, readers

@@ -11,7 +11,7 @@ from typing import Any
 
 from extractor.importers.runs.copied_code.code import tree_of
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.meaning import Remark
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import fingerprint
 
 _PACKAGE = "verl"

@@ -13,7 +13,7 @@ from typing import Any
 from extractor.importers.runs.copied_code import managers
 from extractor.importers.runs.copied_code.code import python_files, registered_by, required_by, settings_read, tree_of
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
-from extractor.importers.runs.meaning import Remark
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
 from extractor.values.setting_types import PATH, types_and_words
 

@@ -25,8 +25,8 @@ from extractor.importers.runs.copied_code.manager_hooks import (
 )
 from extractor.importers.runs.copied_code.modules import SCORERS
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.own_config import program_file
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
 
 _FUNCTIONS = ("reward.custom_reward_function.path", "custom_reward_function.path")

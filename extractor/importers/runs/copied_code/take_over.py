@@ -12,10 +12,10 @@ from extractor.importers.runs.copied_code import easyr1, managers, named, own_ve
 from extractor.importers.runs.copied_code.code import tree_of
 from extractor.importers.runs.copied_code.copying import FOLDER
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.other_libraries.translation import FileScored
 from extractor.importers.runs.own_config import program_file
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.unsupported_keys import Remark
 
 _READS = {"os.getenv", "getenv", "os.environ.get", "environ.get", "os.environ.setdefault"}
 _ANYONES = {"HOME", "PATH", "PWD", "USER"}

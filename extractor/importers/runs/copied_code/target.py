@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.places import Places
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.errors import UsageError

@@ -11,8 +11,8 @@ from extractor.importers.runs.copied_code.code import required_by, tree_of
 from extractor.importers.runs.copied_code.managers import IMPORTED_BY
 from extractor.importers.runs.copied_code.target import HEAD, CopyResult, TargetProject, copied_remarks
 from extractor.importers.runs.definitions import needed_part, with_first
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.other_libraries.translation import ScoredBy
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.index import Module
 from extractor.values.errors import UsageError
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import yaml
 
-from extractor.importers.runs.meaning import Remark, is_about_where
 from extractor.importers.runs.other_libraries.translation import (
     ROWS,
     FileScored,
@@ -19,8 +18,9 @@ from extractor.importers.runs.other_libraries.translation import (
     is_nothing,
     overrides_of,
 )
+from extractor.importers.runs.placeholders import with_words
 from extractor.importers.runs.places import Places
-from extractor.importers.runs.unknowns import with_words
+from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.values import readers
 from extractor.values.configtree import Override, flatten
 from extractor.values.configtree.compose import apply, read_mapping, read_yaml

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.places import Places
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.configtree import Override
 from extractor.values.errors import UsageError
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.other_libraries import trl_script
 from extractor.importers.runs.other_libraries.translation import ScoredBy, Translated, config_file
 from extractor.importers.runs.other_libraries.trl_script import Script
 from extractor.importers.runs.other_libraries.trl_settings import GRPO, RLOO, Unread, algorithm_of, translated
+from extractor.importers.runs.placeholders import with_words
 from extractor.importers.runs.places import Places
-from extractor.importers.runs.unknowns import with_words
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
 from extractor.values.configtree.compose import read_mapping, read_yaml
 from extractor.values.errors import UsageError

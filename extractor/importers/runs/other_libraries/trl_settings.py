@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.other_libraries.translation import ROWS, ScoredBy, Translated, is_nothing, overrides_of
-from extractor.importers.runs.unknowns import readable, unknowns
+from extractor.importers.runs.placeholders import readable, unknowns
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
 
 GRPO, RLOO = "grpo", "rloo"

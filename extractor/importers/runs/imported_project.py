@@ -9,14 +9,14 @@ from typing import Any
 
 from extractor.importers.config.project import UNKNOWN
 from extractor.importers.config.release import Defaults, ReleaseConfig
-from extractor.importers.runs import assemble, references, report, startable, supplied, unsaid
+from extractor.importers.runs import assemble, changed_defaults, missing_inputs, references, report, setting_repairs
 from extractor.importers.runs import settings as settings_of
 from extractor.importers.runs.assemble import Assembled
 from extractor.importers.runs.convert import Experiment
 from extractor.importers.runs.copied_code import managers, own_verl, take_over
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.render.unread import named
 from extractor.pipeline.source import Source
 from extractor.values.configtree import flatten
@@ -173,14 +173,14 @@ class Found:
             keeps_unknown=self.keeps_unknown,
             is_adopted=is_adopted,
         )
-        mended, about = startable.settle(over.project, before, self.experiment.wanted, stated)
+        mended, about = setting_repairs.settle(over.project, before, self.experiment.wanted, stated)
         settings = {**over.project.settings, **mended}
         unknown = carried.unknown
         lost = _without_place(unknown, carried.remarks, before)
         left = {item.key for item in carried.remarks if item.what == "dropped"} | lost.keys()
         asked = (over.asked.keys() & left) | managers.read_by_copy(over.project, lost)
         kept = {key: lost[key] for key in asked & lost.keys()}
-        read, _ = supplied.files({**over.asked, **kept}, run.places)
+        read, _ = missing_inputs.files({**over.asked, **kept}, run.places)
         aside = {**unknown, **over.aside, **over.asked, **kept, **read}
         # What is said of its code comes before what is said of a setting.
         remarks = sorted([*carried.remarks, *over.remarks, *about], key=lambda item: item.value != "")
@@ -230,8 +230,8 @@ class Found:
             own, usual = flatten(self.run.defaults), Defaults.of(ReleaseConfig.of(source))
             ours, theirs = done.project.release, self.target.release
             renames = Renames(theirs, ours), Renames(ours, theirs)
-            whole = unsaid.with_defaults_of_its_own(self.experiment.wanted, own, config, usual, renames)
-            every += tuple(unsaid.remarks(whole, stated, config, usual, renames, every))
+            whole = changed_defaults.with_defaults_of_its_own(self.experiment.wanted, own, config, usual, renames)
+            every += tuple(changed_defaults.remarks(whole, stated, config, usual, renames, every))
         head = report.headline(self.run.file, self.target.release, config, len(written.settings))
         if not self.run.hints:
             tree = assemble.with_report(tree, report.text(head, every, self.run.notes))

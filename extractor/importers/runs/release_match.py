@@ -8,8 +8,8 @@ from typing import Any
 
 from extractor.importers.config.keys import candidates
 from extractor.importers.config.release import Defaults, ReleaseConfig
-from extractor.importers.runs.meaning import is_of_another_back_end
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.unsupported_keys import is_of_another_back_end
 from extractor.values.configtree import Override, Problem, flatten
 from extractor.values.configtree.compose import apply, merge
 from extractor.values.manifest import renamed

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.renaming import flat_settings, renamed
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.unsupported_keys import Remark
 
 _ROLLOUT, _AGENT = "actor_rollout_ref.rollout", "actor_rollout_ref.agent"
 N, PLAYS, TURNS = f"{_ROLLOUT}.n", f"{_ROLLOUT}.multi_turn.enable", f"{_ROLLOUT}.multi_turn.max_assistant_turns"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.runs.meaning import Remark
 from extractor.importers.runs.places import Places, is_on_the_hub
+from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
 
 _TEMPLATE = "actor_rollout_ref.model.custom_chat_template"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from extractor.importers.runs import supplied
+from extractor.importers.runs import missing_inputs
 from extractor.importers.runs.copied_code import managers, registered
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.meaning import Remark
+from extractor.importers.runs.unsupported_keys import Remark
 
 _BATCH, _MINI_BATCH = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
 _DRAWN = "data.gen_batch_size"
@@ -50,8 +50,8 @@ def settle(
         _rejection(of_run, run),
         _managers(of_run),
         ({}, [*registered.remarks(of_run)]),
-        supplied.models_and_data(settings, project, whole, stated, of_run.places),
-        supplied.files(settings, of_run.places),
+        missing_inputs.models_and_data(settings, project, whole, stated, of_run.places),
+        missing_inputs.files(settings, of_run.places),
     ):
         changed.update(mended)
         remarks += about

@@ -8,8 +8,8 @@ from typing import Any
 
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
 from extractor.importers.config.release import Defaults
-from extractor.importers.runs.meaning import KEPT, Remark, rule_for
-from extractor.importers.runs.unknowns import unknowns
+from extractor.importers.runs.placeholders import unknowns
+from extractor.importers.runs.unsupported_keys import KEPT, Remark, rule_for
 from extractor.values.configtree import flatten
 
 _Renamed = Callable[[str], str | None]
