@@ -29,7 +29,7 @@ from typing import Any
 from benchmarks import under_bash, under_hydra
 from benchmarks.launch_scripts import project_of, remember, scripts_of
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
-from extractor.importers.config.release import Defaults, ReleaseConfig
+from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import assemble, own_config, programs
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.usecases import new
@@ -140,7 +140,7 @@ def judged(
     """
     assert made.run is not None
     theirs, ours = run.config, assemble.load_config(made.tree)
-    defaults = Defaults.of(ReleaseConfig.of(made.source))
+    defaults = VerlDefaults.of(ReleaseConfig.of(made.source))
     written = flatten(defaults.config)
     here = flatten(compose(assemble.config_of(made.tree), "ppo_trainer.yaml").config)
     there, back = _renames(made)

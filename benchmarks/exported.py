@@ -27,7 +27,7 @@ from benchmarks.launch_scripts import project_of, remember, scripts_of
 from extractor.importers import export
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
 from extractor.importers.config.project import load, read_files
-from extractor.importers.export import Key, Status
+from extractor.importers.export import Key, KeyStatus
 from extractor.importers.runs import programs
 from extractor.pipeline.source import Source, open_source
 from extractor.project import lock
@@ -67,7 +67,7 @@ def judged(project: Path, tree: Path, out: Path) -> tuple[Counter[str], list[Dif
     refused = theirs.refused or " ".join(theirs.forced)
     if theirs.refused:
         return Counter(), [], refused
-    told = {key.key for key in made.keys if key.status is Status.DROPPED or _is_changed(key, theirs.config, out)}
+    told = {key.key for key in made.keys if key.status is KeyStatus.DROPPED or _is_changed(key, theirs.config, out)}
     counts: Counter[str] = Counter()
     silent = []
     for key, value in load(read_files(project)).flat.items():
@@ -91,7 +91,7 @@ def judged(project: Path, tree: Path, out: Path) -> tuple[Counter[str], list[Dif
 
 def _is_changed(key: Key, theirs: Mapping[str, Any], out: Path) -> bool:
     """Tell whether verl has the value that KEYS.md says it has in place of the project's."""
-    if key.status is not Status.CHANGED or key.target is None:
+    if key.status is not KeyStatus.CHANGED or key.target is None:
         return False
     value = key.target_value
     value = value.replace("$HERE", str(out)) if isinstance(value, str) else value

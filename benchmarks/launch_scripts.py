@@ -28,7 +28,7 @@ from typing import TypeVar
 
 from benchmarks.environment import on_one_thread
 from extractor.importers.runs import carry_over
-from extractor.importers.runs.carry_over import Request
+from extractor.importers.runs.carry_over import RunRequest
 from extractor.pipeline import generate
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source, open_source
@@ -154,9 +154,9 @@ def project_of(
     return with_variables(make, given)
 
 
-def request_of(script: Path, given: tuple[str, ...], keep_unknown: bool) -> Request:
+def request_of(script: Path, given: tuple[str, ...], keep_unknown: bool) -> RunRequest:
     """Return what is asked of a script: its configs are beside it, or in `config/`."""
-    return Request(script, given, (script.parent, script.parent / "config"), keep_unknown=keep_unknown)
+    return RunRequest(script, given, (script.parent, script.parent / "config"), keep_unknown=keep_unknown)
 
 
 def with_variables(make: Callable[[tuple[str, ...]], T], given: tuple[str, ...] = ()) -> tuple[T, tuple[str, ...]]:

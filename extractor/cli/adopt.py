@@ -26,7 +26,7 @@ from extractor.cli.options import release as release_option
 from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
-    from extractor.importers.adopt import Adoption, Edit, Recognised, Share
+    from extractor.importers.adopt import Adoption, ForkEdit, Recognised, Share
 
 _PACKAGE = "myproj"
 
@@ -169,7 +169,7 @@ def _behind(found: "Recognised") -> str:
     return f"behind by {count}: {', '.join(found.newer)}"
 
 
-def _line(edit: "Edit") -> str:
+def _line(edit: "ForkEdit") -> str:
     place = f" ({edit.why})" if edit.why else f" -> {edit.where}" if edit.where else ""
     parts = f" in {', '.join(edit.parts)}" if edit.parts else ""
     return f"  {edit.upstream_path}: {edit.symbol}, {edit.what}{parts}{place}"

@@ -96,9 +96,9 @@ def _check_release(release: str, own: str) -> None:
 
 
 def _counts(made: "Export") -> dict[str, int]:
-    from extractor.importers.export import Status
+    from extractor.importers.export import KeyStatus
 
-    return {status.value: sum(key.status is status for key in made.keys) for status in Status}
+    return {status.value: sum(key.status is status for key in made.keys) for status in KeyStatus}
 
 
 def _report(target: Path, made: "Export", release: str, dry_run: bool) -> dict[str, object]:

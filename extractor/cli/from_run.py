@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from extractor.cli import output, screen
 
 if TYPE_CHECKING:
-    from extractor.importers.runs.carry_over import Request
-    from extractor.importers.runs.imported_project import Settled
+    from extractor.importers.runs.carry_over import RunRequest
+    from extractor.importers.runs.imported_project import ImportedProject
 
 _LONGEST = 120
 
@@ -22,7 +22,7 @@ def request(
     started_in: Path | None,
     offline: bool,
     keep_unknown: bool,
-) -> Request | None:
+) -> RunRequest | None:
     """Return what the command line says of a run, or None.
 
     Raises:
@@ -41,12 +41,14 @@ def request(
     for flag, folder in [*named, *(("--config-dir", item) for item in config_dirs or ())]:
         if not folder.is_dir():
             raise UsageError(f"{flag} {folder}: no such directory", hint="check its path")
-    from extractor.importers.runs.carry_over import Request
+    from extractor.importers.runs.carry_over import RunRequest
 
-    return Request(file, tuple(variables or ()), tuple(config_dirs or ()), run_verl, started_in, offline, keep_unknown)
+    return RunRequest(
+        file, tuple(variables or ()), tuple(config_dirs or ()), run_verl, started_in, offline, keep_unknown
+    )
 
 
-def report(settled: Settled) -> dict[str, object]:
+def report(settled: ImportedProject) -> dict[str, object]:
     """Return the report as JSON's types."""
     from extractor.importers.runs.unsupported_keys import KEPT
 
@@ -64,7 +66,7 @@ def report(settled: Settled) -> dict[str, object]:
     }
 
 
-def show(settled: Settled, *, verbose: bool, below: int) -> None:
+def show(settled: ImportedProject, *, verbose: bool, below: int) -> None:
     """Say what is not as it was in the run."""
     from extractor.importers.runs.placeholders import readable
     from extractor.importers.runs.report import FILE, FIRST, TITLES

@@ -29,7 +29,7 @@ from extractor.cli.options import release as release_option
 from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
-    from extractor.importers.runs.imported_project import Settled
+    from extractor.importers.runs.imported_project import ImportedProject
     from extractor.usecases.new import NewProject
     from extractor.values.options import Options
     from extractor.values.tree import Tree
@@ -118,7 +118,7 @@ def command(
     for feature in made.manifest.features:
         if feature.name in (with_ or ()):
             output.note(f"with {feature.name}: {feature.summary}")
-    settled = cast("Settled | None", made.run)
+    settled = cast("ImportedProject | None", made.run)
     if json:
         run = {} if settled is None else {"run": runs.report(settled)}
         output.data_json({**_report(target, made, dry_run), **run})

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.index import Words
+from extractor.pipeline.index import NameUses
 from extractor.pipeline.index.reading import Reading
 from extractor.pipeline.index.syntax import first_line
 from extractor.pipeline.slicer import Slice
@@ -30,12 +30,12 @@ class MethodDemand:
         edited: Methods of upstream's classes that the owner has edited, "Class.method".
     """
 
-    words: Words = field(default_factory=Words)
+    words: NameUses = field(default_factory=NameUses)
     edited: frozenset[str] = frozenset()
 
     def __or__(self, other: MethodDemand) -> MethodDemand:
         mine, theirs = self.words, other.words
-        words = Words(mine.any | theirs.any, mine.own | theirs.own, mine.put_together | theirs.put_together)
+        words = NameUses(mine.any | theirs.any, mine.own | theirs.own, mine.put_together | theirs.put_together)
         return MethodDemand(words, self.edited | other.edited)
 
     def methods(self, found: Slice) -> frozenset[str]:
@@ -136,7 +136,7 @@ def _methods(tree: ast.Module, text: str) -> dict[str, str]:
     return found
 
 
-def _words(tree: ast.Module, parts: Iterable[ast.AST], package: str) -> Words:
+def _words(tree: ast.Module, parts: Iterable[ast.AST], package: str) -> NameUses:
     outside: set[tuple[str, str]] = set()
     for node in tree.body:
         if isinstance(node, ast.Import):

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import under_bash
 from benchmarks.against_hydra import same
 from benchmarks.exported import _is_changed
-from extractor.importers.config.keys import Key, Status
+from extractor.importers.config.keys import Key, KeyStatus
 
 SCRIPT = r"""
 set -e
@@ -91,8 +91,8 @@ def test_values_that_mean_the_same(tmp_path: Path, theirs: Any, ours: Any, alike
 
 
 def test_what_an_export_says_it_changes_has_to_be_so(tmp_path: Path) -> None:
-    said = Key("local.x", 1, Status.CHANGED, "trainer.x", "$HERE/adapters/x.py", reason="a file of the export")
+    said = Key("local.x", 1, KeyStatus.CHANGED, "trainer.x", "$HERE/adapters/x.py", reason="a file of the export")
     assert _is_changed(said, {"trainer.x": f"{tmp_path}/adapters/x.py"}, tmp_path)
     assert not _is_changed(said, {"trainer.x": "elsewhere.py"}, tmp_path)
     assert not _is_changed(said, {}, tmp_path)
-    assert not _is_changed(Key("local.x", 1, Status.DROPPED), {"local.x": 1}, tmp_path)
+    assert not _is_changed(Key("local.x", 1, KeyStatus.DROPPED), {"local.x": 1}, tmp_path)

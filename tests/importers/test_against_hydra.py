@@ -11,7 +11,7 @@ import pytest
 from benchmarks import against_hydra, under_hydra
 from benchmarks.against_hydra import EQUAL, compared, judged
 from extractor.importers.config.release import CONFIG, ReleaseConfig
-from extractor.importers.runs.carry_over import Request
+from extractor.importers.runs.carry_over import RunRequest
 from extractor.usecases import new
 from extractor.values import releases
 from extractor.values.options import Options
@@ -46,7 +46,7 @@ def test_no_key_differs_in_silence(kind: str, release: str, tmp_path: Path) -> N
     theirs = under_hydra.composed(tree, None, arguments, {}, tmp_path)
     assert (theirs.refused, theirs.forced) == ("", ())
     options = Options("proj", releases.default(), "vllm", "grpo", (), "toy")
-    wanted = new.NewRequest(options, run=Request(script, run_verl=release))
+    wanted = new.NewRequest(options, run=RunRequest(script, run_verl=release))
     made = new.work_out(wanted, lambda text: None)
     counts, silent = judged(theirs, made, {item.partition("=")[0] for item in arguments}, tmp_path)
     assert silent == []

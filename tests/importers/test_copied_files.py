@@ -15,7 +15,7 @@ from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.copied_code.packages import package_of
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.module_imports import Name, rewritten
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.values.tree import File, FileKind, Tree
 from tests.importers.conftest import vextract
 from tests.releases import NEWEST, source_of
@@ -56,15 +56,15 @@ def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
     script.parent.mkdir(parents=True)
     (tmp_path / "repo/.git").mkdir()
     (tmp_path / "repo/reward.py").write_text("")
-    places = Places.of(script, None)
+    places = RunFolders.of(script, None)
     assert places.folders[:3] == (script.parent, script.parent.parent, tmp_path / "repo")
     assert places.find("reward.py") == tmp_path / "repo/reward.py"
-    assert Places.of(script, tmp_path).folders[0] == tmp_path
+    assert RunFolders.of(script, tmp_path).folders[0] == tmp_path
     for name in ("examples/setup.py", "deep/fork/verl/__init__.py", ".venv/verl/__init__.py"):
         (tmp_path / "repo" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "repo" / name).write_text("")
     below = (tmp_path / "repo/src", tmp_path / "repo/deep/fork")
-    assert Places.of(script, None).folders[:5] == (*places.folders[:3], *below)
+    assert RunFolders.of(script, None).folders[:5] == (*places.folders[:3], *below)
     on_path = places.with_python_path(f"relative:/no/such:{tmp_path / 'repo/deep'}")
     assert on_path.folders == (*places.folders, tmp_path / "repo/deep")
     (tmp_path / "repo/examples/reward.py").write_text("")
@@ -85,7 +85,7 @@ def test_what_a_repository_installs_from_a_folder_is_found(tmp_path: Path) -> No
         (tmp_path / name).write_text("")
     (tmp_path / "deep/tools/src/own").mkdir(parents=True)
     (tmp_path / "deep/tools/src/own/tool.py").write_text("")
-    places = Places.of(tmp_path / "run.sh", None)
+    places = RunFolders.of(tmp_path / "run.sh", None)
     assert places.find("grader/math.py") == tmp_path / "grader/grader/math.py"
     assert places.find("own/tool.py") == tmp_path / "deep/tools/src/own/tool.py"
     assert tmp_path / ".env/x" not in places.folders
@@ -96,7 +96,7 @@ def test_an_unpacked_repository_without_verl_begins_where_such_files_are(tmp_pat
     root = tmp_path / "unpacked"
     (root / "scripts/train").mkdir(parents=True)
     (root / name).write_text("")
-    places = Places.of(root / "scripts/train/grpo.py", None)
+    places = RunFolders.of(root / "scripts/train/grpo.py", None)
     assert places.folders[:3] == (root / "scripts/train", root / "scripts", root)
     assert places.home == root
 
@@ -107,7 +107,7 @@ def test_an_unpacked_checkout_begins_where_verl_is(tmp_path: Path) -> None:
     for file in (script, config, tmp_path / "main/verl/__init__.py"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("")
-    places = Places.of(script, None)
+    places = RunFolders.of(script, None)
     assert places.root == tmp_path / "main"
     assert places.find("verl/trainer/config/ppo_trainer.yaml") == config
 
@@ -121,14 +121,14 @@ def test_an_unpacked_checkout_is_known_by_its_readme_and_a_folder_with_verl(
     for file in (script, root / "fork/verl/__init__.py", *(root / name for name in files)):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
-    assert (root / "fork" in Places.of(script, None).folders) is found
+    assert (root / "fork" in RunFolders.of(script, None).folders) is found
 
 
 def test_a_config_may_be_in_a_folder_of_the_same_name_as_somebody_elses(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "setup.py").touch()
     (tmp_path / "train.py").touch()
-    places = Places.of(tmp_path / "run.sh", None)
+    places = RunFolders.of(tmp_path / "run.sh", None)
     folders = places.folders_like("/home/somebody/config", by_last=True)
     assert tmp_path / "config" in folders
     assert places.find_like("/home/somebody/train.py") is None
@@ -141,7 +141,7 @@ def test_a_repository_in_a_checkout_of_verl_is_started_from_there(mark: str, tmp
     for file in (script, version, tmp_path / "main/verl/__init__.py", tmp_path / "main/recipe" / mark):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("")
-    places = Places.of(script, None)
+    places = RunFolders.of(script, None)
     assert places.root == tmp_path / "main"
     assert places.find("verl/version/version") == version
 
@@ -180,7 +180,7 @@ def test_a_dataset_class_starts_from_that_of_its_own_release(tmp_path: Path, rel
     upstream = "verl/utils/dataset/rl_dataset.py"
     theirs = File("p/vendored/rl_dataset.py", FileKind.VENDORED, b"class RLHFDataset: ...\n", upstream)
     settings = {"data.custom_cls.path": path, "data.custom_cls.name": "Mine"}
-    source, places = source_of(release), Places((tmp_path,))
+    source, places = source_of(release), RunFolders((tmp_path,))
     taken = named.take_files(TargetProject(Tree.of([theirs]), "p", source, places, settings, NEWEST[-1]))
     files = {file.path: file.data.decode() for file in taken.tree}
     copy = "p/custom/from_run/verl/utils/dataset/rl_dataset.py"
@@ -300,7 +300,7 @@ def test_a_function_that_its_file_has_not_is_named(tmp_path: Path, text: str, sa
     section = "reward.custom_reward_function"
     settings = {f"{section}.path": "reward.py", f"{section}.name": "score"}
     tree = Tree.of([File("p/__init__.py", FileKind.TEMPLATE, b"")])
-    project = TargetProject(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings)
+    project = TargetProject(tree, "p", source_of(NEWEST[-1]), RunFolders((tmp_path,)), settings)
     assert [item.why for item in named.take_files(project).remarks if item.what == "to do"] == said
 
 
@@ -328,7 +328,7 @@ def test_what_registers_models_comes_along(
     (tmp_path / "models/mine.py").write_text("from transformers import AutoConfig\n\nfrom . import other\n\nother.N\n")
     (tmp_path / "models/other.py").write_text("N = 1\n")
     tree = Tree.of([File("p/__init__.py", FileKind.TEMPLATE, b"")])
-    taken = named.take_modules(TargetProject(tree, "p", source_of(NEWEST[-1]), Places((tmp_path,)), settings))
+    taken = named.take_modules(TargetProject(tree, "p", source_of(NEWEST[-1]), RunFolders((tmp_path,)), settings))
     files = {file.path: file.data.decode() for file in taken.tree}
     hook = files.get("p/custom/verl_models.py", "")
     assert re.findall(r"import p\.custom\.from_run\.(\S+)", hook) == imported

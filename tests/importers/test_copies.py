@@ -14,19 +14,19 @@ from extractor.importers.runs.copied_code import take_over
 from extractor.importers.runs.copied_code.copying import Copied, Copying
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.definitions import needed_part, without_unused
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
 
 
-def checkout(folder: Path, files: dict[str, str]) -> Places:
+def checkout(folder: Path, files: dict[str, str]) -> RunFolders:
     for path, text in {"setup.py": "", **files}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(dedent(text))
-    return Places((folder,))
+    return RunFolders((folder,))
 
 
-def recipient(places: Places, settings: dict[str, Any], *more: File) -> TargetProject:
+def recipient(places: RunFolders, settings: dict[str, Any], *more: File) -> TargetProject:
     hooks = [File(f"pkg/custom/{name}.py", FileKind.HOOK, b"") for name in ("algorithms", "reward_manager", "__init__")]
     tree = Tree.of([*hooks, *more])
     return TargetProject(tree, "pkg", source_of(NEWEST[-1]), places, settings, NEWEST[-1])
@@ -302,7 +302,7 @@ def test_a_copy_of_pyext_is_not_needed_wherever_it_lies(tmp_path: Path, folder: 
 @pytest.mark.usefixtures("verl")
 def test_variables_that_the_script_exports_and_copies_read_are_named(tmp_path: Path) -> None:
     text = b"import os\nURL, HOME = os.environ.get('URL', 'here'), os.environ['HOME']\nOTHER = os.getenv('OTHER')\n"
-    project = recipient(Places((tmp_path,)), {}, File("pkg/custom/verl_reward.py", FileKind.HOOK, text))
+    project = recipient(RunFolders((tmp_path,)), {}, File("pkg/custom/verl_reward.py", FileKind.HOOK, text))
     (remark,) = take_over.variables_read(project, {"URL": "there", "HOME": "/", "MORE": "1"})
     assert (remark.key, remark.what) == ("$URL", "to do")
     assert remark.why.startswith("pkg/custom/verl_reward.py reads it, and the run's script exports it")

@@ -14,7 +14,7 @@ from benchmarks import exported, under_hydra
 from benchmarks.against_hydra import EQUAL, SILENT
 from extractor.importers import export
 from extractor.importers.config.release import CONFIG, ReleaseConfig
-from extractor.importers.export import Export, Status
+from extractor.importers.export import Export, KeyStatus
 from extractor.usecases import new
 from extractor.values.options import Options
 from tests.benchmarks.test_judges import _namespaces
@@ -64,7 +64,7 @@ def _script(change: Callable[[str], str]) -> Callable[[Export], Export]:
     return changed
 
 
-def _table(key: str, status: Status) -> Callable[[Export], Export]:
+def _table(key: str, status: KeyStatus) -> Callable[[Export], Export]:
     """Return what says something else about a key in the table of an export."""
     return lambda made: replace(
         made, keys=tuple(replace(item, status=status) if item.key == key else item for item in made.keys)
@@ -85,7 +85,7 @@ def _with(key: str, value: str) -> Callable[[str], str]:
         pytest.param(_script(_without(RATE)), [RATE], "", id="left out of the script"),
         pytest.param(_script(_with(RATE, "0.5")), [RATE], "", id="another value in the script"),
         pytest.param(_script(_with(MODEL, "/elsewhere")), [MODEL], "", id="not what the table says it becomes"),
-        pytest.param(_table("local.seed", Status.CARRIED), ["local.seed"], "", id="dropped, and the table has it"),
+        pytest.param(_table("local.seed", KeyStatus.CARRIED), ["local.seed"], "", id="dropped, and the table has it"),
         pytest.param(_script(_with(RATE, "1 no.such.key=1")), [RATE], "no.such.key=1", id="a key that verl has not"),
         pytest.param(_script(_with(RATE, "'['")), [], "no viable alternative", id="no override at all"),
         pytest.param(_script(lambda text: f"exit 1\n{text}"), [], "starts no trainer", id="starts nothing"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks import under_hydra
 from extractor.importers.config.keys import map_key
 from extractor.importers.config.project import by_override
-from extractor.importers.config.release import CONFIG, Defaults, ReleaseConfig
+from extractor.importers.config.release import CONFIG, ReleaseConfig, VerlDefaults
 from extractor.importers.export import checks
 from extractor.values.configtree import BadOverride, parse_override, write_override
 from tests.importers.conftest import Result, vextract
@@ -120,7 +120,7 @@ def test_what_makes_it_another_experiment_is_said(projects: dict[str, Path], old
 def test_a_project_as_it_is_made_is_the_same_experiment(verl: None, release: str) -> None:
     """So that a warning is worth reading."""
     target = ReleaseConfig.of(source_of(release))
-    defaults = Defaults.of(target)
+    defaults = VerlDefaults.of(target)
     keys = [map_key(key, value, target, defaults, {}) for key, value in defaults_of_a_project(release).items()]
     told = [text for text in checks.list_lost_settings(keys) if not text.startswith("reward.reward_kwargs ")]
     assert told == []  # those of a reward manager an adapter takes along

@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from extractor.importers.config.keys import candidates
-from extractor.importers.config.release import Defaults, ReleaseConfig
+from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import carry_over, convert, pre_0_4_defaults, release_match, report, setting_repairs
 from extractor.importers.runs.copied_code import registered
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.other_libraries import easyr1, trl_settings
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
@@ -316,7 +316,7 @@ def test_a_config_of_easyr1(tmp_path: Path) -> None:
 
 
 def test_every_name_of_another_library_has_one_in_verl(verl: object) -> None:
-    defaults = Defaults.of(ReleaseConfig.of(source_of(NEWEST[-1])))
+    defaults = VerlDefaults.of(ReleaseConfig.of(source_of(NEWEST[-1])))
     both = [
         f"{section}.{name}" for section in ("actor_rollout_ref.actor", "critic") for name in easyr1._OF_BOTH.values()
     ]
@@ -469,7 +469,7 @@ def test_names_that_it_is_given_say_nothing_of_a_runs_release(tmp_path: Path) ->
         f"{LAUNCH} actor_rollout_ref.model.path=m max_turns=2 do_search=true",
         {"setup.py": "", "verl/version/version": "0.4.0.dev"},
     )
-    request = carry_over.Request(tmp_path / "run.sh", keep_unknown=True)
+    request = carry_over.RunRequest(tmp_path / "run.sh", keep_unknown=True)
     found = request.read(NEWEST[-1], releases.load(NEWEST[-1]), None, lambda step: None)
     assert found.target.release == "0.4.0"
     assert flatten(found.experiment.config)["actor_rollout_ref.rollout.multi_turn.max_assistant_turns"] == 3
@@ -498,7 +498,7 @@ def settled(wanted: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[
 
 
 def recipient(folder: Path, wanted: dict[str, Any], tree: Tree = TREE) -> TargetProject:
-    return TargetProject(tree, "p", Source("0.0.0", "checkout", "", {}, {}, ""), Places((folder,)), wanted)
+    return TargetProject(tree, "p", Source("0.0.0", "checkout", "", {}, {}, ""), RunFolders((folder,)), wanted)
 
 
 def test_a_step_takes_at_most_one_batch(tmp_path: Path) -> None:

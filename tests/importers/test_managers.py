@@ -15,7 +15,7 @@ from extractor.importers.runs import setting_repairs
 from extractor.importers.runs.copied_code import managers, named, scorers
 from extractor.importers.runs.copied_code import registered as registration
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.values.tree import File, FileKind, Tree
 from tests.importers.conftest import imported_from, vextract, written
 from tests.releases import NEWEST, source_of
@@ -78,16 +78,16 @@ class Mine:
 """
 
 
-def checkout(folder: Path, **files: str) -> Places:
+def checkout(folder: Path, **files: str) -> RunFolders:
     root = folder / "fork"
     for path, text in {"setup.py": "", **files}.items():
         place = root / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
-    return Places.of(root / "run.sh", None)
+    return RunFolders.of(root / "run.sh", None)
 
 
-def chosen_by_name(folder: Path, **files: str) -> Places:
+def chosen_by_name(folder: Path, **files: str) -> RunFolders:
     packages = ("", "trainer/", "utils/", "utils/reward_score/", "workers/", "workers/reward_manager/")
     texts = {f"src/verl/{package}__init__.py": "" for package in packages}
     texts["src/verl/workers/reward_manager/__init__.py"] = "from .mine import Mine\n"
@@ -103,12 +103,12 @@ def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield from imported_from(tmp_path / "project", "pkg_of_run", monkeypatch)
 
 
-def take(places: Places, name: str = "mine") -> tuple[Tree, list[str]]:
+def take(places: RunFolders, name: str = "mine") -> tuple[Tree, list[str]]:
     taken = managers.take(recipient(TREE, places, {KEY: name}))
     return taken.tree, [f"{item.what}: {item.why}" for item in taken.remarks]
 
 
-def recipient(tree: Tree, places: Places, settings: dict[str, Any]) -> TargetProject:
+def recipient(tree: Tree, places: RunFolders, settings: dict[str, Any]) -> TargetProject:
     return TargetProject(tree, "pkg_of_run", source_of(NEWEST[-1]), places, settings)
 
 
@@ -128,7 +128,7 @@ def test_a_class_that_a_program_chooses_is_called_as_a_project_does(
     manager = registered(tree, imports)(tokenizer=None, num_examine=0, compute_score=None, reward_fn_key="data_source")
     assert manager([1, 3]) == [1.0, 2.0]
     assert manager([1], return_dict=True) == {"reward_tensor": [1.0], "reward_extra_info": {}}
-    _, remarks = setting_repairs.settle(recipient(tree, Places(()), {KEY: "mine"}), {}, {}, ())
+    _, remarks = setting_repairs.settle(recipient(tree, RunFolders(()), {KEY: "mine"}), {}, {}, ())
     assert remarks == []
 
 
@@ -229,14 +229,14 @@ def test_another_of_the_same_name_is_tried_where_one_cannot_be_imported(tmp_path
 def test_what_nobody_has_is_put_aside() -> None:
     asked = {KEY: "mine", "algorithm.adv_estimator": "mine_too", "actor_rollout_ref.actor.policy_loss.loss_mode": "x"}
     before = {"algorithm.adv_estimator": "grpo", "actor_rollout_ref.actor.policy_loss.loss_mode": "vanilla"}
-    project = recipient(Tree.of([]), Places(()), asked)
+    project = recipient(Tree.of([]), RunFolders(()), asked)
     taken, aside = registration.put_aside(project, before)
     assert aside == asked
     assert taken.settings == {KEY: "naive", **before}
     assert [(item.key, item.what) for item in taken.remarks] == [
         (item.key, "to do") for item in registration.remarks(project)
     ]
-    assert list(registration.remarks(recipient(Tree.of([]), Places(()), {KEY: "prime"}))) == []
+    assert list(registration.remarks(recipient(Tree.of([]), RunFolders(()), {KEY: "prime"}))) == []
 
 
 @pytest.mark.usefixtures("verl")
@@ -272,7 +272,7 @@ def test_arguments_that_a_manager_does_not_take_are_left_out(parameters: str, le
     text = f'@register("mine")\nclass Mine:\n    def __init__({parameters}):\n        pass\n'
     tree = Tree.of([File("pkg_of_run/custom/mine.py", FileKind.HOOK, text.encode())])
     keys = {f"reward.reward_kwargs.{name}": 1 for name in ("known", "unknown")}
-    found = managers.not_taken(recipient(tree, Places(()), {KEY: "mine", **keys}))
+    found = managers.not_taken(recipient(tree, RunFolders(()), {KEY: "mine", **keys}))
     assert found == [f"reward.reward_kwargs.{name}" for name in left]
 
 
@@ -354,7 +354,7 @@ def _default_compute_score(data_source, solution_str, ground_truth):
 PROJECT = {KEY: "env", "reward.custom_reward_function.path": None}
 
 
-def scored(places: Places, settings: dict[str, Any]) -> tuple[Tree, dict[str, Any], list[str]]:
+def scored(places: RunFolders, settings: dict[str, Any]) -> tuple[Tree, dict[str, Any], list[str]]:
     program = "verl.trainer.main_ppo"
     found = scorers.take(recipient(TREE, places, settings), program, PROJECT)
     return found.tree, found.settings, [item.what for item in found.remarks]
@@ -363,7 +363,7 @@ def scored(places: Places, settings: dict[str, Any]) -> tuple[Tree, dict[str, An
 @pytest.mark.usefixtures("verl")
 def test_the_class_in_a_program_that_knows_other_rows_scores(tmp_path: Path, imports: Path) -> None:
     places = chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": PROGRAM})
-    below = Places((*places.folders, tmp_path / "fork/src"))
+    below = RunFolders((*places.folders, tmp_path / "fork/src"))
     tree, changed, said = scored(below, {KEY: "naive"})
     assert (changed, said) == ({KEY: "of_the_run"}, ["changed"])
     assert registered(tree, imports, "of_the_run")(tokenizer=None, num_examine=0)([1, 3]) == [0.5, 1.5]
@@ -381,7 +381,7 @@ def test_a_class_that_has_a_function_of_its_own_is_not_given_verls(tmp_path: Pat
     ).replace('[_select("countdown")(item)', "[self.compute_score(item)")
     assert program.count("compute_score") == 4
     places = chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": program})
-    tree, _, _ = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
+    tree, _, _ = scored(RunFolders((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
     make = registered(tree, imports, "of_the_run")
     assert make(tokenizer=None, num_examine=0, compute_score=default_compute_score)([1, 3]) == [0.5, 1.5]
     assert make(tokenizer=None, num_examine=0, compute_score=lambda item: 8)([1]) == [8]
@@ -395,7 +395,7 @@ def test_the_plain_manager_is_in_every_project() -> None:
 @pytest.mark.parametrize("manager", ["naive", "dapo", None])
 def test_scorers_that_know_other_rows_are_the_function(tmp_path: Path, imports: Path, manager: str | None) -> None:
     places = chosen_by_name(tmp_path, **{"src/verl/utils/reward_score/__init__.py": SCORERS})
-    tree, changed, _ = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: manager})
+    tree, changed, _ = scored(RunFolders((*places.folders, tmp_path / "fork/src")), {KEY: manager})
     assert changed == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
     assert named.take_files(recipient(tree, places, changed)) == CopyResult(tree, [], {}), (
         "it is here, and is its own copy"
@@ -408,7 +408,7 @@ def test_scorers_that_know_other_rows_are_the_function(tmp_path: Path, imports: 
 @pytest.mark.usefixtures("verl")
 def test_what_the_run_names_scores(tmp_path: Path) -> None:
     places = chosen_by_name(tmp_path, **{"src/verl/utils/reward_score/__init__.py": SCORERS})
-    below = Places((*places.folders, tmp_path / "fork/src"))
+    below = RunFolders((*places.folders, tmp_path / "fork/src"))
     assert scored(below, {KEY: "mine"}) == (TREE, {}, [])
     assert scored(below, {"reward.custom_reward_function.path": "reward.py"}) == (TREE, {}, [])
 
@@ -429,7 +429,7 @@ def test_rows_that_the_release_knows_are_scored_by_the_project(tmp_path: Path) -
     path = "verl/utils/reward_score/__init__.py"
     usual = "# Said by nobody else.\n" + source_of(NEWEST[-1]).read(path)
     places = chosen_by_name(tmp_path, **{f"src/{path}": usual})
-    assert scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"}) == (TREE, {}, [])
+    assert scored(RunFolders((*places.folders, tmp_path / "fork/src")), {KEY: "naive"}) == (TREE, {}, [])
 
 
 @pytest.mark.usefixtures("verl")
@@ -449,13 +449,13 @@ def test_arguments_of_a_manager_that_the_plain_one_takes_the_place_of_are_left_o
     naive = '@register("naive")\nclass Naive:\n    def __init__(self, tokenizer, num_examine): ...\n'
     file = File("pkg_of_run/vendored/naive.py", FileKind.VENDORED, naive.encode(), "verl/none.py")
     given = "reward.reward_kwargs.scale"
-    project = recipient(Tree.of([*TREE, file]), Places(()), {KEY: "remote", given: 2})
+    project = recipient(Tree.of([*TREE, file]), RunFolders(()), {KEY: "remote", given: 2})
     assert managers.not_taken(project) == [given]
 
 
 @pytest.mark.parametrize("name", ["prime", "remote"])
 def test_managers_that_score_as_the_plain_one_does_are_that(name: str) -> None:
-    changed, remarks = setting_repairs.settle(recipient(TREE, Places(()), {KEY: name}), {}, {}, ())
+    changed, remarks = setting_repairs.settle(recipient(TREE, RunFolders(()), {KEY: name}), {}, {}, ())
     assert (changed, [item.what for item in remarks]) == ({KEY: "naive"}, ["changed"])
 
 
@@ -472,7 +472,7 @@ def test_a_class_whose_program_hands_over_no_penalty_on_long_responses_gets_none
         "tokenizer, num_examine, overlong_buffer_cfg=None):\n        self.overlong = overlong_buffer_cfg",
     ).replace("num_examine=0)", f"num_examine=0{made})")
     places = chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": program})
-    tree, _, _ = scored(Places((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
+    tree, _, _ = scored(RunFolders((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
     make = registered(tree, imports, "of_the_run")
     given, asked = {"enable": False}, {"enable": True}
     assert make(tokenizer=None, num_examine=0, overlong_buffer_cfg=given).overlong == (given if is_given else None)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from extractor.importers.runs.bash import read_script
-from extractor.importers.runs.bash.script import Reading
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.bash.script import ScriptReading
+from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.reading import read_run
 from extractor.values.errors import UsageError
 
@@ -72,9 +72,9 @@ def checkout(tmp_path: Path) -> Path:
     return root
 
 
-def read(script: Path, text: str, arguments: tuple[str, ...] = (), **given: str) -> Reading:
+def read(script: Path, text: str, arguments: tuple[str, ...] = (), **given: str) -> ScriptReading:
     script.write_text(text)
-    places = Places.of(script, None)
+    places = RunFolders.of(script, None)
     environment = {"HOME": "/root", "PWD": str(script.parent)}
     return read_script(text, str(script), given, environment, arguments, places.within)
 

@@ -12,7 +12,7 @@ import pytest
 from extractor.importers.runs.copied_code import own_verl, scorers
 from extractor.importers.runs.copied_code import registered as choices
 from extractor.importers.runs.copied_code.target import CopyResult
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.values.fingerprint import fingerprint, load_upstream_files
 from extractor.values.tree import File, FileKind, Tree
 from tests.importers import test_managers
@@ -266,7 +266,7 @@ def test_what_a_project_dropped_of_a_class_comes_along_where_it_is_inherited() -
         (name, "custom.from_run.verl.workers.reward_manager.abstract"),
         ("own", "vendored.abstract"),
     ):
-        copying = recipient(tree, Places(()), {}).copying()
+        copying = recipient(tree, RunFolders(()), {}).copying()
         copied = copying.copy(text.format(method), ["Own"])
         assert copied.text.splitlines()[0] == f"from pkg_of_run.{module} import AbstractRewardManager"
         assert any(f"def {name}" in content for content in copying.files.values()) == (method == name)
@@ -277,15 +277,15 @@ def test_a_choice_that_no_release_has_is_put_aside() -> None:
     schema = json.dumps({"schema": {AGG: modes, "local.x": {"values": ["a"]}}})
     tree = [File("pkg_of_run/shipped.json", FileKind.TEMPLATE, schema.encode())]
     settings = {AGG: "token-mean-weighted", "local.x": "b"}
-    project = recipient(Tree.of([*TREE, *tree]), Places(()), settings)
+    project = recipient(Tree.of([*TREE, *tree]), RunFolders(()), settings)
     taken, aside = choices.put_aside(project, {AGG: "token-mean"})
     assert (taken.settings, aside) == ({AGG: "token-mean"}, {AGG: "token-mean-weighted"})
     (remark,) = taken.remarks
     assert remark.what == "to do"
     assert "only token-mean, seq-mean-token-sum" in remark.why
-    known = recipient(Tree.of([*TREE, *tree]), Places(()), {AGG: "seq-mean-token-sum"})
+    known = recipient(Tree.of([*TREE, *tree]), RunFolders(()), {AGG: "seq-mean-token-sum"})
     assert choices.put_aside(known, {})[1] == {}
-    number = recipient(Tree.of([*TREE, *tree]), Places(()), {AGG: 1})
+    number = recipient(Tree.of([*TREE, *tree]), RunFolders(()), {AGG: 1})
     assert choices.put_aside(number, {AGG: "token-mean"})[1] == {AGG: 1}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extractor.importers.config.project import load, read_files
-from extractor.importers.config.release import Defaults
+from extractor.importers.config.release import VerlDefaults
 from extractor.importers.runs.changed_defaults import remarks, with_defaults_of_its_own
 from extractor.importers.runs.unsupported_keys import KEPT, Remark
 from extractor.values.configtree import flatten, resolve
@@ -23,7 +23,7 @@ RELEASE = {
 
 
 def found(run: dict[str, Any], stated: dict[str, Any], project: dict[str, Any], said: list[Remark]) -> list[Any]:
-    release = Defaults(RELEASE, flatten(resolve(RELEASE)))
+    release = VerlDefaults(RELEASE, flatten(resolve(RELEASE)))
     return [
         (item.key, item.value, item.what)
         for item in remarks(run, stated, project, release, (lambda key: None, lambda key: None), said)
@@ -64,7 +64,7 @@ def test_what_only_its_checkout_has_by_default_is_compared_with_the_project() ->
     project = {"data.seed": 7, "filter.metric": "score", "reward.reward_manager.name": "dapo"}
     defaults |= {"rollout.bucket": 512, "rollout.n": 1, "critic.size": "${rollout.n}"}
     renames = (lambda key: None, lambda key: None)
-    theirs = with_defaults_of_its_own(run, defaults, project, Defaults(RELEASE, flatten(resolve(RELEASE))), renames)
+    theirs = with_defaults_of_its_own(run, defaults, project, VerlDefaults(RELEASE, flatten(resolve(RELEASE))), renames)
     assert theirs == {**run, "filter.metric": None, "rollout.bucket": 512, "rollout.n": 1}
     assert sorted(found(theirs, {}, project, [])) == [("filter.metric", None, KEPT), ("rollout.bucket", 512, KEPT)]
 

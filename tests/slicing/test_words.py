@@ -23,7 +23,7 @@ def test_rows(monkeypatch):
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> words.Words:
+def found(monkeypatch: pytest.MonkeyPatch) -> words.NameUses:
     texts = {"pkg/table.py": CODE, "tests/test_rows.py": TEST}
     templates = {path: [SimpleNamespace(text=text)] for path, text in texts.items()}
     monkeypatch.setattr(words, "behind", lambda *_: templates)
@@ -31,10 +31,10 @@ def found(monkeypatch: pytest.MonkeyPatch) -> words.Words:
     return words.collect_method_names(releases.load(release), Options("pkg", release, "hf", "grpo"))
 
 
-def test_a_string_of_a_test_is_a_name_where_it_is_taken_for_one(found: words.Words) -> None:
+def test_a_string_of_a_test_is_a_name_where_it_is_taken_for_one(found: words.NameUses) -> None:
     assert {"started", "stop", "wait", "timeout"} <= found.any
     assert not {"new", "other", "text"} & found.any
 
 
-def test_any_string_of_code_may_be_a_name(found: words.Words) -> None:
+def test_any_string_of_code_may_be_a_name(found: words.NameUses) -> None:
     assert "begin" in found.any

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from extractor.importers.adopt.findings import Copy, Edit, ForkFile, Outcome, Score, Share
+from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome, Score, Share
 from extractor.importers.adopt.recognised import Recognised, recognise
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
 from extractor.values.modules import module_name
@@ -15,14 +15,14 @@ from extractor.values.tree import File, FileKind, Tree
 
 if TYPE_CHECKING:
     from extractor.importers.adopt.carry import Carried
-    from extractor.importers.adopt.target_project import TargetProject
-    from extractor.importers.runs.carry_over import Request
-    from extractor.importers.runs.imported_project import Settled
+    from extractor.importers.adopt.target_project import AdoptTarget
+    from extractor.importers.runs.carry_over import RunRequest
+    from extractor.importers.runs.imported_project import ImportedProject
     from extractor.pipeline.generate import Generated
     from extractor.values.manifest import Manifest
     from extractor.values.options import Options
 
-__all__ = ["Adoption", "Copy", "Edit", "Outcome", "ForkFile", "Recognised", "Score", "Share", "adopt", "recognise"]
+__all__ = ["Adoption", "Copy", "ForkEdit", "Outcome", "ForkFile", "Recognised", "Score", "Share", "adopt", "recognise"]
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class Adoption:
     options: Options
     generated: Generated = field(repr=False)
     plan: Plan = field(repr=False)
-    edits: tuple[Edit, ...]
+    edits: tuple[ForkEdit, ...]
     own: tuple[ForkFile, ...]
     code: tuple[str, ...] = field(repr=False)
     outside: tuple[str, ...]
-    run: Settled | None = None
+    run: ImportedProject | None = None
 
     @property
     def hunks(self) -> Share:
@@ -94,7 +94,7 @@ def adopt_with_run(
     recognised: Recognised,
     asked: Options,
     chosen: frozenset[str],
-    request: Request,
+    request: RunRequest,
     manifest: Manifest,
     say: Callable[[str], None] = lambda step: None,
 ) -> Adoption:
@@ -147,12 +147,12 @@ def _carried(recognised: Recognised, generated: Generated, options: Options) -> 
     from extractor.importers.adopt.carry import carry
     from extractor.importers.adopt.ledger import list_edits, park
     from extractor.importers.adopt.own_keys import add_own_keys
-    from extractor.importers.adopt.target_project import TargetProject, Unit
+    from extractor.importers.adopt.target_project import AdoptTarget, Unit
 
     copy, source = recognised.copy, recognised.source
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        target = TargetProject(copy, source, generated, options.package, recognised.compared)
+        target = AdoptTarget(copy, source, generated, options.package, recognised.compared)
         barred: dict[Unit, str] = {}
         while True:
             carried = carry(target, barred)
@@ -175,7 +175,7 @@ def _carried(recognised: Recognised, generated: Generated, options: Options) -> 
     )
 
 
-def _fork_file(target: TargetProject, carried: Carried, path: str) -> ForkFile:
+def _fork_file(target: AdoptTarget, carried: Carried, path: str) -> ForkFile:
     """Return what became of a file that upstream does not have."""
     from extractor.importers.adopt.differences import is_all_upstreams
     from extractor.importers.adopt.target_project import OWN, Unit

@@ -10,13 +10,13 @@ from dataclasses import replace
 from extractor.importers.adopt.carry import Carried, Work
 from extractor.importers.adopt.mismatches import find_mismatches, list_extra_arguments, list_lacking
 from extractor.importers.adopt.segments import TOP, Segment, join
-from extractor.importers.adopt.target_project import OWN, Sides, TargetProject, Unit
+from extractor.importers.adopt.target_project import OWN, AdoptTarget, Sides, Unit
 from extractor.values import readers
 from extractor.values.modules import module_name
 from extractor.values.reachable import reachable
 
 
-def assemble(target: TargetProject, carried: Carried) -> dict[str, bytes]:
+def assemble(target: AdoptTarget, carried: Carried) -> dict[str, bytes]:
     """Return a mapping, path -> bytes of every file that gets edits, and of the fork's own that come along."""
     files: dict[str, bytes] = {}
     for module, sides in sorted(target.sides.items()):
@@ -38,7 +38,7 @@ def assemble(target: TargetProject, carried: Carried) -> dict[str, bytes]:
     return files
 
 
-def find_broken(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
+def find_broken(target: AdoptTarget, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
     """Return units whose file would not compile or be imported, and those that do not fit the project's calls."""
     found: dict[Unit, str] = {}
     code = {**{path: file.data for path, file in target.files.items()}, **files}
@@ -63,7 +63,7 @@ def find_broken(target: TargetProject, carried: Carried, files: Mapping[str, byt
     return found or _mismatched(target, carried, files)
 
 
-def _mismatched(target: TargetProject, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
+def _mismatched(target: AdoptTarget, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
     """Return units whose calls do not fit the project's functions, or that the project's calls do not fit."""
     units = {(module_name(target.sides[unit.module].path), unit.key): unit for unit in carried.works if unit.key != OWN}
     found: dict[Unit, str] = {}
@@ -78,7 +78,7 @@ def _mismatched(target: TargetProject, carried: Carried, files: Mapping[str, byt
     return found | _calling_parked_methods(target, carried)
 
 
-def _calling_parked_methods(target: TargetProject, carried: Carried) -> dict[Unit, str]:
+def _calling_parked_methods(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
     """Return units that hand to a method, by name, what only the fork's class takes, which did not come along."""
     only_there = {
         (method, argument): emitted.key

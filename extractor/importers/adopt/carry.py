@@ -12,7 +12,7 @@ from extractor.importers.adopt.combine import combine
 from extractor.importers.adopt.differences import Difference, list_bound
 from extractor.importers.adopt.methods import drop_methods
 from extractor.importers.adopt.segments import END, TOP, Segment
-from extractor.importers.adopt.target_project import OWN, Line, NoPlace, Sides, TargetProject, Unit
+from extractor.importers.adopt.target_project import OWN, AdoptTarget, Line, NoPlace, Sides, Unit
 from extractor.pipeline.index.reading import Reading
 from extractor.pipeline.index.syntax import attribute_chain, global_names, is_main_guard
 from extractor.pipeline.slicer import Target
@@ -54,7 +54,7 @@ class Carried:
     why: Mapping[Unit, str]
 
 
-def carry(target: TargetProject, barred: Mapping[Unit, str]) -> Carried:
+def carry(target: AdoptTarget, barred: Mapping[Unit, str]) -> Carried:
     """Decide on every difference in the kept modules.
 
     Args:
@@ -135,7 +135,7 @@ def _acts(segment: Segment) -> bool:
     return not segment.is_named and not is_main_guard(segment.node)
 
 
-def _work(target: TargetProject, unit: Unit) -> Work:
+def _work(target: AdoptTarget, unit: Unit) -> Work:
     """Merge a segment of the fork into the project's, if that has it, and find out what it needs.
 
     Raises:
@@ -166,7 +166,7 @@ def _work(target: TargetProject, unit: Unit) -> Work:
     return _with_needs(target, sides, merged, emitted)
 
 
-def _work_of_file(target: TargetProject, module: str) -> Work:
+def _work_of_file(target: AdoptTarget, module: str) -> Work:
     """Find out what a file needs that upstream does not have.
 
     Raises:
@@ -182,7 +182,7 @@ def _work_of_file(target: TargetProject, module: str) -> Work:
     return Work(core, (), inner, frozenset(needs - {Unit(module, OWN)}))
 
 
-def _with_needs(target: TargetProject, sides: Sides, text: str, emitted: Segment | None) -> Work:
+def _with_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment | None) -> Work:
     """Find out what a segment needs.
 
     Args:
@@ -237,7 +237,7 @@ def _names(text: str, core: str) -> set[str]:
 
 
 def _redirect(
-    target: TargetProject, core: str, module: str, ours: Mapping[str, Target], *, is_package: bool
+    target: AdoptTarget, core: str, module: str, ours: Mapping[str, Target], *, is_package: bool
 ) -> tuple[str, tuple[Line, ...], set[Unit]]:
     """Return the text with all imports in it redirected, those of `ours` to what the project has in their place."""
     lines = core.split("\n")

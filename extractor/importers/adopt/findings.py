@@ -61,7 +61,7 @@ class Outcome(str, Enum):
 
 
 @dataclass(frozen=True)
-class Edit:
+class ForkEdit:
     """Holds what the fork did to one symbol, or to one import, or to a file that has no symbols.
 
     Attributes:

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from extractor.importers.adopt.carry import DROPPED, Carried, explain
 from extractor.importers.adopt.differences import Difference
-from extractor.importers.adopt.findings import Edit, Outcome
+from extractor.importers.adopt.findings import ForkEdit, Outcome
 from extractor.importers.adopt.locate import VERSION
 from extractor.importers.adopt.segments import TOP, count_hunks, split
-from extractor.importers.adopt.target_project import Sides, TargetProject, Unit
+from extractor.importers.adopt.target_project import AdoptTarget, Sides, Unit
 from extractor.importers.adopt.upstream_names import decode
 from extractor.pipeline.source import Source
 from extractor.project.side_files import NOTE_SUFFIX, ORPHANED
@@ -43,9 +43,9 @@ _ROLES = (
 )
 
 
-def list_edits(target: TargetProject, source: Source, carried: Carried) -> tuple[Edit, ...]:
+def list_edits(target: AdoptTarget, source: Source, carried: Carried) -> tuple[ForkEdit, ...]:
     """Return all edits, sorted by file and in the fork's order."""
-    edits: list[Edit] = []
+    edits: list[ForkEdit] = []
     kept = {sides.kept.upstream_path: sides for sides in target.sides.values()}
     for path, data in target.copy.files.items():
         upstream = source.files.get(path)
@@ -59,9 +59,9 @@ def list_edits(target: TargetProject, source: Source, carried: Carried) -> tuple
     return tuple(edits)
 
 
-def park(target: TargetProject, source: Source, edits: Sequence[Edit]) -> dict[str, bytes]:
+def park(target: AdoptTarget, source: Source, edits: Sequence[ForkEdit]) -> dict[str, bytes]:
     """Return the fork's version of every file that has edits without a place, and the notes."""
-    by_path: dict[str, list[Edit]] = {}
+    by_path: dict[str, list[ForkEdit]] = {}
     for edit in edits:
         if edit.outcome is Outcome.ORPHANED:
             by_path.setdefault(edit.upstream_path, []).append(edit)
@@ -73,8 +73,8 @@ def park(target: TargetProject, source: Source, edits: Sequence[Edit]) -> dict[s
 
 
 def _edits_in(
-    target: TargetProject, path: str, old: str, new: str, sides: Sides | None, carried: Carried
-) -> Iterator[Edit]:
+    target: AdoptTarget, path: str, old: str, new: str, sides: Sides | None, carried: Carried
+) -> Iterator[ForkEdit]:
     """Yield the edits of one file."""
     names = next((names for start, names in _ROLES if path.startswith(start)), ())
     places = [name if name == "main.py" else f"{target.package}/{name}" for name in names]
@@ -117,7 +117,7 @@ def _used_imports(sides: Sides | None, carried: Carried) -> set[tuple[str, str]]
     return {(line.local, line.outside or "verl") for work in works for line in work.lines} | future
 
 
-def _edit(path: str, item: Difference, sides: Sides | None, why: str | None) -> Edit:
+def _edit(path: str, item: Difference, sides: Sides | None, why: str | None) -> ForkEdit:
     segment = item.new or item.old
     assert segment is not None
     return replace(
@@ -131,21 +131,21 @@ def _edit(path: str, item: Difference, sides: Sides | None, why: str | None) -> 
     )
 
 
-def _line(path: str, symbol: str, sides: Sides | None, why: str | None, text: str) -> Edit:
+def _line(path: str, symbol: str, sides: Sides | None, why: str | None, text: str) -> ForkEdit:
     is_carried = why is None
     where = sides.path if is_carried and sides is not None else f"{ORPHANED}/{path}"
     outcome = Outcome.CARRIED if is_carried else Outcome.ORPHANED
-    return Edit(path, symbol, "added", False, 1, outcome, where, why or "", new=f"{text}\n")
+    return ForkEdit(path, symbol, "added", False, 1, outcome, where, why or "", new=f"{text}\n")
 
 
-def _edit_of_file(path: str, why: str, old: str, new: str) -> Edit:
+def _edit_of_file(path: str, why: str, old: str, new: str) -> ForkEdit:
     """Return the edit of a file as a whole; without a reason it is upstream's."""
     outcome, where = (Outcome.ORPHANED, f"{ORPHANED}/{path}") if why else (Outcome.UPSTREAM, "")
     hunks = count_hunks(old, new) if old or new else 1
-    return Edit(path, "the whole file", "edited", False, hunks, outcome, where, why, old=old, new=new)
+    return ForkEdit(path, "the whole file", "edited", False, hunks, outcome, where, why, old=old, new=new)
 
 
-def _note(path: str, release: str, lost: Sequence[Edit]) -> bytes:
+def _note(path: str, release: str, lost: Sequence[ForkEdit]) -> bytes:
     count = "1 edit" if len(lost) == 1 else f"{len(lost)} edits"
     lines = [
         f"{path} of verl {release}, as your fork has it: {count} in it could not be carried over.",

@@ -118,7 +118,7 @@ class Sides:
         return list_imports(self.fork, self.module, is_package=self.is_package)
 
 
-class TargetProject:
+class AdoptTarget:
     """All kept modules, and the resolution of names."""
 
     def __init__(

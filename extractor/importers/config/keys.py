@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from extractor.importers.config.release import Defaults, ReleaseConfig
+from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 
 # Keys that releases have under different names, as (older, newer): whichever the release has is used. A section's name
 # stands for all that is in it. What manifests call renamed comes first.
@@ -57,7 +57,7 @@ ABOUT_THE_MACHINE = {
 }
 
 
-class Status(str, Enum):
+class KeyStatus(str, Enum):
     """Says what became of a key."""
 
     CARRIED = "carried"
@@ -85,7 +85,7 @@ class Key:
 
     key: str
     value: Any
-    status: Status
+    status: KeyStatus
     target: str | None = None
     target_value: Any = None
     mark: str = ""
@@ -95,7 +95,7 @@ class Key:
     @property
     def written(self) -> bool:
         """Tell whether the launch script has it."""
-        return self.status not in (Status.DROPPED, Status.DEFAULT)
+        return self.status not in (KeyStatus.DROPPED, KeyStatus.DEFAULT)
 
 
 def about_the_machine(key: str) -> bool:
@@ -116,14 +116,14 @@ def candidates(key: str, renamed: Callable[[str], str | None]) -> list[str]:
     return list(dict.fromkeys([*newer, key, *older]))
 
 
-def name_in(key: str, defaults: Defaults, renamed: Callable[[str], str | None]) -> str | None:
+def name_in(key: str, defaults: VerlDefaults, renamed: Callable[[str], str | None]) -> str | None:
     """Return the name of a key in a release; None where it has none."""
     # A release may keep an old name that nothing reads any more, beside the new one.
     return next((name for name in candidates(key, renamed) if name in defaults), None)
 
 
 def map_key(
-    key: str, value: Any, target: ReleaseConfig, defaults: Defaults, changed: Mapping[str, tuple[Any, str]]
+    key: str, value: Any, target: ReleaseConfig, defaults: VerlDefaults, changed: Mapping[str, tuple[Any, str]]
 ) -> Key:
     """Decide about one key.
 
@@ -141,12 +141,12 @@ def map_key(
         name = name or max(candidates(key, _same_name), key=defaults.depth)
         return _add(name, key, value, (new_value, why), target, defaults)
     if value != new_value:
-        return Key(key, value, Status.CHANGED, name, new_value, reason=why)
+        return Key(key, value, KeyStatus.CHANGED, name, new_value, reason=why)
     if name != key:
-        return Key(key, value, Status.RENAMED, name, value, reason=f"its name in verl {target.release}")
+        return Key(key, value, KeyStatus.RENAMED, name, value, reason=f"its name in verl {target.release}")
     if defaults.flat.get(key, _NOTHING) == value and not about_the_machine(key):
-        return Key(key, value, Status.DEFAULT, name, value)
-    return Key(key, value, Status.CARRIED, name, value)
+        return Key(key, value, KeyStatus.DEFAULT, name, value)
+    return Key(key, value, KeyStatus.CARRIED, name, value)
 
 
 def _same_name(key: str) -> None:
@@ -175,15 +175,19 @@ _LOCAL = {
 }
 
 
-def _add(name: str, key: str, value: Any, changed: tuple[Any, str], target: ReleaseConfig, defaults: Defaults) -> Key:
+def _add(
+    name: str, key: str, value: Any, changed: tuple[Any, str], target: ReleaseConfig, defaults: VerlDefaults
+) -> Key:
     """Return a key that the release's config does not have: it may still be read."""
     new_value, why = changed
     if value is None or value == {}:
-        return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has no such key, and it is not set")
+        return Key(key, value, KeyStatus.DROPPED, reason=f"verl {target.release} has no such key, and it is not set")
     if key.startswith("reward_model.") and "reward.reward_model" in defaults:
         return _lose(key, value, f"verl {target.release} runs reward models as servers")
     if key.startswith("reward_manager."):
-        return Key(key, value, Status.DROPPED, reason=f"verl {target.release} has its reward manager's name elsewhere")
+        return Key(
+            key, value, KeyStatus.DROPPED, reason=f"verl {target.release} has its reward manager's name elsewhere"
+        )
     refusal = target.refuses(name, defaults.config)
     if refusal is not None:
         return _lose(key, value, refusal)
@@ -192,18 +196,18 @@ def _add(name: str, key: str, value: Any, changed: tuple[Any, str], target: Rele
     if not is_read and not _is_open(name, defaults):
         return _lose(key, value, f"nothing in verl {target.release} reads it")
     return Key(
-        key, value, Status.ADDED, name, new_value, "+", why or f"verl {target.release} reads it, and has no default"
+        key, value, KeyStatus.ADDED, name, new_value, "+", why or f"verl {target.release} reads it, and has no default"
     )
 
 
 def _lose(key: str, value: Any, reason: str) -> Key:
-    return Key(key, value, Status.DROPPED, reason=reason, is_lost=True)
+    return Key(key, value, KeyStatus.DROPPED, reason=reason, is_lost=True)
 
 
 _OF_HOOKS, _BY_NAME = "data.env", "distillation.teacher_models"  # the latter's sections have names of one's own
 
 
-def _is_open(key: str, defaults: Defaults) -> bool:
+def _is_open(key: str, defaults: VerlDefaults) -> bool:
     """Tell whether a key is a section that takes anything, or in one: it is empty in the release's config."""
     if key.startswith(_OF_HOOKS) or (key.startswith(f"{_BY_NAME}.") and _BY_NAME in defaults):
         return True

@@ -105,14 +105,14 @@ class ReleaseConfig:
 
 
 @dataclass(frozen=True)
-class Defaults:
+class VerlDefaults:
     """A release's config without overrides: nested, and resolved key by key."""
 
     config: Mapping[str, Any]
     flat: Mapping[str, Any]
 
     @classmethod
-    def of(cls, target: ReleaseConfig) -> Defaults:
+    def of(cls, target: ReleaseConfig) -> VerlDefaults:
         """Return the defaults of a release."""
         config = target.compose().config
         return cls(config, flatten(resolve(config)))

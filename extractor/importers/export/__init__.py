@@ -1,7 +1,7 @@
 """From a project to full verl on Ray: the same experiment as a launch script and thin adapters around the hooks."""
 
-from extractor.importers.config.keys import Key, Status
+from extractor.importers.config.keys import Key, KeyStatus
 from extractor.importers.export.bundle import Export, export
 from extractor.importers.export.write import write
 
-__all__ = ["Export", "Key", "Status", "export", "write"]
+__all__ = ["Export", "Key", "KeyStatus", "export", "write"]

@@ -12,9 +12,9 @@ from typing import Any
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
-from extractor.importers.config.keys import Key, Status, map_key
+from extractor.importers.config.keys import Key, KeyStatus, map_key
 from extractor.importers.config.project import UNKNOWN, ProjectConfig, by_override, load, python_of, read_files
-from extractor.importers.config.release import Defaults, ReleaseConfig
+from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.export import changes, checks, documents, rewards
 from extractor.importers.export.closure import find_needed
 from extractor.importers.export.edits import UpstreamEdit, merge_edits
@@ -64,7 +64,7 @@ def export(
             cannot.
     """
     target = ReleaseConfig.of(source)
-    defaults = Defaults.of(target)
+    defaults = VerlDefaults.of(target)
     written = read_files(project)
     config = load(written, settings)
     config = replace(config, flat=by_override(config.config))
@@ -80,7 +80,7 @@ def export(
     told = changes.add_settings(config, interface, reward, defaults)
     overrides = _overrides(keys, told, defaults)
     keys = [
-        Key(key.key, key.value, Status.CHANGED, key.target, told[key.target], reason="names the adapter")
+        Key(key.key, key.value, KeyStatus.CHANGED, key.target, told[key.target], reason="names the adapter")
         if key.target in told
         else key
         for key in keys
@@ -101,7 +101,7 @@ def export(
 
 
 def _map_keys(
-    config: ProjectConfig, target: ReleaseConfig, defaults: Defaults, changed: Mapping[str, tuple[Any, str]]
+    config: ProjectConfig, target: ReleaseConfig, defaults: VerlDefaults, changed: Mapping[str, tuple[Any, str]]
 ) -> list[Key]:
     """Decide about every key of a project."""
     keys = [map_key(key, value, target, defaults, changed) for key, value in sorted(config.flat.items())]
@@ -109,12 +109,12 @@ def _map_keys(
         return keys
     reason = f"verl {target.release} runs reward models as servers"
     return [
-        Key(key.key, key.value, Status.DROPPED, reason=reason) if key.key.startswith("local.reward_model.") else key
+        Key(key.key, key.value, KeyStatus.DROPPED, reason=reason) if key.key.startswith("local.reward_model.") else key
         for key in keys
     ]
 
 
-def _overrides(keys: Sequence[Key], told: Mapping[str, Any], defaults: Defaults) -> list[str]:
+def _overrides(keys: Sequence[Key], told: Mapping[str, Any], defaults: VerlDefaults) -> list[str]:
     """Return the overrides of the launch script, sorted; two keys of the project's may be one there."""
     found = {_override(key) for key in keys if key.written and key.target not in told}
     for name, value in told.items():

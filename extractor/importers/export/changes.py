@@ -8,7 +8,7 @@ from typing import Any
 
 from extractor.importers.config.keys import READ_BY_THE_ENGINE
 from extractor.importers.config.project import ProjectConfig
-from extractor.importers.config.release import Defaults
+from extractor.importers.config.release import VerlDefaults
 from extractor.importers.export import rewards
 from extractor.importers.export.rewards import RewardConfig
 from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
@@ -57,7 +57,7 @@ def change_values(
 
 
 def list_remarks(
-    config: ProjectConfig, release: str, interface: VerlInterface, reward: RewardConfig, defaults: Defaults
+    config: ProjectConfig, release: str, interface: VerlInterface, reward: RewardConfig, defaults: VerlDefaults
 ) -> list[str]:
     """Return what a user should know of how this release takes the experiment."""
     found = []
@@ -138,7 +138,7 @@ def _micro_batches(flat: Mapping[str, Any]) -> _Changes:
 
 
 def add_settings(
-    config: ProjectConfig, interface: VerlInterface, reward: RewardConfig, defaults: Defaults
+    config: ProjectConfig, interface: VerlInterface, reward: RewardConfig, defaults: VerlDefaults
 ) -> dict[str, Any]:
     """Return what verl must be told besides: where the adapters are, and what it has two keys for."""
     flat = config.flat

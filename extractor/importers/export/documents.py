@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from extractor.importers.config.keys import Key, Status
+from extractor.importers.config.keys import Key, KeyStatus
 from extractor.importers.config.project import ProjectConfig
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.export.edits import UpstreamEdit
@@ -50,7 +50,7 @@ def write_script(lock: Lock, keys: Iterable[Key], overrides: Sequence[str], targ
     }
     lines += [f"{LOCAL_NOTE} {name}: {json.dumps(value)}" for name, value in head.items()]
     for key in keys:
-        if key.status in (Status.DROPPED, Status.CHANGED):
+        if key.status in (KeyStatus.DROPPED, KeyStatus.CHANGED):
             lines.append(f"{LOCAL_NOTE} {key.key}={json.dumps(key.value)}")
     return "\n".join(lines) + "\n"
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.config.keys import Key, Status
+from extractor.importers.config.keys import Key, KeyStatus
 from extractor.importers.config.project import ProjectConfig, python_of
-from extractor.importers.config.release import Defaults, ReleaseConfig
+from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -146,7 +146,7 @@ def map_argument(key: Key, reward: RewardConfig, interface: VerlInterface) -> Ke
     short = _argument_name(key.key)
     if short is None:
         return key
-    dropped = Key(key.key, key.value, Status.DROPPED)
+    dropped = Key(key.key, key.value, KeyStatus.DROPPED)
     if reward.adapted and interface.manager is not ManagerInterface.FUNCTION:
         reason = "adapters/settings.json, from where the adapter hands it to the reward manager"
         return replace(dropped, reason=reason)
@@ -156,7 +156,7 @@ def map_argument(key: Key, reward: RewardConfig, interface: VerlInterface) -> Ke
     if reward.adapted and not about_length:
         return replace(dropped, reason="adapters/settings.json, from where the adapter hands it to the scorer")
     name = f"{interface.arguments_section}.{short}".rstrip(".")
-    status = Status.ADDED if name == key.key else Status.RENAMED
+    status = KeyStatus.ADDED if name == key.key else KeyStatus.RENAMED
     return Key(key.key, key.value, status, name, key.value, "+", "argument of the reward manager")
 
 
@@ -208,7 +208,7 @@ def is_judged(flat: Mapping[str, Any]) -> bool:
     return any(flat.get(key) for key in _JUDGED)
 
 
-def configure_judge(flat: Mapping[str, Any], defaults: Defaults) -> dict[str, Any]:
+def configure_judge(flat: Mapping[str, Any], defaults: VerlDefaults) -> dict[str, Any]:
     """Return what a release must be told so that the reward model runs as it does in the project."""
     if not is_judged(flat):
         return {}
@@ -221,6 +221,6 @@ def configure_judge(flat: Mapping[str, Any], defaults: Defaults) -> dict[str, An
     return {loop: False} if loop in defaults else {}
 
 
-def is_served(defaults: Defaults) -> bool:
+def is_served(defaults: VerlDefaults) -> bool:
     """Tell whether all that a release can do with a reward model is to serve it."""
     return "reward_model.model.input_tokenizer" not in defaults

@@ -13,10 +13,10 @@ from packaging.version import Version
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs import convert, multiturn_fork_keys, pre_0_4_defaults, release_match
 from extractor.importers.runs.bash import read_script
-from extractor.importers.runs.imported_project import Found
+from extractor.importers.runs.imported_project import MatchedRun
 from extractor.importers.runs.placeholders import readable, shown, unknowns
 from extractor.importers.runs.reading import read_run
-from extractor.importers.runs.release_match import Fit
+from extractor.importers.runs.release_match import ReleaseMatch
 from extractor.importers.runs.renaming import flat_settings
 from extractor.importers.runs.run import Run
 from extractor.pipeline.source import open_source
@@ -40,7 +40,7 @@ _KIND, _RECIPE = "reward_model.rm_type", "recipe.prime.main_prime with the names
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """Holds what the command line says about the run.
 
     Attributes:
@@ -61,7 +61,7 @@ class Request:
     offline: bool = False
     keep_unknown: bool = False
 
-    def read(self, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> Found:
+    def read(self, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> MatchedRun:
         """Read the run and find the release whose config it fits.
 
         Args:
@@ -85,9 +85,9 @@ class Request:
         run = _under_its_names(run, best)
         renamed = Renames(best.target.release, release)
         experiment = convert.convert(run, best, manifest, engine, renamed, unknown)
-        return Found(run, experiment, best.target, unknown, self.keep_unknown)
+        return MatchedRun(run, experiment, best.target, unknown, self.keep_unknown)
 
-    def _matched(self, run: Run, written: frozenset[str], release: str, step: Callable[[str], None]) -> Fit:
+    def _matched(self, run: Run, written: frozenset[str], release: str, step: Callable[[str], None]) -> ReleaseMatch:
         """Return the run in the config of the release that knows most of its keys.
 
         Args:
@@ -98,13 +98,13 @@ class Request:
         """
         translated = {item.key for item in run.overrides}.difference(written)
 
-        def fit(candidate: str) -> Fit:
+        def fit(candidate: str) -> ReleaseMatch:
             step(f"reading verl {candidate}")
             return release_match.fit(
                 run, ReleaseConfig.of(open_source(releases.load(candidate).pin, offline=self.offline))
             )
 
-        def strangeness(fit: Fit) -> tuple[int, int]:
+        def strangeness(fit: ReleaseMatch) -> tuple[int, int]:
             unknown = [item for item in fit.unhandled if item.override.key not in translated]
             return len(unknown), release_match.strange(run, fit.target)
 
@@ -171,7 +171,7 @@ def _refuse_names_of_forks(run: Run) -> None:
         raise UsageError(message, hint=f"say in its place: {hint}")
 
 
-def _under_its_names(run: Run, best: Fit) -> Run:
+def _under_its_names(run: Run, best: ReleaseMatch) -> Run:
     """Return the run under the names of the release that it fits best, with a note on those that it has otherwise."""
     if not best.overrides:
         return run
@@ -185,7 +185,7 @@ def _under_its_names(run: Run, best: Fit) -> Run:
     return replace(run, overrides=best.overrides, notes=notes)
 
 
-def _not_known(file: Path, best: Fit, count: int) -> UsageError:
+def _not_known(file: Path, best: ReleaseMatch, count: int) -> UsageError:
     """Return the refusal of settings that no release knows; `count` is how many the run has."""
     unknown = best.unhandled
     if len(unknown) == count > 1:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
-from extractor.importers.config.release import Defaults
+from extractor.importers.config.release import VerlDefaults
 from extractor.importers.runs.placeholders import unknowns
 from extractor.importers.runs.unsupported_keys import KEPT, Remark, rule_for
 from extractor.values.configtree import flatten
@@ -20,7 +20,7 @@ def remarks(
     run: Mapping[str, Any],
     stated: Mapping[str, Any],
     project: Mapping[str, Any],
-    release: Defaults,
+    release: VerlDefaults,
     renames: tuple[_Renamed, _Renamed],
     said: Sequence[Remark],
 ) -> Iterator[Remark]:
@@ -69,7 +69,7 @@ def with_defaults_of_its_own(
     run: Mapping[str, Any],
     defaults: Mapping[str, Any],
     project: Mapping[str, Any],
-    release: Defaults,
+    release: VerlDefaults,
     renames: tuple[_Renamed, _Renamed],
 ) -> dict[str, Any]:
     """Return a run's config with its checkout's defaults of keys that it has under no other name.

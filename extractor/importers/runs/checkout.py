@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from packaging.version import InvalidVersion, Version
 
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.values import limits, readers
 from extractor.values.configtree import compose
 
@@ -17,7 +17,7 @@ _VERSION, _LONGEST = "verl/version/version", 40
 _CONFIG = "verl/trainer/config"
 
 
-def version_of(places: Places) -> str | None:
+def version_of(places: RunFolders) -> str | None:
     """Return the version that the checkout's verl says it is, `0.2.0.dev`; None where there is none."""
     file = places.find(_VERSION)
     try:
@@ -27,7 +27,7 @@ def version_of(places: Places) -> str | None:
         return None
 
 
-def defaults_of(folder: Path | None, main: str, places: Places) -> Mapping[str, Any]:
+def defaults_of(folder: Path | None, main: str, places: RunFolders) -> Mapping[str, Any]:
     """Return the config of a name, composed: the launched program's in its folder, or verl's; empty: it is not here."""
     verls = places.find(f"{_CONFIG}/{main}.yaml")
     folders = [*([] if folder is None else [folder]), *([] if verls is None else [verls.parent])]

@@ -10,7 +10,7 @@ import yaml
 from extractor.importers.runs import overrides
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.other_libraries.translation import Translated
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.run import Run
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.errors import UsageError
@@ -31,7 +31,7 @@ def yaml_of(path: Path, text: str) -> Any:
         raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}", hint="correct the file") from None
 
 
-def of_config(path: Path, config: Any, places: Places) -> Run:
+def of_config(path: Path, config: Any, places: RunFolders) -> Run:
     """Return the run of a config, or of the list of overrides that Hydra writes.
 
     Args:

@@ -13,7 +13,7 @@ from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.other_libraries.translation import ScoredBy
 from extractor.importers.runs.placeholders import readable, unknowns
-from extractor.importers.runs.release_match import Fit
+from extractor.importers.runs.release_match import ReleaseMatch
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.pipeline.render.presets import match_preset
@@ -70,7 +70,7 @@ class Experiment:
 
 def convert(
     run: Run,
-    found: Fit,
+    found: ReleaseMatch,
     manifest: Manifest,
     engine: str | None,
     renamed: Callable[[str], str | None],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from extractor.importers.config.project import UNKNOWN
-from extractor.importers.config.release import Defaults, ReleaseConfig
+from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import assemble, changed_defaults, missing_inputs, references, report, setting_repairs
 from extractor.importers.runs import settings as settings_of
 from extractor.importers.runs.assemble import Assembled
@@ -29,7 +29,7 @@ _READ = f"no release of verl has it: {UNKNOWN} keeps it, where the copy that rea
 
 
 @dataclass(frozen=True)
-class Settled:
+class ImportedProject:
     """A project's tree with a run's settings, and what a user should know.
 
     Attributes:
@@ -84,7 +84,7 @@ class _Completed:
 
 
 @dataclass(frozen=True)
-class Found:
+class MatchedRun:
     """A run that was read, and the release of verl that it fits.
 
     Attributes:
@@ -119,7 +119,9 @@ class Found:
             features=tuple(sorted(features)),
         )
 
-    def settle(self, tree: Tree, options: Options, source: Source, adopted: Sequence[str] | None = None) -> Settled:
+    def settle(
+        self, tree: Tree, options: Options, source: Source, adopted: Sequence[str] | None = None
+    ) -> ImportedProject:
         """Put the run's settings into a project's tree.
 
         Args:
@@ -214,7 +216,7 @@ class Found:
         exported = take_over.variables_read(replace(project, tree=written.tree), self.run.environment)
         return Assembled(written.tree, written.settings, (*written.remarks, *exported))
 
-    def _report(self, done: _Completed, written: Assembled, source: Source) -> Settled:
+    def _report(self, done: _Completed, written: Assembled, source: Source) -> ImportedProject:
         """Add what was put aside and the report to a written tree."""
         told = {**done.carried.unknown, **{key: done.aside[key] for key in done.asked}}
         aside = [
@@ -227,7 +229,7 @@ class Found:
         config = assemble.load_config(tree)
         if not self.run.hints:
             stated = self._stated if self.run.resolved is None else {}
-            own, usual = flatten(self.run.defaults), Defaults.of(ReleaseConfig.of(source))
+            own, usual = flatten(self.run.defaults), VerlDefaults.of(ReleaseConfig.of(source))
             ours, theirs = done.project.release, self.target.release
             renames = Renames(theirs, ours), Renames(ours, theirs)
             whole = changed_defaults.with_defaults_of_its_own(self.experiment.wanted, own, config, usual, renames)
@@ -235,7 +237,7 @@ class Found:
         head = report.headline(self.run.file, self.target.release, config, len(written.settings))
         if not self.run.hints:
             tree = assemble.with_report(tree, report.text(head, every, self.run.notes))
-        return Settled(self.run, self.target.release, tree, dict(written.settings), every, head)
+        return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
 
 
 def _without_place(unknown: Mapping[str, Any], remarks: Sequence[Remark], before: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from extractor.importers.runs import configs, of_export, overrides, own_config, programs
-from extractor.importers.runs.bash import Command, Reading, read_script
+from extractor.importers.runs.bash import Command, ScriptReading, read_script
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.placeholders import readable, unknowns, with_words
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.run import Around, Run
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -65,7 +65,7 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
     )
 
 
-def _find_launches(path: Path, text: str, around: Around) -> tuple[Reading, _Launches, list[str]]:
+def _find_launches(path: Path, text: str, around: Around) -> tuple[ScriptReading, _Launches, list[str]]:
     """Return what a script runs, its launches of trainers, and notes.
 
     Where it starts nothing, it is read as on the first of several machines.
@@ -86,10 +86,10 @@ def _find_launches(path: Path, text: str, around: Around) -> tuple[Reading, _Lau
     return reading, launches, [*reading.notes, *notes]
 
 
-def _read_where_started(path: Path, text: str, around: Around) -> tuple[Reading, _Launches]:
+def _read_where_started(path: Path, text: str, around: Around) -> tuple[ScriptReading, _Launches]:
     """Read a script as it would run where it is started: there most of what it names exists, and its program."""
     places = around.places
-    best: tuple[int, Reading, _Launches] | None = None
+    best: tuple[int, ScriptReading, _Launches] | None = None
     guessed = not places.is_said and re.search("PWD|pwd", text) is not None
     for folder in places.folders if guessed else places.folders[:1]:
         environment = {"PWD": str(folder), **around.environment}
@@ -108,12 +108,12 @@ def _read_where_started(path: Path, text: str, around: Around) -> tuple[Reading,
     return best[1:]
 
 
-def _where(command: Command, around: Around) -> Places:
+def _where(command: Command, around: Around) -> RunFolders:
     """Return where a command's paths may lead: its script may have gone elsewhere."""
     return around.places.gone_to(command.environment.get("PWD", ""))
 
 
-def _find_changes(module: str, places: Places) -> list[str]:
+def _find_changes(module: str, places: RunFolders) -> list[str]:
     """Say which settings a program changes in Python, where it is here and not verl's: those are not carried over."""
     file = None if module == programs.VERLS else places.find_like(own_config.program_file(module))
     try:
@@ -124,7 +124,7 @@ def _find_changes(module: str, places: Places) -> list[str]:
     return [f"{file}:{line}: it sets {key} in Python, which is not carried over" for key, line in found.items()]
 
 
-def _by_another_program(path: Path, text: str, reading: Reading, around: Around) -> Run:
+def _by_another_program(path: Path, text: str, reading: ScriptReading, around: Around) -> Run:
     """Read a script without settings for verl's trainer: a launch of TRL's, or nothing that can be converted."""
     ran = [(command, _where(command, around)) for command in reading.commands]
     of_trl = [(command, places) for command, places in ran if trl.is_launch(command.words, places)]

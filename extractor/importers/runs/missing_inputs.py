@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.runs.places import Places, is_on_the_hub
+from extractor.importers.runs.places import RunFolders, is_on_the_hub
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
 
@@ -28,7 +28,7 @@ def models_and_data(
     project: Mapping[str, Any],
     whole: Mapping[str, Any],
     stated: Collection[str],
-    places: Places,
+    places: RunFolders,
 ) -> tuple[dict[str, Any], list[Remark]]:
     """List the models and data files: found (with path) or missing.
 
@@ -65,7 +65,7 @@ def models_and_data(
     return changed, remarks
 
 
-def files(settings: Mapping[str, Any], places: Places) -> tuple[dict[str, Any], list[Remark]]:
+def files(settings: Mapping[str, Any], places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
     """Return absolute paths of other files that settings name: a project is started elsewhere."""
     changed = {
         key: str(file)
@@ -76,7 +76,7 @@ def files(settings: Mapping[str, Any], places: Places) -> tuple[dict[str, Any], 
     return changed, [Remark(key, settings[key], "changed", f"here it is {file}") for key, file in changed.items()]
 
 
-def _chat_template(template: Any, places: Places) -> tuple[dict[str, Any], list[Remark]]:
+def _chat_template(template: Any, places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
     """Replace the path of a chat template, which only the run's own trainer opens, by the file's text."""
     if not isinstance(template, str) or not template or "{" in template:
         return {}, []
@@ -91,7 +91,7 @@ def _is_model(path: Path) -> bool:
     return readers.is_there(path) and path.is_dir()
 
 
-def _located(value: Any, places: Places, is_there: Callable[[Path], bool]) -> tuple[Any, list[str]]:
+def _located(value: Any, places: RunFolders, is_there: Callable[[Path], bool]) -> tuple[Any, list[str]]:
     """Return a path, or a list of them, from the root where it leads somewhere, and those that lead nowhere."""
     if isinstance(value, list):
         found = [_located(item, places, is_there) for item in value]

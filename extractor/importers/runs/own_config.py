@@ -15,7 +15,7 @@ import yaml
 
 from extractor.importers.runs import checkout
 from extractor.importers.runs.placeholders import readable
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.values import fingerprint, readers
 from extractor.values.configtree.compose import read_config
 from extractor.values.configtree.defaults import SELF, Defaults, TooManyParts
@@ -51,7 +51,9 @@ class OwnConfig:
     notes: tuple[str, ...]
 
 
-def read(module: str, arguments: Sequence[str], path: Path, config_dirs: Sequence[Path], places: Places) -> OwnConfig:
+def read(
+    module: str, arguments: Sequence[str], path: Path, config_dirs: Sequence[Path], places: RunFolders
+) -> OwnConfig:
     """Take the config's name out of a launch's arguments, and read it.
 
     Args:
@@ -115,7 +117,7 @@ def program_file(module: str) -> str:
     return f"{name if name != module or '/' in name else name.replace('.', '/')}.py"
 
 
-def _of_the_module(module: str, places: Places) -> tuple[str, list[Path]]:
+def _of_the_module(module: str, places: RunFolders) -> tuple[str, list[Path]]:
     """Return the config that a module starts from by itself, and where it is."""
     file, inner = places.find_like(program_file(module)), program_file(module).removesuffix(".py")
     name = "ppo_trainer" if "main_ppo" in module else f"{inner.rpartition('_')[2]}_trainer"

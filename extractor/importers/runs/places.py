@@ -26,7 +26,7 @@ _ROWS = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
 
 
 @dataclass(frozen=True)
-class Places:
+class RunFolders:
     """The directories that a run may have been started from, the likeliest first.
 
     Attributes:
@@ -40,7 +40,7 @@ class Places:
     home: Path | None = None
 
     @classmethod
-    def of(cls, script: Path, started_in: Path | None) -> Places:
+    def of(cls, script: Path, started_in: Path | None) -> RunFolders:
         """Return the places of a script; `started_in` is what the user says."""
         own = script.resolve().parent
         home = _root(own)
@@ -49,12 +49,12 @@ class Places:
         found += [home / _SOURCES, *_packages(home), Path.cwd()]
         return cls(tuple(dict.fromkeys(found)), started_in is not None, home)
 
-    def with_python_path(self, value: str) -> Places:
+    def with_python_path(self, value: str) -> RunFolders:
         """Return the places with the existing folders of a PYTHONPATH."""
         named = [Path(item) for item in value.split(os.pathsep) if item.startswith("/")]
         return replace(self, folders=tuple(dict.fromkeys([*self.folders, *filter(Path.is_dir, named)])))
 
-    def gone_to(self, path: str) -> Places:
+    def gone_to(self, path: str) -> RunFolders:
         """Return the places with the folder first that a script has gone to."""
         there = Path(os.path.normpath(path))
         above = self.home is not None and self.home != there and self.home.is_relative_to(there)

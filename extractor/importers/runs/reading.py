@@ -17,7 +17,7 @@ from extractor.importers.runs import (
     own_config,
 )
 from extractor.importers.runs.other_libraries import trl
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.run import Around, Run
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -44,7 +44,7 @@ def read_run(
     Raises:
         UsageError: no such file, not readable, or it starts nothing that can be converted.
     """
-    places = Places.of(path, started_in)
+    places = RunFolders.of(path, started_in)
     run = _read(path, Around(given, environment, config_dirs, places))
     places = (run.places if run.places.folders else places).with_python_path(run.environment.get("PYTHONPATH", ""))
     return replace(run, places=places, version=checkout.version_of(places))
@@ -115,7 +115,7 @@ def _from_python(path: Path, text: str, around: Around) -> Run:
     )
 
 
-def _from_hydra(folder: Path, at: Places) -> Run:
+def _from_hydra(folder: Path, at: RunFolders) -> Run:
     """Read what Hydra writes of a run: `.hydra/config.yaml`, of which `overrides.yaml` is what the command line set."""
     places = (folder / ".hydra", folder)
     place = next((item for item in places if all((item / name).is_file() for name in _OF_HYDRA)), None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extractor.importers.config.keys import candidates
-from extractor.importers.config.release import Defaults, ReleaseConfig
+from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import is_of_another_back_end
 from extractor.values.configtree import Override, Problem, flatten
@@ -46,7 +46,7 @@ TAKES_ANYTHING = (
 
 
 @dataclass(frozen=True)
-class Fit:
+class ReleaseMatch:
     """A run in the config of a release.
 
     Attributes:
@@ -67,7 +67,7 @@ class Fit:
         return tuple(item for item in self.problems if not is_of_another_back_end(item.override.key))
 
 
-def fit(run: Run, target: ReleaseConfig, others: Sequence[ReleaseConfig] = ()) -> Fit:
+def fit(run: Run, target: ReleaseConfig, others: Sequence[ReleaseConfig] = ()) -> ReleaseMatch:
     """Compose a run's config with a release's config tree.
 
     Args:
@@ -87,7 +87,7 @@ def fit(run: Run, target: ReleaseConfig, others: Sequence[ReleaseConfig] = ()) -
             if key not in known and not any(key.startswith(f"{name}.") for name in known)
         )
         merge(config, run.resolved)
-        return Fit(target, config, unknown)
+        return ReleaseMatch(target, config, unknown)
     config = _started_from(run, target.compose((), main).config)
     groups = [item for item in run.overrides if item.key in ("model_engine",) or "@" in item.key]
     problems: list[Problem] = []
@@ -109,7 +109,7 @@ def fit(run: Run, target: ReleaseConfig, others: Sequence[ReleaseConfig] = ()) -
             apply(config, named[index])
         elif problem is not None:
             apply(config, Override("++", item.key, item.value, item.text))
-    return Fit(target, config, tuple(problems), tuple(named))
+    return ReleaseMatch(target, config, tuple(problems), tuple(named))
 
 
 def strange(run: Run, target: ReleaseConfig) -> int:
@@ -154,12 +154,12 @@ def _elsewhere(key: str, target: ReleaseConfig, others: Sequence[ReleaseConfig])
         return None
     if key.endswith(_READ) or key.startswith(TAKES_ANYTHING):
         return key
-    defaults = Defaults.of(target)
+    defaults = VerlDefaults.of(target)
     released = renamed(key, _UNRELEASED)
     name = next((name for name in candidates(released, lambda item: None) if name in defaults), None)
     if name is not None:
         return name
     if released != key:
         return released
-    release = next((other.release for other in others if key in Defaults.of(other)), None)
+    release = next((other.release for other in others if key in VerlDefaults.of(other)), None)
     return None if release is None else Renames(release, target.release)(key) or key

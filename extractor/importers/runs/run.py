@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.runs.other_libraries.translation import FileScored, ScoredBy, Written
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.configtree import Override
 
@@ -49,7 +49,7 @@ class Run:
     hints: Mapping[str, Any] = field(default_factory=dict)
     kept: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    places: Places = field(default_factory=lambda: Places(()), repr=False)
+    places: RunFolders = field(default_factory=lambda: RunFolders(()), repr=False)
     remarks: tuple[Remark, ...] = ()
     scored_by: ScoredBy | FileScored | None = None
     written: Written | None = None
@@ -69,7 +69,7 @@ class Around:
     given: Mapping[str, str]
     environment: Mapping[str, str]
     config_dirs: Sequence[Path]
-    places: Places
+    places: RunFolders
 
     def with_variables(self, more: Mapping[str, str]) -> Around:
         """Return the same with variables of the environment besides."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, about_the_machine, candidates, name_in
-from extractor.importers.config.release import Defaults, ReleaseConfig
+from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import prime, reward_model
 from extractor.importers.runs.convert import SERVICES, Experiment, logger_names
 from extractor.importers.runs.missing_inputs import SUPPLIED
@@ -150,7 +150,7 @@ class _Carrying:
         """Return a run beside a project; see `settings_for`."""
         flat = experiment.wanted
         commanded = frozenset(stated_by(replace(run, overlay=(), resolved=None)))
-        usual = Defaults.of(target).flat
+        usual = VerlDefaults.of(target).flat
         stated = {
             key: value
             for key, value in stated_by(run).items()
@@ -168,7 +168,7 @@ class _Carrying:
         found: dict[str, Any] = {}
         wanted: dict[str, Any] = {}
         used: set[str] = set()
-        defaults = Defaults(self.experiment.config, self.flat)
+        defaults = VerlDefaults(self.experiment.config, self.flat)
         for key, current in self.project.items():
             if key.startswith("local.") or _FOLLOWS.get(key) in self.project:
                 continue

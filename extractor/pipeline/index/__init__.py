@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Protocol
 
 from extractor.pipeline.index.module import Module
-from extractor.pipeline.index.statement import Import, Method, Statement, Uses, Words
+from extractor.pipeline.index.statement import Import, Method, NameUses, Statement, Uses
 from extractor.values.modules import module_name
 
-__all__ = ["Import", "Index", "Method", "Module", "SourceText", "Statement", "Uses", "Words"]
+__all__ = ["Import", "Index", "Method", "Module", "SourceText", "Statement", "Uses", "NameUses"]
 
 
 class SourceText(Protocol):

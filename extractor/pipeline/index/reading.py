@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from extractor.pipeline.index.statement import Words
+from extractor.pipeline.index.statement import NameUses
 from extractor.values import readers
 
 # A name, or several with points between; where values are put in, there is a star.
@@ -42,7 +42,7 @@ class Reading:
 
     def words(
         self, outside: AbstractSet[str], own: str | None = None, names_in_class: AbstractSet[str] = frozenset()
-    ) -> Words:
+    ) -> NameUses:
         """Return the names by which the code may reach members of objects.
 
         Args:
@@ -61,7 +61,7 @@ class Reading:
                     found.update(chain[1:])
                 else:
                     found.update(chain)
-        return Words(frozenset(found), frozenset(mine), frozenset(self._put_together))
+        return NameUses(frozenset(found), frozenset(mine), frozenset(self._put_together))
 
     def _read(self, node: ast.AST, pending: list[ast.AST]) -> None:
         if isinstance(node, (ast.Attribute, ast.Name)):

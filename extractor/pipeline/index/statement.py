@@ -70,7 +70,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Words:
+class NameUses:
     """Names by which code may reach a member of an object.
 
     Attributes:
@@ -99,4 +99,4 @@ class Uses:
     names: Mapping[str, frozenset[tuple[str, ...]]]
     imports: tuple[Import, ...]
     chains: Mapping[str, frozenset[tuple[str, ...]]]
-    words: Words
+    words: NameUses

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from extractor.pipeline.index import Words
+from extractor.pipeline.index import NameUses
 from extractor.pipeline.render.layers import behind, list_layers
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
@@ -40,7 +40,7 @@ def sets_up(path: str) -> bool:
     return path == "setup.py" or path.startswith("launch/")
 
 
-def collect_method_names(manifest: Manifest, options: Options) -> Words:
+def collect_method_names(manifest: Manifest, options: Options) -> NameUses:
     """Return the names by which a project's shipped code may reach methods.
 
     What a class of ours uses of itself counts where the class has one of verl's above it, or a class of ours has both.
@@ -58,10 +58,10 @@ def collect_method_names(manifest: Manifest, options: Options) -> Words:
     kin = [text for path, text in texts.items() if f"{options.package}/shims/" in path]
     kin += _with_kin(texts)
     own = {name for text in kin for name in _OWN.findall(text)}
-    return Words(words.any | tested.any | own, put_together=words.put_together | tested.put_together)
+    return NameUses(words.any | tested.any | own, put_together=words.put_together | tested.put_together)
 
 
-def find_method_names(code: str, *, strings: re.Pattern[str] = _STRING) -> Words:
+def find_method_names(code: str, *, strings: re.Pattern[str] = _STRING) -> NameUses:
     """Return the names by which a text of Python may reach methods.
 
     Args:
@@ -74,7 +74,7 @@ def find_method_names(code: str, *, strings: re.Pattern[str] = _STRING) -> Words
         names.update(text.split("."))
     begun = {*_BEGIN.findall(code), *(word for text in code.split("{") if (word := _word_before(text)))}
     patterns = (*(f"{begin}*" for begin in begun), *(f"*{end}" for end in _END.findall(code)))
-    return Words(frozenset(names), frozenset(own), frozenset(patterns))
+    return NameUses(frozenset(names), frozenset(own), frozenset(patterns))
 
 
 def _with_kin(texts: Mapping[str, str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extractor.pipeline.index import Index, Words
+from extractor.pipeline.index import Index, NameUses
 from extractor.pipeline.slicer.definitions import STUBS
 from extractor.pipeline.slicer.places import Places
 from extractor.pipeline.slicer.search import Search
@@ -64,7 +64,7 @@ class Slice:
 
 
 def slice_source(
-    index: Index, manifest: Manifest, options: Options, templates: Words | None = None, *, lenient: bool = False
+    index: Index, manifest: Manifest, options: Options, templates: NameUses | None = None, *, lenient: bool = False
 ) -> Slice:
     """Find everything reachable from the manifest's roots.
 
@@ -79,7 +79,7 @@ def slice_source(
         UsageError: a root that the manifest names does not exist in the source.
         SourceError: kept code imports a verl module that the source does not ship.
     """
-    search = Search(index, manifest, options, templates or Words(), lenient=lenient)
+    search = Search(index, manifest, options, templates or NameUses(), lenient=lenient)
     for role in manifest.active_roles(options):
         for symbol in role.symbols:
             search.add_root(role.name, symbol)

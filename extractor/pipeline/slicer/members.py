@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from extractor.pipeline.index import Index, Method, Module, Words
+from extractor.pipeline.index import Index, Method, Module, NameUses
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.pipeline.slicer.definitions import Definitions
 from extractor.pipeline.slicer.slice import Edge
@@ -84,7 +84,7 @@ class Members:
     """
 
     def __init__(
-        self, index: Index, manifest: Manifest, definitions: Definitions, templates: Words, asked_for: Iterable[str]
+        self, index: Index, manifest: Manifest, definitions: Definitions, templates: NameUses, asked_for: Iterable[str]
     ) -> None:
         self._index = index
         self._manifest = manifest
@@ -97,7 +97,7 @@ class Members:
         self.edges: dict[str, Edge] = {}
         self.note(templates, OWN_CODE)
 
-    def note(self, words: Words, origin: str, holder: str = "") -> None:
+    def note(self, words: NameUses, origin: str, holder: str = "") -> None:
         """Take in the names that a kept part uses.
 
         Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from extractor.pipeline.index import Index, Module, Words
+from extractor.pipeline.index import Index, Module, NameUses
 from extractor.pipeline.slicer.definitions import Definitions
 from extractor.pipeline.slicer.follow import Follower
 from extractor.pipeline.slicer.members import Members
@@ -29,7 +29,7 @@ class Search:
     """
 
     def __init__(
-        self, index: Index, manifest: Manifest, options: Options, templates: Words, *, lenient: bool = False
+        self, index: Index, manifest: Manifest, options: Options, templates: NameUses, *, lenient: bool = False
     ) -> None:
         self.found = Found(index, manifest, lenient)
         self.definitions = Definitions(index, manifest, options)

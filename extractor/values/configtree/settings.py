@@ -51,7 +51,7 @@ def compose(files: Mapping[str, str], main: str) -> dict[str, Setting]:
         Unreadable: a file that is needed is no YAML.
     """
     found: dict[str, Setting] = {}
-    for item in _Tree(files, every=False).settings(main, ""):
+    for item in _SettingTree(files, every=False).settings(main, ""):
         if not item.section or found.get(item.key, item).value:
             for key in [key for key in found if key.startswith(f"{item.key}.")]:
                 if item.value != "{}":
@@ -66,7 +66,7 @@ def every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
     """Return all settings in a tree, with their keys in the whole config: all options of each group, and files that
     no defaults list names as if they were given at the root. Files that cannot be read count as empty.
     """
-    tree = _Tree(files, every=True)
+    tree = _SettingTree(files, every=True)
     found = dict.fromkeys(tree.settings(main, "") if main in files else ())
     for path in sorted(set(files) - set(tree.seen)):
         found.update(dict.fromkeys(tree.settings(path, tree.package_of(path))))
@@ -77,7 +77,7 @@ def packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ...]]:
     """Return where the keys of each file go in the whole config: the key of a section, or "" for the root. A file that
     several defaults lists name goes to several.
     """
-    tree = _Tree(files, every=True)
+    tree = _SettingTree(files, every=True)
     if main in files:
         for _ in tree.settings(main, ""):
             pass
@@ -95,7 +95,7 @@ def unreadable(files: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-class _Tree:
+class _SettingTree:
     def __init__(self, files: Mapping[str, str], every: bool) -> None:
         self._files = files
         self._every = every

@@ -4,7 +4,7 @@
 `outputs`), `conditions` decides tests, `statements` goes through it, with `state` and the `other_scripts` it starts.
 """
 
-from extractor.importers.runs.bash.script import Reading, read_script
+from extractor.importers.runs.bash.script import ScriptReading, read_script
 from extractor.importers.runs.bash.state import Command, too_much
 
-__all__ = ["Command", "Reading", "read_script", "too_much"]
+__all__ = ["Command", "ScriptReading", "read_script", "too_much"]

@@ -7,26 +7,26 @@ from pathlib import Path
 
 from extractor.importers.runs.bash import arithmetic
 from extractor.importers.runs.bash.patterns import matches
-from extractor.importers.runs.bash.state import State
-from extractor.importers.runs.bash.words import Words
+from extractor.importers.runs.bash.state import ShellState
+from extractor.importers.runs.bash.words import WordExpander
 from extractor.importers.runs.placeholders import unknowns
 
 _OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Path.is_file, "-d": Path.is_dir}
 _NUMBERS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
 
 
-def decide_words(words: Sequence[str], state: State, expand: Words) -> bool | None:
+def decide_words(words: Sequence[str], state: ShellState, expand: WordExpander) -> bool | None:
     """Return whether `test` holds for words that are expanded."""
     return _Test(list(words), state, expand, expanded=True).decide()
 
 
-def decide_tokens(tokens: Sequence[str], state: State, expand: Words) -> bool | None:
+def decide_tokens(tokens: Sequence[str], state: ShellState, expand: WordExpander) -> bool | None:
     """Return whether `[[ ... ]]` holds for words as they are written."""
     return _Test(list(tokens), state, expand, expanded=False).decide()
 
 
 class _Test:
-    def __init__(self, tokens: list[str], state: State, expand: Words, *, expanded: bool) -> None:
+    def __init__(self, tokens: list[str], state: ShellState, expand: WordExpander, *, expanded: bool) -> None:
         self._tokens = tokens
         self._state = state
         self._expand = expand

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from extractor.importers.runs.bash.quotes import NotBash
-from extractor.importers.runs.bash.state import MAX_CALLS, State, Stop, too_much, unread
-from extractor.importers.runs.bash.syntax import Statement, parse
+from extractor.importers.runs.bash.state import MAX_CALLS, ShellState, Stop, too_much, unread
+from extractor.importers.runs.bash.syntax import ShellStatement, parse
 from extractor.importers.runs.placeholders import readable, unknowns
 from extractor.values import limits, readers
 
@@ -19,10 +19,10 @@ _PRINTS = ("echo", "printf", "cat", "ls", "chmod", "cp", "mv", "rm", "grep", "se
 _STARTERS = ("exec", "nohup", "time", "timeout", "env", "command", "sudo", "stdbuf", "setsid", "srun", "sbatch", "qsub")
 # They run a script that they read, on another machine or later.
 _READERS = ("sbatch", "qsub", "bsub", "ssh")
-Run = Callable[[Sequence[Statement]], bool | None]
+Run = Callable[[Sequence[ShellStatement]], bool | None]
 
 
-def source(words: Sequence[str], line: int, state: State, run: Run) -> bool | None:
+def source(words: Sequence[str], line: int, state: ShellState, run: Run) -> bool | None:
     """Read `source FILE ARGUMENT...`: what it sets counts from here on."""
     found = _find(words[1], state) if len(words) > 1 else None
     if found is None:
@@ -36,7 +36,7 @@ def source(words: Sequence[str], line: int, state: State, run: Run) -> bool | No
         state.arguments = kept
 
 
-def start(words: Sequence[str], line: int, environment: Mapping[str, str], state: State, run: Run) -> bool:
+def start(words: Sequence[str], line: int, environment: Mapping[str, str], state: ShellState, run: Run) -> bool:
     """Read a script that a command starts, `bash FILE`, `bash -c TEXT`; False: it starts none."""
     place = _find_text(words)
     if place is not None:
@@ -55,7 +55,7 @@ def start(words: Sequence[str], line: int, environment: Mapping[str, str], state
 
 
 def start_text(
-    text: str, line: int, environment: Mapping[str, str], arguments: Sequence[str], state: State, run: Run
+    text: str, line: int, environment: Mapping[str, str], arguments: Sequence[str], state: ShellState, run: Run
 ) -> None:
     """Read a text that a shell of its own runs: `bash -c TEXT`, `bash <<EOF`."""
     with state.apart(environment):
@@ -63,7 +63,7 @@ def start_text(
         read(text, state.file, line, state, run)
 
 
-def read(text: str, file: str, line: int, state: State, run: Run) -> bool | None:
+def read(text: str, file: str, line: int, state: ShellState, run: Run) -> bool | None:
     """Read a text at this place, whose commands are said to stand in a line.
 
     Raises:
@@ -80,7 +80,7 @@ def read(text: str, file: str, line: int, state: State, run: Run) -> bool | None
         return None
 
 
-def parse_text(text: str, line: int, state: State, file: str = "") -> tuple[Statement, ...]:
+def parse_text(text: str, line: int, state: ShellState, file: str = "") -> tuple[ShellStatement, ...]:
     """Return the statements of a text that begins in a line of the script, or of a file.
 
     Raises:
@@ -100,7 +100,7 @@ def reads_script(words: Sequence[str]) -> bool:
     return posixpath.basename(words[0]) in _READERS and not any(word.startswith("python") for word in words)
 
 
-def _find(path: str, state: State) -> tuple[str, str] | None:
+def _find(path: str, state: ShellState) -> tuple[str, str] | None:
     """Return the path and text of a script that was written here, or that the checkout has; None: it is neither."""
     written = state.written.get(state.absolute(path))
     if written is not None:
@@ -122,7 +122,7 @@ def _find_text(words: Sequence[str]) -> int | None:
     return None
 
 
-def _find_script(words: Sequence[str], state: State) -> int | None:
+def _find_script(words: Sequence[str], state: ShellState) -> int | None:
     """Return the place of the script among the words of a command; None: it starts none."""
     if words[0] in _PRINTS:
         return None

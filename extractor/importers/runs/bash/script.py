@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from extractor.importers.runs.bash.quotes import NotBash
-from extractor.importers.runs.bash.state import Command, State, Stop, There, too_much, unread
+from extractor.importers.runs.bash.state import Command, ShellState, Stop, There, too_much, unread
 from extractor.importers.runs.bash.statements import Interpreter
 from extractor.importers.runs.bash.syntax import parse
 from extractor.importers.runs.placeholders import number_of
@@ -15,7 +15,7 @@ from extractor.values import limits, readers
 
 
 @dataclass(frozen=True)
-class Reading:
+class ScriptReading:
     """Holds what was made of a script.
 
     Attributes:
@@ -36,7 +36,7 @@ def read_script(
     environment: Mapping[str, str],
     arguments: Sequence[str] = (),
     there: There = lambda _path, _folder: None,
-) -> Reading:
+) -> ScriptReading:
     """Work out what a script would run.
 
     Args:
@@ -53,7 +53,7 @@ def read_script(
     """
     if len(text.encode()) > limits.MAX_SCRIPT:
         raise too_much(file, f"it is larger than {readers.size(limits.MAX_SCRIPT)}")
-    state = State(file, given, environment, arguments or _arguments(given), there)
+    state = ShellState(file, given, environment, arguments or _arguments(given), there)
     try:
         statements = parse(text)
         with contextlib.suppress(Stop):  # `exit`: what follows is not run
@@ -63,7 +63,7 @@ def read_script(
     except RecursionError:
         raise too_much(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep") from None
     texts = {name: value for name, value in state.variables.items() if isinstance(value, str)}
-    return Reading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts)
+    return ScriptReading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts)
 
 
 def _arguments(given: Mapping[str, str]) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from extractor.importers.runs.bash.syntax import Statement
+from extractor.importers.runs.bash.syntax import ShellStatement
 from extractor.importers.runs.placeholders import number_of, unknown, unknowns
 from extractor.values import limits
 from extractor.values.errors import UsageError
@@ -69,11 +69,11 @@ class Command:
 class Function:
     """Holds a function's body, and the file that defines it."""
 
-    body: Statement
+    body: ShellStatement
     file: str
 
 
-class State:
+class ShellState:
     """Holds what is known at the place that is read.
 
     Attributes:

@@ -17,13 +17,13 @@ from extractor.importers.runs.bash.state import (
     Failure,
     Function,
     Return,
-    State,
+    ShellState,
     Stop,
     Value,
     scalar,
 )
-from extractor.importers.runs.bash.syntax import ASSIGNMENT, Redirect, Statement
-from extractor.importers.runs.bash.words import Words
+from extractor.importers.runs.bash.syntax import ASSIGNMENT, Redirect, ShellStatement
+from extractor.importers.runs.bash.words import WordExpander
 from extractor.importers.runs.placeholders import number_of, readable, unknown, unknowns
 from extractor.values.limits import MAX_ROUNDS
 
@@ -40,10 +40,10 @@ class Interpreter:
         state: Of the script.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ShellState) -> None:
         self._state = state
-        self._words = Words(state, self._capture)
-        self._handlers: dict[str, Callable[[Statement], bool | None]] = {
+        self._words = WordExpander(state, self._capture)
+        self._handlers: dict[str, Callable[[ShellStatement], bool | None]] = {
             "simple": self._simple,
             "group": self._group,
             "subshell": self._group,
@@ -74,25 +74,25 @@ class Interpreter:
             "shopt": self._set_option,
         }
 
-    def run(self, statements: Sequence[Statement]) -> bool | None:
+    def run(self, statements: Sequence[ShellStatement]) -> bool | None:
         """Read statements one after another; return the outcome of the last."""
         outcome: bool | None = True
         for statement in statements:
             outcome = self._statement(statement)
         return outcome
 
-    def _statement(self, node: Statement) -> bool | None:
+    def _statement(self, node: ShellStatement) -> bool | None:
         self._state.step()
         return self._handlers[node.kind](node)
 
-    def _apart(self, statements: Sequence[Statement]) -> bool | None:
+    def _apart(self, statements: Sequence[ShellStatement]) -> bool | None:
         with self._state.apart():
             try:
                 return self.run(statements)
             except Stop:
                 return None
 
-    def _simple(self, node: Statement) -> bool | None:
+    def _simple(self, node: ShellStatement) -> bool | None:
         count = len(list(itertools.takewhile(syntax.is_assignment, node.words)))
         assigned, raw = node.words[:count], node.words[count:]
         name = raw[0] if raw else ""
@@ -158,7 +158,7 @@ class Interpreter:
         finally:
             state.arguments = kept
 
-    def _redirect(self, node: Statement, start: int) -> None:
+    def _redirect(self, node: ShellStatement, start: int) -> None:
         """Follow texts that a command writes into a file, or hands to another shell."""
         state, ran = self._state, self._state.commands[start:]
         files = [item for item in node.redirects if item.number in ("", "1") and item.sign in (">", ">>", ">|", "&>")]
@@ -313,23 +313,23 @@ class Interpreter:
         finally:
             self._state.line = kept
 
-    def _group(self, node: Statement) -> bool | None:
+    def _group(self, node: ShellStatement) -> bool | None:
         start = len(self._state.commands)
         outcome = self._apart(node.parts[0]) if node.kind == "subshell" else self.run(node.parts[0])
         self._redirect(node, start)
         return outcome
 
-    def _negate(self, node: Statement) -> bool | None:
+    def _negate(self, node: ShellStatement) -> bool | None:
         outcome = self.run(node.parts[0])
         return None if outcome is None else not outcome
 
-    def _both(self, node: Statement) -> bool | None:
+    def _both(self, node: ShellStatement) -> bool | None:
         outcome = self.run(node.parts[0])
         if outcome is None:
             return self._perhaps([node.parts[1], ()], node.line)
         return self._checked(node.parts[1], node.line) if outcome is (node.kind == "&&") else outcome
 
-    def _if(self, node: Statement) -> bool | None:
+    def _if(self, node: ShellStatement) -> bool | None:
         condition, body, *rest = node.parts
         outcome = self.run(condition) if condition else True
         if outcome:
@@ -337,7 +337,7 @@ class Interpreter:
         otherwise = [replace(node, parts=tuple(rest))] if rest else []
         return self._perhaps([body, otherwise], node.line) if outcome is None else self.run(otherwise)
 
-    def _case(self, node: Statement) -> bool | None:
+    def _case(self, node: ShellStatement) -> bool | None:
         value = self._words.text(node.words[0])
         for place, choices in enumerate(node.choices):
             texts = [self._words.pattern(choice) for choice in choices]
@@ -352,7 +352,7 @@ class Interpreter:
                 return self._perhaps([*node.parts[place:], *([] if always else [()])], node.line)
         return True
 
-    def _for(self, node: Statement) -> bool | None:
+    def _for(self, node: ShellStatement) -> bool | None:
         name, *raw = node.words
         words = [word for item in raw for word in self._words.expand(item)]
         if len(words) > MAX_ROUNDS:
@@ -363,7 +363,7 @@ class Interpreter:
                 break
         return True
 
-    def _while(self, node: Statement) -> bool | None:
+    def _while(self, node: ShellStatement) -> bool | None:
         condition, body = node.parts
         for _ in range(MAX_ROUNDS):
             outcome = self.run(condition)
@@ -373,7 +373,7 @@ class Interpreter:
                 return True
         return None
 
-    def _leaves(self, body: Sequence[Statement]) -> bool:
+    def _leaves(self, body: Sequence[ShellStatement]) -> bool:
         """Read the body of a loop once; return whether the loop ends with it."""
         try:
             self.run(body)
@@ -383,15 +383,15 @@ class Interpreter:
             return not left.goes_on
         return False
 
-    def _define(self, node: Statement) -> bool:
+    def _define(self, node: ShellStatement) -> bool:
         self._state.functions[node.words[0]] = Function(node.parts[0][0], self._state.file)
         return True
 
-    def _compute(self, node: Statement) -> bool | None:
+    def _compute(self, node: ShellStatement) -> bool | None:
         value = self._words.compute(node.words[0])
         return None if value is None else value != 0
 
-    def _checked(self, statements: Sequence[Statement], line: int) -> bool | None:
+    def _checked(self, statements: Sequence[ShellStatement], line: int) -> bool | None:
         """Read what a condition leads to; a check that fails here may not fail where the script is started."""
         try:
             return self.run(statements)
@@ -399,7 +399,7 @@ class Interpreter:
             self._state.note(line, "as far as is known the script would exit here with an error; reading continued")
             return None
 
-    def _perhaps(self, ways: Sequence[Sequence[Statement]], line: int) -> bool | None:
+    def _perhaps(self, ways: Sequence[Sequence[ShellStatement]], line: int) -> bool | None:
         """Follow all ways of a condition that is not known: what they differ in is not known behind it."""
         state = self._state
         state.doubts += 1
@@ -431,7 +431,7 @@ class Interpreter:
             state.note(line, f"a condition is unknown, and so is what depends on it: {', '.join(unsure)}")
         return None
 
-    def _capture(self, statements: Sequence[Statement]) -> str | None:
+    def _capture(self, statements: Sequence[ShellStatement]) -> str | None:
         """Return what the statements of `$(...)` print; None: that is not known."""
         state = self._state
         commands, notes, doubts = state.commands, list(state.notes), state.doubts
@@ -443,7 +443,7 @@ class Interpreter:
             state.commands, state.notes = commands, notes
         return None
 
-    def _printed(self, statements: Sequence[Statement], doubts: int) -> str | None:
+    def _printed(self, statements: Sequence[ShellStatement], doubts: int) -> str | None:
         only = statements[0] if len(statements) == 1 else None
         if only is not None and only.kind == "pipeline":
             text = self._printed(only.parts[0], doubts)

@@ -30,7 +30,7 @@ class Redirect:
 
 
 @dataclass(frozen=True)
-class Statement:
+class ShellStatement:
     """Holds a statement.
 
     Attributes:
@@ -46,12 +46,12 @@ class Statement:
     kind: str
     line: int
     words: tuple[str, ...] = ()
-    parts: tuple[tuple[Statement, ...], ...] = ()
+    parts: tuple[tuple[ShellStatement, ...], ...] = ()
     choices: tuple[tuple[str, ...], ...] = ()
     redirects: tuple[Redirect, ...] = ()
 
 
-def parse(text: str) -> tuple[Statement, ...]:
+def parse(text: str) -> tuple[ShellStatement, ...]:
     """Return the statements of a script.
 
     Raises:
@@ -98,12 +98,12 @@ class _Parser:
     def line(self) -> int:
         return bisect.bisect_left(self.lines, self.at) + 1
 
-    def statements(self, *ends: str) -> tuple[Statement, ...]:
+    def statements(self, *ends: str) -> tuple[ShellStatement, ...]:
         """Parse up to one of some words or signs."""
         self.depth += 1
         if self.depth > limits.MAX_SCRIPT_DEPTH:
             raise NotBash(self.at, f"nested more than {limits.MAX_SCRIPT_DEPTH} levels deep")
-        found: list[Statement] = []
+        found: list[ShellStatement] = []
         while True:
             self.skip_lines(";")
             word = self._peek()
@@ -117,7 +117,7 @@ class _Parser:
                 raise NotBash(start, f"`{self.text[start]}` is not expected here")
             if self.text.startswith("&", self.at):
                 self.at += 1
-                statement = Statement("subshell", statement.line, parts=((statement,),))
+                statement = ShellStatement("subshell", statement.line, parts=((statement,),))
             found.append(statement)
         self.depth -= 1
         return tuple(found)
@@ -199,23 +199,23 @@ class _Parser:
         if not self._takes(word):
             raise NotBash(self.at, f"`{word}` is missing here")
 
-    def _list(self) -> Statement:
+    def _list(self) -> ShellStatement:
         left = self._pipeline()
         self._skip_blanks()
         while self.text[self.at : self.at + 2] in ("&&", "||"):
             sign = self.text[self.at : self.at + 2]
             self.at += 2
             self.skip_lines()
-            left = Statement(sign, left.line, parts=((left,), (self._pipeline(),)))
+            left = ShellStatement(sign, left.line, parts=((left,), (self._pipeline(),)))
             self._skip_blanks()
         return left
 
-    def _pipeline(self) -> Statement:
+    def _pipeline(self) -> ShellStatement:
         line = self.line()
         self._skip_blanks()
         if self._peek() == "!":
             self.at += 1
-            return Statement("!", line, parts=((self._pipeline(),),))
+            return ShellStatement("!", line, parts=((self._pipeline(),),))
         parts = [self._command()]
         self._skip_blanks()
         while self.text.startswith("|", self.at) and not self.text.startswith("||", self.at):
@@ -223,9 +223,9 @@ class _Parser:
             self.skip_lines()
             parts.append(self._command())
             self._skip_blanks()
-        return parts[0] if len(parts) == 1 else Statement("pipeline", line, parts=tuple((part,) for part in parts))
+        return parts[0] if len(parts) == 1 else ShellStatement("pipeline", line, parts=tuple((part,) for part in parts))
 
-    def _command(self) -> Statement:
+    def _command(self) -> ShellStatement:
         word, line = self._peek(), self.line()
         if word in _UNREAD:
             raise NotBash(self.at, f"`{word}` is not read")
@@ -243,14 +243,14 @@ class _Parser:
             return self._simple()
         found = kinds[word](line) if word in kinds else self._bracket(line)
         redirects = self._redirects()
-        return Statement("group", line, parts=((found,),), redirects=redirects) if redirects else found
+        return ShellStatement("group", line, parts=((found,),), redirects=redirects) if redirects else found
 
-    def _simple(self) -> Statement:
+    def _simple(self) -> ShellStatement:
         line, words, redirects = self.line(), list[str](), list[Redirect]()
         while True:
             redirects += self._redirects()
             if self.at >= len(self.text) or self.text[self.at] in "\n;&|)":
-                return Statement("simple", line, tuple(words), redirects=tuple(redirects))
+                return ShellStatement("simple", line, tuple(words), redirects=tuple(redirects))
             if len(words) == 1 and self.text.startswith("(", self.at) and _NAME_OF_FUNCTION.fullmatch(words[0]):
                 return self._definition(line, words[0])
             words.append(self.word())
@@ -267,25 +267,25 @@ class _Parser:
             self._skip_blanks()
         return tuple(found)
 
-    def _bracket(self, line: int) -> Statement:
+    def _bracket(self, line: int) -> ShellStatement:
         if self.text.startswith("((", self.at):
             end = find_bracket(self.text, self.at + 1)
             if self.text[end - 2 : end] == "))":
                 inner, self.at = self.text[self.at + 2 : end - 2], end
-                return Statement("((", line, (inner,))
+                return ShellStatement("((", line, (inner,))
         self.at += 1
         body = self.statements(")")
         self._expect(")")
-        return Statement("subshell", line, parts=(body,))
+        return ShellStatement("subshell", line, parts=(body,))
 
-    def _block(self, line: int) -> Statement:
+    def _block(self, line: int) -> ShellStatement:
         self._expect("{")
         body = self.statements("}")
         self._expect("}")
-        return Statement("group", line, parts=(body,))
+        return ShellStatement("group", line, parts=(body,))
 
-    def _if(self, line: int) -> Statement:
-        parts: list[tuple[Statement, ...]] = []
+    def _if(self, line: int) -> ShellStatement:
+        parts: list[tuple[ShellStatement, ...]] = []
         while self._takes("if") or self._takes("elif"):
             condition = self.statements("then")
             self._expect("then")
@@ -293,15 +293,15 @@ class _Parser:
         if self._takes("else"):
             parts += [(), self.statements("fi")]
         self._expect("fi")
-        return Statement("if", line, parts=tuple(parts))
+        return ShellStatement("if", line, parts=tuple(parts))
 
-    def _loop(self) -> tuple[Statement, ...]:
+    def _loop(self) -> tuple[ShellStatement, ...]:
         self._expect("do")
         body = self.statements("done")
         self._expect("done")
         return body
 
-    def _for(self, line: int) -> Statement:
+    def _for(self, line: int) -> ShellStatement:
         self._expect("for")
         self._skip_blanks()
         if self.text.startswith("((", self.at):
@@ -315,15 +315,15 @@ class _Parser:
             while self.at < len(self.text) and self.text[self.at] not in ";\n":
                 words.append(self.word())
                 self._skip_blanks()
-        return Statement("for", line, tuple(words), (self._loop(),))
+        return ShellStatement("for", line, tuple(words), (self._loop(),))
 
-    def _while(self, line: int) -> Statement:
-        return Statement(self.word(), line, parts=(self.statements("do"), self._loop()))
+    def _while(self, line: int) -> ShellStatement:
+        return ShellStatement(self.word(), line, parts=(self.statements("do"), self._loop()))
 
-    def _case(self, line: int) -> Statement:
+    def _case(self, line: int) -> ShellStatement:
         self._expect("case")
         self._skip_blanks()
-        word, choices, parts = self.word(), list[tuple[str, ...]](), list[tuple[Statement, ...]]()
+        word, choices, parts = self.word(), list[tuple[str, ...]](), list[tuple[ShellStatement, ...]]()
         self._expect("in")
         self.skip_lines()
         while self._peek() != "esac" and self.at < len(self.text):
@@ -343,21 +343,21 @@ class _Parser:
             self._takes(";;")
             self.skip_lines()
         self._expect("esac")
-        return Statement("case", line, (word,), tuple(parts), tuple(choices))
+        return ShellStatement("case", line, (word,), tuple(parts), tuple(choices))
 
-    def _function(self, line: int) -> Statement:
+    def _function(self, line: int) -> ShellStatement:
         self._expect("function")
         self._skip_blanks()
         return self._definition(line, self.word())
 
-    def _definition(self, line: int, name: str) -> Statement:
+    def _definition(self, line: int, name: str) -> ShellStatement:
         self._skip_blanks()
         if self._takes("("):
             self._expect(")")
         self.skip_lines()
-        return Statement("function", line, (name,), ((self._command(),),))
+        return ShellStatement("function", line, (name,), ((self._command(),),))
 
-    def _test(self, line: int) -> Statement:
+    def _test(self, line: int) -> ShellStatement:
         self._expect("[[")
         tokens: list[str] = []
         while True:
@@ -366,7 +366,7 @@ class _Parser:
                 raise NotBash(self.at, "`]]` is missing")
             if self._peek() == "]]":
                 self.at += 2
-                return Statement("[[", line, tuple(tokens))
+                return ShellStatement("[[", line, tuple(tokens))
             start = self.at
             if tokens[-1:] == ["=~"]:
                 while self.at < len(self.text) and self.text[self.at] not in " \t\n":

@@ -10,8 +10,8 @@ from typing import Literal
 from extractor.importers.runs.bash import arithmetic
 from extractor.importers.runs.bash.patterns import escape_pattern
 from extractor.importers.runs.bash.quotes import NotBash, split_pieces
-from extractor.importers.runs.bash.state import State, Value, scalar, split_fields, too_much
-from extractor.importers.runs.bash.syntax import Statement, parse, split_words
+from extractor.importers.runs.bash.state import ShellState, Value, scalar, split_fields, too_much
+from extractor.importers.runs.bash.syntax import ShellStatement, parse, split_words
 from extractor.importers.runs.placeholders import unknown, unknowns
 from extractor.values import limits
 
@@ -28,7 +28,7 @@ _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _ANSI = {"n": "\n", "t": "\t", "'": "'"}
 
 
-class Words:
+class WordExpander:
     """Expands them.
 
     Args:
@@ -36,7 +36,7 @@ class Words:
         capture: Returns what statements print; None: that is not known.
     """
 
-    def __init__(self, state: State, capture: Callable[[Sequence[Statement]], str | None]) -> None:
+    def __init__(self, state: ShellState, capture: Callable[[Sequence[ShellStatement]], str | None]) -> None:
         self._state = state
         self._capture = capture
 

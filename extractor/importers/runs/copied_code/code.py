@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
@@ -22,7 +22,7 @@ def tree_of(text: str) -> ast.Module:
         return ast.Module([], [])
 
 
-def python_files(places: Places) -> Iterator[tuple[str, str]]:
+def python_files(places: RunFolders) -> Iterator[tuple[str, str]]:
     """Yield the path, below its root, and the text of the checkout's Python files."""
     root = places.root
     if root is None:

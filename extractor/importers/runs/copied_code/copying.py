@@ -12,7 +12,7 @@ from extractor.importers.runs import definitions, templates
 from extractor.importers.runs.copied_code.modules import PYEXT_NAME, SCORERS, Modules
 from extractor.importers.runs.copied_code.packages import package_of, required_modules
 from extractor.importers.runs.module_imports import Name, names_by_module, rewritten, top_names
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
 from extractor.values import readers
@@ -86,7 +86,7 @@ class Copying:
         places: Where the run may have been started from.
     """
 
-    def __init__(self, package: str, tree: Tree, source: Source, places: Places) -> None:
+    def __init__(self, package: str, tree: Tree, source: Source, places: RunFolders) -> None:
         self._package = package
         self._source = source
         self._modules = Modules(source, places)

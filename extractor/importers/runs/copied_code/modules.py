@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Index, Module
 from extractor.pipeline.source import Source
 from extractor.values import readers
@@ -31,7 +31,7 @@ class Modules:
         index: verl's modules.
     """
 
-    def __init__(self, source: Source, places: Places) -> None:
+    def __init__(self, source: Source, places: RunFolders) -> None:
         self.index = Index(source)
         self._places = places
         # Modules of verl that are taken from the checkout, which has more in them.

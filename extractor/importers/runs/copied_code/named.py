@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
@@ -38,7 +38,7 @@ _LIBRARIES = ("actor_rollout_ref.model.external_lib", "critic.model.external_lib
 _MODELS = "custom/verl_models"
 
 
-def function_text(places: Places, path: str, source: Source) -> str | None:
+def function_text(places: RunFolders, path: str, source: Source) -> str | None:
     """Return the text of a file that a run names: on disk, or one of verl's own; None where there is none."""
     path = _as_file(path)
     place = places.find_like(path)

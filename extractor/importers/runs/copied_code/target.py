@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.source import Source
 from extractor.values import readers
@@ -36,7 +36,7 @@ class TargetProject:
     tree: Tree
     package: str
     source: Source
-    places: Places
+    places: RunFolders
     settings: Mapping[str, Any]
     release: str = ""
 

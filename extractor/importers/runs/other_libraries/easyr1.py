@@ -19,7 +19,7 @@ from extractor.importers.runs.other_libraries.translation import (
     overrides_of,
 )
 from extractor.importers.runs.placeholders import with_words
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.values import readers
 from extractor.values.configtree import Override, flatten
@@ -137,7 +137,7 @@ def is_launch(module: str, arguments: Sequence[str]) -> bool:
     return module == MODULE or (names_config and any(map(_OF_ITS_WORKERS.match, arguments)))
 
 
-def launched(path: Path, arguments: Sequence[str], places: Places) -> Translated:
+def launched(path: Path, arguments: Sequence[str], places: RunFolders) -> Translated:
     """Translate `python -m verl.trainer.main config=FILE key=value ...`; values are YAML, not Hydra's grammar.
 
     Args:
@@ -165,7 +165,7 @@ def is_config(body: Any) -> bool:
     return isinstance(body, Mapping) and {"data", "worker"} <= body.keys() and "actor_rollout_ref" not in body
 
 
-def translated(body: Mapping[str, Any], places: Places | None = None) -> Translated:
+def translated(body: Mapping[str, Any], places: RunFolders | None = None) -> Translated:
     """Return a config of EasyR1 as overrides of verl's, and what it has that verl has not.
 
     Args:
@@ -207,7 +207,7 @@ def _remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[Remar
         yield Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone"))
 
 
-def _scored_by(stated: Mapping[str, Any], places: Places) -> FileScored | None:
+def _scored_by(stated: Mapping[str, Any], places: RunFolders) -> FileScored | None:
     """Return the function that scores, `path/to/file.py:function`; None where it is not here."""
     key = next((name for name in (_REWARD, _SCORE, _SCORER) if stated.get(name)), _REWARD)
     said = str(stated.get(key) or "")
@@ -222,7 +222,7 @@ def _scored_by(stated: Mapping[str, Any], places: Places) -> FileScored | None:
     return FileScored(readers.read_text(file), file.name, function or _MAIN, settings, file.parent)
 
 
-def _written(stated: Mapping[str, Any], places: Places) -> Written | None:
+def _written(stated: Mapping[str, Any], places: RunFolders) -> Written | None:
     """Return what the run adds to its prompts; None where it is nothing, or not here."""
     named, answer = stated.get(_PROMPT), stated.get(_ANSWER)
     file = places.find_like(str(named)) if named else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.configtree import Override
 from extractor.values.errors import UsageError
@@ -93,7 +93,7 @@ def is_nothing(value: Any) -> bool:
     return value is None or value is False or value in ([], {})
 
 
-def config_file(path: Path, named: object, places: Places) -> Path | None:
+def config_file(path: Path, named: object, places: RunFolders) -> Path | None:
     """Return the config that a launch names; None where it names none.
 
     Args:

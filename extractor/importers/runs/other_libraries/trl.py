@@ -16,7 +16,7 @@ from extractor.importers.runs.other_libraries.translation import ScoredBy, Trans
 from extractor.importers.runs.other_libraries.trl_script import Script
 from extractor.importers.runs.other_libraries.trl_settings import GRPO, RLOO, Unread, algorithm_of, translated
 from extractor.importers.runs.placeholders import with_words
-from extractor.importers.runs.places import Places
+from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
 from extractor.values.configtree.compose import read_mapping, read_yaml
@@ -36,7 +36,7 @@ def is_config(body: Any) -> bool:
     return isinstance(body, Mapping) and any(name in body for name in _OWN)
 
 
-def is_launch(words: Sequence[str], places: Places) -> bool:
+def is_launch(words: Sequence[str], places: RunFolders) -> bool:
     """Tell whether a command starts one of TRL's trainers."""
     start = started(words, places)
     if start.algorithm or any(word.partition("=")[0] in _FLAGS for word in words):
@@ -44,7 +44,7 @@ def is_launch(words: Sequence[str], places: Places) -> bool:
     return _script_of(start.file, {}) is not None
 
 
-def launched(path: Path, words: Sequence[str], places: Places) -> Translated:
+def launched(path: Path, words: Sequence[str], places: RunFolders) -> Translated:
     """Translate a command's arguments, and the config that they name.
 
     Raises:
@@ -104,7 +104,7 @@ class Started(NamedTuple):
     algorithm: str = ""
 
 
-def started(words: Sequence[str], places: Places) -> Started:
+def started(words: Sequence[str], places: RunFolders) -> Started:
     """Return what a command starts, behind `accelerate launch`, `torchrun` and the like."""
     for index, (one, two) in enumerate(itertools.pairwise(words)):
         if one == "trl" and two in (GRPO, RLOO):
@@ -138,7 +138,7 @@ def _value(text: str) -> Any:
     return back(plain)
 
 
-def processes_of(words: Sequence[str], places: Places) -> int | None:
+def processes_of(words: Sequence[str], places: RunFolders) -> int | None:
     """Return how many processes a command starts, by its flags or accelerate's config; None: not said."""
     before = itertools.takewhile(lambda word: not word.endswith(".py") and word not in (GRPO, RLOO), words)
     flags = dict(arguments([*before]))

@@ -92,7 +92,7 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Script | None:
     """
     if _MAY_TRAIN.search(text) is None:
         return None
-    reading = _Reading(readers.python(text), path, given)
+    reading = _ScriptReader(readers.python(text), path, given)
     trainers = reading.trainers()
     if not trainers:
         return None
@@ -102,7 +102,7 @@ def read(text: str, path: Path, given: Mapping[str, Any]) -> Script | None:
     return reading.script(trainers[0], text)
 
 
-class _Reading:
+class _ScriptReader:
     """The names and calls of one script."""
 
     def __init__(self, tree: ast.Module, path: Path, given: Mapping[str, Any]) -> None:
