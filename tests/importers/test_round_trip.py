@@ -80,9 +80,10 @@ def test_a_changed_experiment_comes_back(projects: dict[str, Path], tmp_path: Pa
     assert made["local.seed"] == 7
 
 
-def test_passes_that_are_counted_become_their_size(projects: dict[str, Path], tmp_path: Path) -> None:
+def test_passes_that_are_counted_become_their_size(verl: None, tmp_path: Path) -> None:
+    assert vextract("new", tmp_path / "p", "--with", "short_names").code == 0
     result = vextract(
-        "export", projects["toy"], "-o", tmp_path / "out", "--json", "--set", "local.gradient_accumulation_steps=4"
+        "export", tmp_path / "p", "-o", tmp_path / "out", "--json", "--set", "local.gradient_accumulation_steps=4"
     )
     assert result.code == 0
     assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=128" in (tmp_path / "out" / "run.sh").read_text()

@@ -19,7 +19,17 @@ from torch import nn
 from tests.project.support import Configuration, forget, make
 
 PACKAGE = "modelside"
-FEATURES = ("episodes", "lora", "mfu", "offload", "placement", "qlora", "rollout_correction", "sharded_checkpoints")
+FEATURES = (
+    "dynamic_bsz",
+    "episodes",
+    "lora",
+    "mfu",
+    "offload",
+    "placement",
+    "qlora",
+    "rollout_correction",
+    "sharded_checkpoints",
+)
 IN_4_BITS = "local.quantization.load_in_4bit=true"
 MODEL = "actor_rollout_ref.model"
 

@@ -74,6 +74,9 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
             f"{config.trainer.test_freq}",
             "set trainer.test_freq, every how many steps it is done; or local.early_stopping.patience=null",
         )
+    most = config.local.max_logits_mb
+    if isinstance(most, str) and most != "auto":
+        yield f"local.max_logits_mb is {most!r}", "give a number of MiB, auto, or null: always whole"
     for name, setting in SCHEMA.items():
         value = OmegaConf.select(config, name) if setting.needs and setting.needs not in SHIPPED["features"] else None
         if value not in (setting.without, None):

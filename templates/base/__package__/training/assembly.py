@@ -115,7 +115,8 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
         check_model(config, given, ranks.world_size)
     prepare_process()
     use_reference = check_config(config, ranks.world_size)
-    trainer.lock = around.enter_context(lock_run_directory(Path(config.trainer.default_local_dir), ranks))
+    trainer.lock = lock_run_directory(Path(config.trainer.default_local_dir), ranks)
+    around.enter_context(trainer.lock)
     model = config.actor_rollout_ref.model
     if GIVEN_OBJECTS and given.model is not None:
         model.path = str(ranks.on_driver(partial(write_model, given, Path(config.trainer.default_local_dir))))

@@ -14,6 +14,7 @@ import typer
 from ..errors import ConfigError
 from ..settings import CONFIG_DIRECTORY
 from ..settings.flags import CommandLine, parse
+from ..switches import SWEEP
 from .names.flags import Flags
 from .names.short_names import table
 
@@ -74,8 +75,11 @@ def _parameters(preset: str, kind: type[Any]) -> list[inspect.Parameter]:
 
 
 def _flags_of(asked: CommandLine) -> list[str]:
-    found = [f"--{name}" for name in ("cfg", "multirun") if getattr(asked, name)] + asked.flags
-    return found if asked.trials is None else [*found, f"--trials={asked.trials}"]
+    found = [*(["--cfg"] if asked.cfg else []), *asked.flags]
+    if SWEEP:
+        found += ["--multirun"] if asked.multirun else []
+        found += [] if asked.trials is None else [f"--trials={asked.trials}"]
+    return found
 
 
 def _run_main(words: Sequence[str]) -> None:
