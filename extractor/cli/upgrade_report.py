@@ -55,8 +55,8 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
         if found.parts.used:
             told = ", ".join(f"{name} ({path})" for name, path in sorted(found.parts.used.items()))
             head.append(f"features now, and here because you use them: {told}")
-        if found.parts.unused:
-            left = found.parts.unused
+        # One that nothing uses may still come along with one that needs it.
+        if left := [name for name in found.parts.unused if name not in found.new.options.features]:
             head.append(f"features now, and left out (`vextract add {left[0]}` brings it back): {', '.join(left)}")
         sections = [*_verdicts(found, _FIRST), *_settings(found), *_verdicts(found, _REST)]
         if about is not None:

@@ -623,7 +623,7 @@ def test_an_adapter_and_a_whole_model_are_not_taken_for_each_other(
 
 def test_a_budget_of_tokens_must_hold_the_longest_sequence(config: Callable[..., Any]) -> None:
     made = config("actor_rollout_ref.actor.use_dynamic_bsz=true", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=9")
-    text = refusal(lambda: check(made))
+    text = refusal(lambda: module("settings.setting_checks").check_sizes(made))
     assert "a sequence may have 10 tokens" in text
 
 

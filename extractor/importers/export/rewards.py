@@ -136,7 +136,7 @@ def _adapted(
         raise UsageError(
             f"{key}={name}: verl {target.release} takes functions, and no reward manager of one's own such as "
             f"{found.name}, which reads more than a response's text",
-            hint="vextract upgrade --to 0.6.0 or later, then export",
+            hint="export from a later release: vextract upgrade --to 0.6.0",
         )
     return found
 
