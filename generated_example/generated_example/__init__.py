@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .absent import MODULES, AbsentModules
+from .errors import show_plainly
 from .run.process import quiet
 
 if TYPE_CHECKING:
@@ -71,9 +72,11 @@ def __getattr__(name: str) -> Any:
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     quiet()  # before transformers looks how much it may say
+    show_plainly()
     if place in MODULES:
         raise ImportError(f"this project was made without {name}\nhint: vextract add {MODULES[place]}")
-    if not Path(__file__).parent.joinpath(*place.split(".")).with_suffix(".py").is_file():
+    home = Path(__file__).parent.joinpath(*place.split("."))
+    if not (home.with_suffix(".py").is_file() or (home / "__init__.py").is_file()):
         return type(name, (NotHere,), {})
     return getattr(import_module(f".{place}", __name__), name)
 

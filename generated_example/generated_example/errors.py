@@ -120,3 +120,19 @@ def report_error(error: Exception) -> int:
         raise error
     print(f"error: {text}", file=sys.stderr)
     return code
+
+
+def show_plainly() -> None:
+    """Have Python print errors of a script that its owner can put right without a traceback."""
+    former: Any = sys.excepthook
+    if former.__module__ == __name__:
+        return
+
+    def show(kind: Any, error: BaseException, trace: Any) -> None:
+        text = describe(error)[1]
+        if text is None:
+            former(kind, error, trace)
+        else:
+            print(f"error: {text}", file=sys.stderr)
+
+    sys.excepthook = show

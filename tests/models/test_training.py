@@ -313,7 +313,7 @@ half = out / "half"
 refused = {{
     "has no checkpoint": [str(out / "nowhere"), str(out / "new")],
     "is there already": [str(runs / "plain"), str(out / "plain")],
-    "no best checkpoint": ["--best", str(runs / "plain"), str(out / "new")],
+    "no checkpoint with a validation score": ["--best", str(runs / "plain"), str(out / "new")],
     "not a complete checkpoint": [str(runs / "cut_short" / "global_step_2"), str(out / "new")],
     "the model that the adapter belongs to is not at": [str(runs / "lora"), str(out / "new"), "--base", "/nowhere"],
 }}

@@ -99,7 +99,7 @@ def check_choice(name: str, value: Any) -> None:
     """Refuse a value of a setting that has only some values."""
     known = known_of(name)
     if not known.takes(value):
-        hint = known.hint or choose(str(value), [_text(value) for value in known.values])
+        hint = known.hint.replace("VALUE", str(value)) or choose(str(value), [_text(value) for value in known.values])
         raise ConfigError(f"{name} is {value!r}", hint)
 
 

@@ -72,7 +72,8 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     given = settled(config, given)
     prepare_process()
     use_reference = check_config(config, ranks.world_size)
-    trainer.lock = around.enter_context(lock_run_directory(Path(config.trainer.default_local_dir), ranks))
+    trainer.lock = lock_run_directory(Path(config.trainer.default_local_dir), ranks)
+    around.enter_context(trainer.lock)
     model = config.actor_rollout_ref.model
     settle_model(config, ranks)
     seed_everything(config.local.seed + ranks.rank)

@@ -78,6 +78,8 @@ def find_checkpoint(path: Path, *, best: bool = False) -> Path:
     Raises:
         ConfigError: there is none, or the one that is named is not complete.
     """
+    if path.name == "actor" and path.parent.name.startswith("global_step_"):
+        path = path.parent
     is_one = path.name.startswith("global_step_") or (path / MANIFEST).is_file()
     left = [path] if is_one else all_checkpoints(path)
     hint = RERUN if (path / CONFIG).is_file() and not left else HINT
