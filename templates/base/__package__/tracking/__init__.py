@@ -38,6 +38,9 @@ if OVERLAP:
     # Of what goes on beside the training loop, and is not shown.
     _beside: contextvars.ContextVar[list[Phase] | None] = contextvars.ContextVar("beside", default=None)
 
+
+if OVERLAP:
+
     @contextlib.contextmanager
     def beside_the_loop() -> Iterator[None]:
         """Keep what is done within it, in a thread of its own, out of the phases of the training loop."""
