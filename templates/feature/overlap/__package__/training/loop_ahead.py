@@ -1,30 +1,21 @@
 # vextract:template - edit freely
 """verl's own reward managers, in an event loop that goes on while other responses are written."""
 
-import inspect
 import queue
-import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..rewards.loop_thread import LoopThread
 from ..rewards.manager import BEGUN
-from ..rewards.scoring import ScoringError, raw_function
+from ..rewards.scoring import ScoringError
 from ..vendored.protocol import DataProto
 from ..vendored.workers.reward_loop import registry
 from .reward_managers import RewardLoop, lengths_of
 
 # Where verl's own managers are.
 VERLS = str(registry.__package__)
-# Words of a function that limits its time by signals, which only a main thread gets, or that forks. math-verify limits
-# its parser by an alarm, and timeout_decorator what it decorates.
-FOR_MAIN_THREAD = (
-    *("SIGALRM", "setitimer", "signal.alarm", "math_verify", "timeout_decorator"),
-    *("multiprocessing.Process(", "mp.Process(", "os.fork("),
-)
 # How long to wait for the next call, before looking whether all is done.
 SECONDS = 0.01
 
@@ -46,12 +37,6 @@ class LoopAhead(RewardLoop):
     """A `RewardLoop` whose event loop has a thread of its own, so that responses can be begun with before a batch."""
 
     _here: "CallsWhenAsked | None"  # None: functions run in threads, several at once
-
-    def __init__(self, config: Any, tokenizer: Any, arguments: dict[str, Any]) -> None:
-        super().__init__(config, tokenizer, arguments)
-        if needs_main_thread(getattr(self.manager, "compute_score", None)):
-            self._here = CallsWhenAsked()
-            self._thread.call_by(self._here)
 
     def begins(self, in_thread: bool) -> bool:
         """Tell whether a response can be scored while others are still written.
@@ -80,6 +65,10 @@ class LoopAhead(RewardLoop):
     def _begin_loop(self) -> None:
         self._thread = LoopThread("reward loop")
         self._here = None
+
+    def _call_here(self) -> None:
+        self._here = CallsWhenAsked()
+        self._thread.call_by(self._here)
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self._thread.submit(work).result()
@@ -145,20 +134,3 @@ class CallsWhenAsked(ThreadPoolExecutor):
                 if any(one.done() and not one.cancelled() and one.exception() is not None for one in waiting):
                     return
                 waiting = [one for one in waiting if not one.done()]
-
-
-def needs_main_thread(function: Any) -> bool:
-    """Tell whether a scoring function, or what was copied beside it among the hooks, uses signals or forks.
-
-    Beside other threads that do the same, forks may wait for ever for what a thread held that is not there any more.
-    """
-    own, package = raw_function(function), Path(__file__).resolve().parents[1]
-    file = inspect.getsourcefile(own) if inspect.isroutine(own) else None
-    if file is None or sys.platform == "win32" or inspect.iscoroutinefunction(own):
-        return False
-    path, hooks = Path(file).resolve(), package / "custom"
-    if path.is_relative_to(package / "vendored"):
-        return False
-    files = [path, *(sorted(hooks.rglob("*.py")) if path.is_relative_to(hooks) else ())]
-    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-    return any(word in text for text in texts for word in FOR_MAIN_THREAD)
