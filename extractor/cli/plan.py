@@ -25,7 +25,7 @@ def command(
     python: Python = None,
     json: Json = False,
 ) -> int:
-    """Plan a run's memory by phase, before anything is loaded.
+    """Plan the memory of a run, phase by phase, before anything is loaded.
 
     Where a run does not fit, it names settings with which it does; the exit code is then 1.
     """

@@ -387,10 +387,10 @@ def test_a_response_that_is_alone(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     check = (
         "import sys, main\nfrom toy.errors import ConfigError\nfrom toy.training.assembly import check_config\n"
-        "from toy.hooks import import_hooks\nimport_hooks()\n"
+        "from toy.hooks import import_hooks\nfrom toy.settings.setting_checks import check_sizes\nimport_hooks()\n"
         "for name in sys.argv[1:]:\n"
         "    config = main.read_config(['actor_rollout_ref.rollout.n=1', f'algorithm.adv_estimator={name}'])\n"
-        "    try: check_config(config, 1)\n"
+        "    try: check_config(config, 1), check_sizes(config)\n"
         "    except ConfigError as error: print('refused:', error, file=sys.stderr)\n"
     )
     noted, refused = ("grpo", "opo", "optimal_token_baseline", "rloo"), ("grpo_passk", "rloo_vectorized")

@@ -8,7 +8,7 @@ from extractor.pipeline.render.registered import collect_registered_words
 from extractor.pipeline.render.schema import aliases_of, group_names, schema, select_schema, write_shipped
 from extractor.values.setting_types import types_and_words
 
-FIELDS = {"also", "null_or", "values", "range", "hint", "only_with", "still_with", "needs", "without"}
+FIELDS = {"also", "null_or", "values", "range", "hint", "only_with", "still_with", "needs", "without", "path"}
 LR, STEPS = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.optim.lr_warmup_steps"
 CODE = '''
 class Known(str, Enum):

@@ -219,6 +219,7 @@ class _OwnConfigs:
 
     def _absent(self, path: str, above: str, named: str) -> None:
         is_verls = any(file.is_file() for file in self._candidates(path))
+        named = named.removeprefix("override ").removeprefix("optional ").lstrip("/")
         if not is_verls and not named.startswith("hydra/"):
             self.notes.append(f"{posixpath.basename(above)}: {named} is not here, and is taken for what verl has there")
 
