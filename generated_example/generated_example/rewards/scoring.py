@@ -98,7 +98,17 @@ class Scorer:
             async with gate:
                 return await attempt_async(self.function, sample)
 
-        return await asyncio.gather(*map(score, samples))
+        tasks = [asyncio.ensure_future(score(sample)) for sample in samples]
+        outcomes: list[Any] = []
+        try:
+            for task in tasks:
+                outcomes.append(await task)
+                if isinstance(outcomes[-1], Failure):  # nobody waits for those behind it
+                    break
+            return outcomes
+        finally:
+            for task in tasks:
+                task.cancel()
 
     def checked(self, outcome: Any, row: int) -> dict[str, Any]:
         """Return the components of a sample, from what the function has returned for it.

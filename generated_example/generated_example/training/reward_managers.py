@@ -3,19 +3,22 @@
 
 verl's own managers score one response each time, in coroutines (its "reward loop"). The owner's may be of that kind, or
 score a whole batch as those of the releases before: `reward_fn(batch, return_dict=True)`. The trainer calls all of them
-in this second way. A plain function is called for one response after another, in this thread: it may limit its time by
-signals, which only a main thread gets, or fork. One that waits for a server is written as `async def`.
+in this second way. Plain functions are called in threads, several at once; one that uses signals, which only a main
+thread gets, or that forks is called in this thread.
 """
 
 import asyncio
+import inspect
+import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import torch
 from omegaconf import OmegaConf
 
-from ..rewards.scoring import ScoringError, importable, own_line, run_in, source_of
+from ..rewards.scoring import ScoringError, importable, own_line, raw_function, run_in, source_of
 from ..run.process import without_running_loop
 from ..settings import reward_keys
 from ..vendored.algorithms.reward import extract_reward, get_custom_reward_fn, load_reward_manager
@@ -24,6 +27,13 @@ from ..vendored.utils.import_utils import load_extern_object
 from ..vendored.workers.reward_loop.registry import REWARD_MANAGER
 from ..vendored.workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
 from .batches import objects
+
+# Words of a function that limits its time by signals, which only a main thread gets, or that forks. math-verify limits
+# its parser by an alarm, and timeout_decorator what it decorates.
+FOR_MAIN_THREAD = (
+    *("SIGALRM", "setitimer", "signal.alarm", "math_verify", "timeout_decorator"),
+    *("multiprocessing.Process(", "mp.Process(", "os.fork("),
+)
 
 
 def registered_managers() -> dict[str, Any]:
@@ -76,7 +86,8 @@ class RewardLoop:
             return load_reward_manager(config, tokenizer, **arguments)
 
         self.manager = self._run(make())  # there: a manager keeps the event loop that it is created in
-        importable(getattr(self.manager, "compute_score", None))
+        if needs_main_thread(importable(getattr(self.manager, "compute_score", None))):
+            self._call_here()
 
     def __call__(self, data: DataProto, return_dict: bool = False) -> Any:
         """Score a batch.
@@ -112,6 +123,9 @@ class RewardLoop:
 
     def _begin_loop(self) -> None:
         self._loop = asyncio.new_event_loop()
+
+    def _call_here(self) -> None:
+        """Call plain functions in this thread, one after the other, and not in several."""
         self._loop.set_default_executor(CallsHere())
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -164,3 +178,20 @@ def lengths_of(data: DataProto) -> torch.Tensor:
     """Return how many tokens each response has, (bs,)."""
     mask: torch.Tensor = data.batch["attention_mask"]
     return mask[:, data.batch["prompts"].size(1) :].sum(dim=1)
+
+
+def needs_main_thread(function: Any) -> bool:
+    """Tell whether a scoring function, or what was copied beside it among the hooks, uses signals or forks.
+
+    Beside other threads that do the same, forks may wait for ever for what a thread held that is not there any more.
+    """
+    own, package = raw_function(function), Path(__file__).resolve().parents[1]
+    file = inspect.getsourcefile(own) if inspect.isroutine(own) else None
+    if file is None or sys.platform == "win32" or inspect.iscoroutinefunction(own):
+        return False
+    path, hooks = Path(file).resolve(), package / "custom"
+    if path.is_relative_to(package / "vendored"):
+        return False
+    files = [path, *(sorted(hooks.rglob("*.py")) if path.is_relative_to(hooks) else ())]
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+    return any(word in text for text in texts for word in FOR_MAIN_THREAD)

@@ -356,7 +356,7 @@ class TrainResult:
     """A run that has ended.
 
     Attributes:
-        checkpoints: those of the run; `checkpoints.directory` has its records as well.
+        checkpoints: those of the run.
         finished: whether it has reached its last step.
         steps: how many were done in all.
     """
@@ -366,14 +366,19 @@ class TrainResult:
     steps: int
 
     @property
+    def directory(self) -> Path:
+        """Return the run's directory, with its checkpoints and its records."""
+        return self.checkpoints.directory
+
+    @property
     def metrics(self) -> dict[int, dict[str, Any]]:
         """Return the metrics of each step; 0 is the validation before the first."""
-        return {row["step"]: row for row in read_rows(self.checkpoints.directory / METRICS)}
+        return {row["step"]: row for row in read_rows(self.directory / METRICS)}
 
     @property
     def samples(self) -> list[dict[str, Any]]:
         """Return what the model wrote in some steps: step, prompt, response, ground_truth, score, components, split."""
-        return read_rows(self.checkpoints.directory / GENERATIONS)
+        return read_rows(self.directory / GENERATIONS)
 
     @property
     def last_checkpoint(self) -> Path | None:
