@@ -2,7 +2,6 @@
 """The settings of the run that no release of verl has, for code of its own that reads them."""
 
 import copy
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +9,6 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 UNKNOWN = Path(__file__).parents[3] / "config" / "unknown.yaml"
-
-
-def told_of_all(cls: Any, section: str = "") -> Any:
-    """Have a class that is made with the config, or a section of it, find these settings in it."""
-    made = cls.__init__
-
-    @functools.wraps(made)
-    def told(self: Any, *given: Any, **named: Any) -> None:
-        given = tuple(with_own(item, section) if isinstance(item, DictConfig) else item for item in given)
-        named = {key: with_own(item, section) if key == "config" else item for key, item in named.items()}
-        made(self, *given, **named)
-
-    cls.__init__ = told
-    return cls
 
 
 def with_own(config: Any, section: str = "") -> Any:

@@ -114,16 +114,6 @@ class TrainedModel:
         """Return a new model with the weights at `path`: on rank 0, on the CPU."""
         raise NotImplementedError
 
-    @torch.no_grad()
-    def load_weights(self, path: str, ranks: Ranks) -> None:
-        """Put what is trained to what it is at `path`, a checkpoint's. Every process must call this."""
-        with self.at_work():
-            values = dict(self.module_at(path, ranks).named_parameters())
-            for name, own in self.module.named_parameters():
-                if own.requires_grad:
-                    value = values[name] if ranks.rank == 0 else torch.empty_like(values[name], device="cpu")
-                    own.copy_(like(value, own))
-
     def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
         """Return the state of optimizer and scheduler, for any number of processes, in CPU memory.
 

@@ -19,7 +19,7 @@ from ..run.checkpoint_files import read_state, save_state
 from ..run.distributed import Ranks
 from ..run.share_names import OPTIMIZER, is_sharded
 from ..shims.device import computing_on, here, keeping_casts
-from ..switches import LORA, OFFLOAD, QLORA, SHARDED_CHECKPOINTS
+from ..switches import LORA, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS
 from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .host_copies import HostCopies
@@ -161,19 +161,23 @@ class TrainedModel:
         """Return a new model with the weights at `path`: on rank 0, on the CPU."""
         raise NotImplementedError
 
-    @torch.no_grad()
-    def load_weights(self, path: str, ranks: Ranks) -> None:
-        """Put what is trained to what it is at `path`, a checkpoint's. Every process must call this."""
-        if SHARDED_CHECKPOINTS and (not LORA or self.lora is None) and (shares := shares_at(path, ranks)) is not None:
+    if PARTS:
+
+        @torch.no_grad()
+        def load_weights(self, path: str, ranks: Ranks) -> None:
+            """Put what is trained to what it is at `path`, a checkpoint's. Every process must call this."""
+            if SHARDED_CHECKPOINTS and (not LORA or self.lora is None):
+                shares = shares_at(path, ranks)
+                if shares is not None:
+                    with self.at_work():
+                        read_own_shares(self.module, shares, ranks)
+                    return
             with self.at_work():
-                read_own_shares(self.module, shares, ranks)
-            return
-        with self.at_work():
-            values = dict(self.module_at(path, ranks).named_parameters())
-            for name, own in self.module.named_parameters():
-                if own.requires_grad:
-                    value = values[name] if ranks.rank == 0 else torch.empty_like(values[name], device="cpu")
-                    own.copy_(like(value, own))
+                values = dict(self.module_at(path, ranks).named_parameters())
+                for name, own in self.module.named_parameters():
+                    if own.requires_grad:
+                        value = values[name] if ranks.rank == 0 else torch.empty_like(values[name], device="cpu")
+                        own.copy_(like(value, own))
 
     def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
         """Return the state of optimizer and scheduler, for any number of processes, in CPU memory.
