@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what reads verl, which shows in its fixtures, as `network`, and what imports torch as `slow`.
 
     Files with slow tests come first, then those that read verl: where several processes share the files, none begins
-    with a long one at the end. README's walk, which takes longest, comes before all of them.
+    with a long one at the end. The walks of pages come before all of them.
     """
     for item in items:
         if "verl" in getattr(item, "fixturenames", ()):
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     reading = {item.path for item in items if item.get_closest_marker("network")}
-    items.sort(key=lambda item: (item.path.name != "test_readme.py", item.path not in slow, item.path not in reading))
+    items.sort(key=lambda item: (item.path.name != "test_pages.py", item.path not in slow, item.path not in reading))
 
 
 @pytest.hookimpl(wrapper=True)

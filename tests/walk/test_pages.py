@@ -1,6 +1,6 @@
 """Every command of every page runs as printed, in the environment of the tests.
 
-`make setup` only makes the project's environment see what is installed there.
+`make setup` only makes the project's environment see what is installed there, and `pip install .` does nothing.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from scripts.walk import blocks_of, walk
 from tests.project.support import REPOSITORY
 from tests.walk.support import HAVE, environment
 
-PAGES = sorted([*REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("examples/**/*.md"), REPOSITORY / "CONTRIBUTING.md"])
+PAGES = sorted(path for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md") for path in REPOSITORY.glob(pattern))
 # Those that take longest are for `make test-all`.
 _LONG = (
     "adopting algorithms environments models processes provenance python recipes releases report rewards "
     "servers slicing tutorial upgrading verl which-file-wins"
 )
 LONG = {f"docs/{name}.md" for name in _LONG.split()}
-# `make setup` of a project, where the packages are installed already.
+# What is installed already.
 BORROW = """
+pip() {
+    if [ "$*" != "install ." ]; then command pip "$@"; fi
+}
 make() {
     if [ "$*" != setup ]; then command make "$@"; return; fi
     "$WALK_PYTHON" -m venv --without-pip .venv

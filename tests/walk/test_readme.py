@@ -14,12 +14,12 @@ import pytest
 
 from scripts.walk import walk
 from tests.project.support import REPOSITORY
-from tests.releases import EVERYTHING
 from tests.walk.support import HAVE, environment
 
 
 @pytest.mark.network
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_readme_and_that_of_the_project_that_it_makes(tmp_path: Path) -> None:
     checkout, empty = tmp_path / "vextract", tmp_path / "empty"
     for name in listed_files():
@@ -28,9 +28,8 @@ def test_the_readme_and_that_of_the_project_that_it_makes(tmp_path: Path) -> Non
     venv.create(empty, with_pip=True)
     reader = environment(empty / "bin", tmp_path / "cache")
     walk(checkout / "README.md", checkout, have=HAVE, env=reader)
-    if EVERYTHING:  # in minutes it repeats what README has done
-        (project,) = {path.parent for path in checkout.glob("*/vextract.lock")} - {checkout / "generated_example"}
-        walk(project / "README.md", project, have=HAVE, env=reader)
+    (project,) = {path.parent for path in checkout.glob("*/vextract.lock")} - {checkout / "generated_example"}
+    walk(project / "README.md", project, have=HAVE, env=reader)
 
 
 def listed_files() -> list[str]:
