@@ -1,4 +1,3 @@
-# mypy: disable-error-code="attr-defined"
 """Load the two sides of a comparison: upstream's modules and a project's."""
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def meet_platform(side: Side) -> None:
     except NotVendored:
         return
 
-    class Processor(manager.PlatformBase):  # type: ignore[misc, name-defined]
+    class Processor(manager.PlatformBase):  # type: ignore[name-defined]
         device_name = vendor_name = "cpu"
         device_module = torch.cpu
 
