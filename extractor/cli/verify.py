@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 def command(
     path: Project = Path(),
     python: Python = None,
-    upstream_tests: Annotated[
-        bool, typer.Option("--upstream-tests", help="Also run upstream's own unit tests against the project.")
-    ] = False,
     parity: Annotated[
         bool, typer.Option("--parity/--no-parity", help="Compare numbers with upstream's own code.")
     ] = True,
@@ -70,7 +67,6 @@ def command(
             manifest=manifest,
             python=python,
             parity=parity,
-            upstream_tests=upstream_tests,
             strict=strict,
             progress=say,
         )

@@ -14,7 +14,6 @@ from extractor.usecases.verify.importable import check_importable
 from extractor.usecases.verify.parity import check_parity
 from extractor.usecases.verify.ray_free import check_ray_free
 from extractor.usecases.verify.report import Check, CheckStatus, Report
-from extractor.usecases.verify.upstream_tests import check_upstream_tests
 from extractor.values import releases
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Manifest
@@ -27,7 +26,6 @@ def run_verify(
     manifest: Manifest | None = None,
     python: str | None = None,
     parity: bool = True,
-    upstream_tests: bool = False,
     strict: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
@@ -39,7 +37,6 @@ def run_verify(
         manifest: What is known about that release; None: the one that vextract has.
         python: Interpreter that has the project's requirements; None: the project's own environment, or this one.
         parity: Compare numbers with upstream's.
-        upstream_tests: Run upstream's own unit tests on the project.
         strict: An edited file is a failure.
         progress: Is told what happens next.
 
@@ -67,20 +64,16 @@ def run_verify(
         chosen = interpreter.choose(project, python)
     except CheckFailed as error:
         failed = Check("importable", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",))
-        return Report((*checks, failed, *_skipped("no Python for the project", parity, upstream_tests)))
+        return Report((*checks, failed, *_skipped("no Python for the project", parity)))
     say("importing every vendored module")
     checks.append(check_importable(found, chosen))
     if source is None or known is None:
-        return Report((*checks, *_skipped("the source of verl is not available", parity, upstream_tests)))
+        return Report((*checks, *_skipped("the source of verl is not available", parity)))
     if parity:
         say("comparing numbers with upstream")
         checks += check_parity(found, source, known, chosen)
-    if upstream_tests:
-        say("running upstream's own tests")
-        checks.append(check_upstream_tests(found, source, known, chosen))
     return Report(tuple(checks))
 
 
-def _skipped(why: str, parity: bool, upstream_tests: bool) -> list[Check]:
-    names = ["parity"] * parity + ["upstream tests"] * upstream_tests
-    return [Check(name, CheckStatus.SKIPPED, why) for name in names]
+def _skipped(why: str, parity: bool) -> list[Check]:
+    return [Check("parity", CheckStatus.SKIPPED, why)] if parity else []
