@@ -7,12 +7,11 @@ from pathlib import Path
 
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import interpreter, subject
-from extractor.usecases.verify.closed_imports import check_imports
+from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
 from extractor.usecases.verify.dropped_methods import check_left_out
 from extractor.usecases.verify.hashes import check_base, check_hashes
 from extractor.usecases.verify.importable import check_importable
 from extractor.usecases.verify.parity import check_parity
-from extractor.usecases.verify.ray_free import check_ray_free
 from extractor.usecases.verify.report import Check, CheckStatus, Report
 from extractor.values import releases
 from extractor.values.errors import CheckFailed
@@ -27,7 +26,7 @@ def run_verify(
     python: str | None = None,
     parity: bool = True,
     strict: bool = False,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Check a project.
 
@@ -43,16 +42,8 @@ def run_verify(
     Raises:
         UsageError: the project has no lock, or a damaged one.
     """
-
-    def say(text: str) -> None:
-        if progress is not None:
-            progress(text)
-
-    say("reading the project")
+    progress("reading the project")
     found = subject.read(project)
-    known = manifest
-    if known is None and source is not None:
-        known = releases.load(found.lock.options.verl)
     checks = [
         check_imports(found, source),
         check_ray_free(found),
@@ -60,20 +51,19 @@ def run_verify(
         check_hashes(found, strict=strict),
         check_base(found),
     ]
+    skipped = ""
     try:
         chosen = interpreter.choose(project, python)
+        progress("importing every vendored module")
+        checks.append(check_importable(found, chosen))
     except CheckFailed as error:
-        failed = Check("importable", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",))
-        return Report((*checks, failed, *_skipped("no Python for the project", parity)))
-    say("importing every vendored module")
-    checks.append(check_importable(found, chosen))
-    if source is None or known is None:
-        return Report((*checks, *_skipped("the source of verl is not available", parity)))
-    if parity:
-        say("comparing numbers with upstream")
-        checks += check_parity(found, source, known, chosen)
+        checks.append(Check("importable", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",)))
+        skipped = "no Python for the project"
+    if source is None and not skipped:
+        skipped = "the source of verl is not available"
+    if parity and skipped:
+        checks.append(Check("parity", CheckStatus.SKIPPED, skipped))
+    elif parity and source is not None:
+        progress("comparing numbers with upstream")
+        checks += check_parity(found, source, manifest or releases.load(found.lock.options.verl), chosen)
     return Report(tuple(checks))
-
-
-def _skipped(why: str, parity: bool) -> list[Check]:
-    return [Check("parity", CheckStatus.SKIPPED, why)] if parity else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -103,6 +104,14 @@ def making(call: Call) -> Cases:
     info = {"nested": {"a": [1, 2]}, "pair": (1, "b"), "long": [1, 2, 3, "a"], "none": [], "no keys": {}}
     yield "get_data_info", on("get_data_info", meta=info) if has["get_data_info"] else lambda: None
 
+    def little_known() -> Any:
+        data = batch(side)
+        data.batch = {"a": ROWS, "placeless": SimpleNamespace(shape=(2,), dtype="d"), "shapeless": 3}
+        return data.get_data_info()
+
+    if has["get_data_info"]:
+        yield "get_data_info/of anything", little_known
+
 
 def _shared_meta(cls: Any) -> Any:
     """Change one batch's meta information, and see that of others."""
@@ -137,6 +146,7 @@ def indexing(call: Call) -> Cases:
     for label in ("int", "slice", "list", "bool array"):
         yield f"getitem/{label}/arrays only", on_arrays("__getitem__", keys[label])
     yield "select_idxs/list of flags", on("select_idxs", [True, False] * 4)
+    yield "select_idxs/list of fractions", on("select_idxs", [1.0, 2.5])
     yield "slice", lambda: [batch(side).slice(2, 6), batch(side).slice(None, None, 2)]
     yield "select", on("select", ["ids"], ["uid"], ["temperature"])
     yield "select/all", on("select")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from . import inputs
@@ -59,9 +60,9 @@ def prompts_file(folder: Path, suffix: str = "parquet") -> str:
     return str(path)
 
 
-def make(side: Side, *, files: int = 1, max_samples: int | None = None, suffix: str = "parquet", **changes: Any) -> Any:
+def make(side: Side, files: list[str] | None = None, *, suffix: str = "parquet", **changes: Any) -> Any:
     """Return the dataset; `max_samples` only where the release has it, and without a setting that is None."""
-    path = prompts_file(side.scratch, suffix)
+    more = {name: changes.pop(name) for name in ("max_samples", "processor") if name in changes}
     settings = {
         "cache_dir": str(side.scratch / "cache"),
         "max_prompt_length": 70,
@@ -69,9 +70,8 @@ def make(side: Side, *, files: int = 1, max_samples: int | None = None, suffix: 
         "filter_overlong_prompts_workers": 1,
         **changes,
     }
-    more = {} if max_samples is None else {"max_samples": max_samples}
     return side.get(f"{MODULE}:RLHFDataset")(
-        data_files=[path] * files if files > 1 else path,
+        data_files=files or prompts_file(side.scratch, suffix),
         # Fix overlong-prompt-filter: the project asks for a list of tokens where transformers 5 returns a dictionary.
         tokenizer=inputs.tokenizer(lists=side.upstream and "overlong-prompt-filter" in side.fixes),
         config=inputs.config(**{name: value for name, value in settings.items() if value is not None}),
@@ -124,6 +124,37 @@ def dataset(call: Call) -> Cases:
         found = make(side, filter_overlong_prompts=True).split(parts)
         return [([part[index]["index"] for index in range(len(part))], part.serialize_dataset) for part in found]
 
+    def looped() -> Any:
+        from torchdata.stateful_dataloader import StatefulDataLoader
+
+        loader = StatefulDataLoader(make(side), batch_size=2, collate_fn=call.get("collate_fn"))
+        return [call.get("verl.protocol:DataProto").from_single_dict(rows) for rows in loader]
+
+    for label, changes in variants().items():
+        yield label, call(items, changes)
+    yield "several files", lambda: len(make(side, [prompts_file(side.scratch)] * 2))
+    yield "no such format", kind_of(call(make, side, suffix="csv"))
+    for samples, changes in SAMPLES:
+        yield f"max samples/{'/'.join(map(str, (samples, *changes.values())))}", call(sampled, samples, changes)
+    for parts in (2, 3, 6, 0, "2") if hasattr(call.get("RLHFDataset"), "split") else ():
+        yield f"split/{parts!r}", call(divided, parts)
+    yield "collate_fn", lambda: call.get("collate_fn")([(made := make(side))[3], made[0], made[1]])
+    yield "loader", looped
+    yield from _states(call)
+
+
+def _states(call: Call) -> Cases:
+    """Yield what a dataset notes, and what is left of it after it is stored or read again."""
+    side = call.side
+
+    def downloaded() -> Any:
+        files = [prompts_file(side.scratch)]
+        made = make(side, files)
+        alike = made.data_files is files, made.original_data_files is files
+        made.original_data_files = [prompts_file(side.scratch, "bare.parquet")]
+        made._download(use_origin_parquet=True)
+        return alike, [Path(file).name for file in (*files, *made.data_files)]
+
     def resumed() -> Any:
         made = pickle.loads(pickle.dumps(make(side)))
         made.resume_dataset_state()
@@ -139,24 +170,9 @@ def dataset(call: Call) -> Cases:
         whole = made.__getstate__()
         return sorted(whole), sorted(make(side).__getstate__()), whole is made.__dict__
 
-    for label, changes in variants().items():
-        yield label, call(items, changes)
-    yield "several files", lambda: len(make(side, files=2))
-    yield "no such format", kind_of(call(make, side, suffix="csv"))
-    for samples, changes in SAMPLES:
-        yield f"max samples/{'/'.join(map(str, (samples, *changes.values())))}", call(sampled, samples, changes)
-    for parts in (2, 3, 6, 0, "2") if hasattr(call.get("RLHFDataset"), "split") else ():
-        yield f"split/{parts!r}", call(divided, parts)
+    yield "files again", call(downloaded)
     yield "resumed", call(resumed)
-    for label, changes in (("said", {}), ("turned", TURNED), ("by default", UNSET)):
+    seeing = {"processor": SimpleNamespace(image_processor=SimpleNamespace(patch_size=9))}
+    for label, changes in (("said", {}), ("turned", TURNED), ("by default", UNSET), ("seeing", seeing)):
         yield f"attributes/{label}", call(attributes, changes)
     yield "state", call(state)
-    yield "collate_fn", lambda: call.get("collate_fn")([(made := make(side))[3], made[0], made[1]])
-    yield "loader", lambda: _looped(call)
-
-
-def _looped(call: Call) -> Any:
-    from torchdata.stateful_dataloader import StatefulDataLoader
-
-    loader = StatefulDataLoader(make(call.side), batch_size=2, collate_fn=call.get("collate_fn"))
-    return [call.get("verl.protocol:DataProto").from_single_dict(rows) for rows in loader]

@@ -118,6 +118,7 @@ UPDATES: dict[str, dict[str, Any]] = {
     "dropout": {"engine": {"dropout": 0.5}},
     "outputs kept": {"settings": {"return_model_output": True}},
     "float16": {"dtype": "float16", "engine": {"clip": 1e-3}},
+    "loss scaled": {"scaled": True},
     "sharded": {"sharded": True},
     "sharded, synchronised": {"sharded": True, "engine": {"use_no_sync_for_gradient_accumulation": False}},
 }
@@ -159,7 +160,8 @@ def language_model(call: Call) -> Cases:
         yield f"infer_batch/{label}", call(_infer, side, packed=True, engine=engine)
     for packed, fused in product((False, True), (False, True)):
         yield f"given to the model/packed {packed}{'/fused' if fused else ''}", call(_given, side, packed, fused)
-    yield "asked of other processes", call(_asked, side)
+    for dynamic in (False, True):
+        yield f"asked of other processes{'/dynamic' if dynamic else ''}", call(_asked, side, dynamic)
     yield "infer_batch/with a loss", call(_inferred_loss, side)
 
 
@@ -191,10 +193,10 @@ def _given(side: Side, packed: bool, fused: bool) -> Any:
     return made.prepare_model_inputs(micro_batch=batch)
 
 
-def _asked(side: Side) -> Any:
+def _asked(side: Side, dynamic: bool) -> Any:
     """Return what a pass adds up over processes, of which there is one here; what they know is told to it."""
     made, config = made_engine(side), losses_config(side)
-    batch, read = unpadded(side), side.get(f"{TENSORS}:get_non_tensor_data")
+    batch, read = unpadded(side, use_dynamic_bsz=dynamic), side.get(f"{TENSORS}:get_non_tensor_data")
     with _other_processes(lambda values: values.mul_(2)) as seen, made.train_mode(disable_auto_offload=True):
         output = made.train_batch(batch, loss_function=functools.partial(_policy_loss, side, config))
     told = [read(batch, key, "nothing") for key in ("sp_size", "dp_size", "batch_num_tokens", "global_batch_size")]
@@ -263,6 +265,16 @@ def _divided(side: Side) -> Any:
     return found, seen
 
 
+def _in_order(side: Side, dynamic: bool | None) -> Any:
+    """Return what is made of the outputs of two micro-batches."""
+    rows = [torch.arange(3.0), torch.arange(5.0), torch.arange(2.0)]
+    parts = [torch.nested.as_nested_tensor(part, layout=torch.jagged) for part in (rows[:2], rows[2:])]
+    outputs = [{"model_output": {"log_probs": part}, "loss": 0.5, "metrics": {"a": 1}} for part in parts]
+    put_together = side.get("verl.workers.engine.utils:postprocess_batch_func")
+    found = put_together([*outputs, {}], [[2, 0], [1]], unpadded(side, use_dynamic_bsz=dynamic))
+    return found["model_output"]["log_probs"], found["loss"], found["metrics"]
+
+
 def _registered(side: Side) -> Any:
     """Register engines under one name and under lists of them, and one twice."""
     registry = side.get("verl.workers.engine.base:EngineRegistry")
@@ -292,6 +304,8 @@ def construction(call: Call) -> Cases:
         changes = {"use_torch_compile": compiled, "entropy_from_logits_with_chunking": chunked}
         yield f"groups/compiled {compiled}/chunked {chunked}", lambda: _groups(made_engine(call.side, **changes))
     yield "micro-batches", call(_divided, call.side)
+    for dynamic in (None, False, True):
+        yield f"outputs in order/{dynamic}", call(_in_order, call.side, dynamic)
     yield "registering", call(_registered, call.side)
 
 
@@ -372,12 +386,15 @@ def _train(
     weights: bool = False,
     broken: bool = False,
     sharded: bool = False,
+    scaled: bool = False,
     engine: dict[str, Any] | None = None,
     settings: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Any:
     made = made_engine(side, remove_padding=packed, dtype=dtype, **(engine or {}))
     synchronised = _shard(side, made) if sharded else []
+    if scaled:
+        made.scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=1)
     config = losses_config(side, policy_loss={"loss_mode": loss_mode}, **changes)
     loss = functools.partial(_policy_loss, side, config)
     entropy = changes.get("entropy_coeff", 0.01) != 0

@@ -19,7 +19,8 @@ HELPER = "verl.trainer.ppo.rollout_corr_helper"
 SHARE = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17, "loss_scale_factor": 11}
 # How far the policies are apart, and what is at a border: advantages and differences of zero, tokens that are masked.
 SITUATIONS = (
-    *("far", "weights", "edges", "double", "nobody gained", "no ranges", "nothing set", "first tokens", "by default"),
+    *("far", "weights", "edges", "double", "nobody gained", "no ranges", "far, no ranges", "nothing set"),
+    *("first tokens", "by default"),
 )
 UNSET = ("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl_coef")
 
@@ -38,7 +39,7 @@ def policy_losses(call: Call) -> Cases:
 
 def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "near", *, shared: bool = False) -> Any:
     old = inputs.log_probs(21)
-    apart = inputs.per_token(22, {"far": 30.0, "edges": 2.0}.get(situation, 0.3))
+    apart = inputs.per_token(22, {"far": 30.0, "edges": 2.0, "far, no ranges": 2.0}.get(situation, 0.3))
     if situation == "edges":
         apart[:, ::2] = 0
     new = (old + apart).requires_grad_()
@@ -68,7 +69,7 @@ def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "
 def _loss_config(side: Side, name: str, kind: str, situation: str) -> Any:
     settings = inputs.actor_settings()
     settings["policy_loss"]["loss_mode"] = name
-    if situation in ("no ranges", "nothing set"):
+    if situation in ("no ranges", "far, no ranges", "nothing set"):
         settings |= {"clip_ratio_low": None, "clip_ratio_high": None}
     if situation == "nothing set":
         settings |= {"clip_ratio_c": 1.0, "policy_loss": {**settings["policy_loss"], **dict.fromkeys(UNSET)}}

@@ -353,6 +353,9 @@ def sharding(call: Call) -> Cases:
     yield "apply, load, clip", call(_sharded, call)
     as_text = {"wrap_policy": {"transformer_layer_cls_to_wrap": "Qwen2MLP"}}
     yield "wrap policy", lambda: _sharded(call, **as_text)
+    for label, layers in (("longer text", "Qwen2MLPs"), ("set", {"Qwen2MLP"})):
+        policy = {"transformer_layer_cls_to_wrap": layers}
+        yield f"wrap policy/{label}", lambda: _sharded(call, wrap_policy=policy)
     yield "prefetch", lambda: _sharded(call, **_wrapping("Qwen2MLP"), forward_prefetch=True)
     yield "tied", lambda: _sharded(call, tied=True, **_wrapping("Qwen2MLP"))
     yield "nothing to wrap", call(_sharded, call, **_wrapping())
@@ -390,7 +393,7 @@ def _sharded(call: Call, *, tied: bool = False, **config: Any) -> Any:
     process_group()
     mesh, module = init_device_mesh("cpu", (1,)), inputs.model(tie_word_embeddings=tied)
     state = {name: value.clone() for name, value in module.state_dict().items()}
-    call.get("apply_fsdp2")(module, {"mesh": mesh, "reshard_after_forward": True}, inputs.config(**config))
+    call.get("apply_fsdp2")(module, {"mesh": mesh, "reshard_after_forward": True}, config)
     call.get("fsdp2_load_full_state_dict")(module, state, mesh, None)
     parts = {name: part for name, part in module.named_modules() if "FSDP" in type(part).__name__}
     sharded = [(name, len(part._get_fsdp_state()._states_to_forward_prefetch)) for name, part in sorted(parts.items())]

@@ -11,7 +11,7 @@ import random
 import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -57,7 +57,8 @@ def run_parity(job: Job) -> dict[str, Any]:
     trace.start()
     results: dict[str, dict[str, Any]] = {}
     for family in families:
-        results |= run_family(family, side)
+        for _, result in iterate_family(family, side):
+            results |= result
     trace.stop()
     return {
         "results": results,
@@ -94,25 +95,24 @@ def preload() -> None:
             setattr(torch.cpu, name, lambda *args, value=value: value)
 
 
-def run_family(family: Any, side: Side, chosen: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
-    """Return the results of a family's cases, or of those that are chosen, by name."""
-    results: dict[str, dict[str, Any]] = {}
+def iterate_family(
+    family: Any, side: Side, chosen: Container[str] | None = None
+) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
+    """Yield the name and the result of each case of a family, or of those that are chosen."""
     common = {"module": family.needs, "fixes": list(family.fixes)}
     try:
         side.module(family.needs)
         for part, case in family.expand(side):
             name = f"{family.name}[{part}]" if part else family.name
             if chosen is None or name in chosen:
-                results[name] = {**run_case(case), **common}
+                yield name, {name: {**_run_case(case), **common}}
     except NotVendored as error:
-        results[family.name] = {"absent": str(error), **common}
+        yield family.name, {family.name: {"absent": str(error), **common}}
     except Exception as error:
-        results[family.name] = {**_failure(error), **common}
-    return results
+        yield family.name, {family.name: {**_failure(error), **common}}
 
 
-def run_case(case: Any) -> dict[str, Any]:
-    """Return a case's result, encoded."""
+def _run_case(case: Any) -> dict[str, Any]:
     import numpy as np
     import torch
 
@@ -170,7 +170,7 @@ def run_imports(job: Job) -> dict[str, Any]:
     unneeded = find_unneeded(job["required"], job["optional"], {job["package"], *own})
     block(unneeded | set(job["forbidden"]))
     sys.path.insert(0, str(root))
-    errors: dict[str, dict[str, Any]] = {}
+    errors: dict[str, str] = {}
     missing = set()
     for name in job["modules"]:
         try:
@@ -184,8 +184,8 @@ def run_imports(job: Job) -> dict[str, Any]:
             # The environment may lie in the project: what breaks in it is not the project's.
             files = [(Path(frame.filename), frame.lineno) for frame in frames]
             inside = [item for item in files if item[0].is_relative_to(root) and not item[0].is_relative_to(sys.prefix)]
-            place = f"{inside[-1][0].relative_to(root).as_posix()}:{inside[-1][1]}" if inside else ""
-            errors[name] = {"error": f"{type(error).__name__}: {said}", "place": place}
+            place = f" ({inside[-1][0].relative_to(root).as_posix()}:{inside[-1][1]})" if inside else ""
+            errors[name] = f"{type(error).__name__}: {said}{place}"
     leaked = sorted(name for name in sys.modules if name.partition(".")[0] in job["forbidden"] and sys.modules[name])
     return {"errors": errors, "leaked": leaked, "missing": sorted(missing), "blocked": sorted(unneeded)}
 
