@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import product
 from typing import Any
 from unittest import mock
 
@@ -262,36 +263,30 @@ def trainer_functions(call: Call) -> Cases:
     """Compute masks, KL in the reward, advantages."""
     yield "compute_response_mask", lambda: call("compute_response_mask", rewarded_batch(call.side))()
 
-    def penalised(kind: str, *settings: Any, penalty: str = "", groups: str = "fours") -> Any:
+    def penalised(kind: str, *settings: Any, penalty: tuple[str, ...] = (), groups: str = "fours") -> Any:
         controller, data = call.get(f"{CORE}:{kind}KLController")(*settings), rewarded_batch(call.side, groups=groups)
         if not penalty:
             data.batch["response_mask"][5] = 0
-        return call.get("apply_kl_penalty")(data, controller, *[penalty][: bool(penalty)]), float(controller.value)
+        return call.get("apply_kl_penalty")(data, controller, *penalty), float(controller.value)
 
     for penalty in ("kl", "abs", "mse", "low_var_kl"):
-        yield f"apply_kl_penalty/{penalty}", lambda: penalised("Adaptive", 0.02, 0.1, 1000, penalty=penalty)
+        yield f"apply_kl_penalty/{penalty}", lambda: penalised("Adaptive", 0.02, 0.1, 1000, penalty=(penalty,))
     yield "apply_kl_penalty/by default", lambda: penalised("Fixed", 0.2, groups="pairs")
-    reweighted = {"use_pf_ppo": True, "pf_ppo": {"reweight_method": "pow", "weight_pow": 2.0}}
-    discounts = {"gamma": 0.97, "lam": 0.9}
 
-    def advantage(estimator: Any, *, groups: str = "fours", config: dict[str, Any] | None, **more: Any) -> Any:
+    def advantage(estimator: Any, groups: str, config: dict[str, Any] | None, more: dict[str, Any]) -> Any:
         data = rewarded_batch(call.side, groups=groups, with_mask=groups == "pairs" or estimator.value != "gae")
         given = None if config is None else inputs.config(**config)
         return call("compute_advantage", data, adv_estimator=estimator, **more, config=given)()
 
-    for estimator in call.get(f"{CORE}:AdvantageEstimator"):
-        for label, more in (("pairs", {}), ("pairs/no deviation", {"norm_adv_by_std_in_grpo": False})):
-            pairs = {"gdpo_reward_keys": ["a"], "gamma": 1.0, "lam": 1.0}
-            yield (
-                f"compute_advantage/{estimator.value}/{label}",
-                lambda: advantage(estimator, groups="pairs", config=pairs, **more),
-            )
-        for label, settings in (
-            ("plain", None),
-            ("settings", {**discounts, "norm_adv_by_std_in_grpo": True}),
-            ("reweighted", {**discounts, "norm_adv_by_std_in_grpo": False, **reweighted}),
-        ):
-            yield (
-                f"compute_advantage/{estimator.value}/{label}",
-                lambda: advantage(estimator, config=settings, **discounts, num_repeat=4),
-            )
+    of_pairs, discounts = {"gdpo_reward_keys": ["a"], "gamma": 1.0, "lam": 1.0}, {"gamma": 0.97, "lam": 0.9}
+    plain, undivided = {**discounts, "num_repeat": 4}, {"norm_adv_by_std_in_grpo": False}
+    reweighted = {"use_pf_ppo": True, "pf_ppo": {"reweight_method": "pow", "weight_pow": 2.0}}
+    variants: dict[str, tuple[str, dict[str, Any] | None, dict[str, Any]]] = {
+        "pairs": ("pairs", of_pairs, {}),
+        "pairs/no deviation": ("pairs", of_pairs, undivided),
+        "plain": ("fours", None, plain),
+        "settings": ("fours", {**discounts, "norm_adv_by_std_in_grpo": True}, plain),
+        "reweighted": ("fours", {**discounts, **undivided, **reweighted}, plain),
+    }
+    for estimator, (label, variant) in product(call.get(f"{CORE}:AdvantageEstimator"), variants.items()):
+        yield f"compute_advantage/{estimator.value}/{label}", lambda: advantage(estimator, *variant)

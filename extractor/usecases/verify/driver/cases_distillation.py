@@ -32,11 +32,9 @@ def distillation_losses(call: Call) -> Cases:
     for name in ("k3", "forward_kl_topk"):
         yield f"{name}/clamped", lambda: _learned(call.side, name, clamped)
     # By pieces of the logits; releases that do not know them learn it at once.
-    alone, pieces = {"use_policy_gradient": False, "use_task_rewards": False}, {"chunked_topk_chunk_size": 7}
-    yield (
-        "forward_kl_topk/chunked",
-        lambda: _learned(call.side, "forward_kl_topk", alone, use_chunked_topk=True, **pieces),
-    )
+    alone = {"use_policy_gradient": False, "use_task_rewards": False}
+    chunks = {"use_chunked_topk": True, "chunked_topk_chunk_size": 7}
+    yield "forward_kl_topk/chunked", lambda: _learned(call.side, "forward_kl_topk", alone, **chunks)
 
 
 def _learned(side: Side, name: str, changes: dict[str, Any], **attributes: Any) -> Any:

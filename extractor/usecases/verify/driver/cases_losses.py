@@ -162,11 +162,8 @@ def bypassing_loss(call: Call) -> Cases:
             "rollout_rs": rejection,
             "rollout_rs_threshold": 1.5,
         }
-        config = inputs.config(**settings)
-        yield (
-            f"{kind}/{sampling}/{rejection}",
-            lambda: _corrected(call, "compute_policy_loss_bypass_mode", config=config),
-        )
+        case = call(_corrected, call, "compute_policy_loss_bypass_mode", config=inputs.config(**settings))
+        yield f"{kind}/{sampling}/{rejection}", case
 
 
 @family("rollout_corr_helper", HELPER)
@@ -174,7 +171,7 @@ def rollout_correction(call: Call) -> Cases:
     """Yield cases of importance weights and rejection masks between two policies."""
     old, rollout, mask = inputs.log_probs(71), inputs.log_probs(71) + inputs.per_token(72), inputs.response_mask()
     told = {"old_log_prob": old, "rollout_log_prob": rollout, "response_mask": mask}
-    ways = (None, *rejections(call.side), "none")
+    function, ways = "compute_rollout_correction_and_rejection_mask", (None, *rejections(call.side), "none")
     for sampling, rejection, normalised in product((None, "token", "sequence", "none"), ways, (False, True)):
         available = {
             **told,
@@ -185,9 +182,7 @@ def rollout_correction(call: Call) -> Cases:
             "rollout_token_veto_threshold": 0.05 if normalised else None,
             "rollout_is_batch_normalize": normalised,
         }
-        yield (
-            f"weights/{sampling}/{rejection}/{normalised}",
-            lambda: outcome(inputs.call, call.get("compute_rollout_correction_and_rejection_mask"), available),
-        )
+        label = f"weights/{sampling}/{rejection}/{normalised}"
+        yield label, lambda: outcome(inputs.call, call.get(function), available)
     yield "off-policy", call("compute_offpolicy_metrics", old, rollout, mask)
     yield "from log-probs", call("compute_rollout_corr_metrics_from_logprobs", old, rollout, mask)

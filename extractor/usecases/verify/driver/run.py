@@ -8,13 +8,15 @@ import importlib.metadata
 import json
 import os
 import random
-import re
 import sys
 import traceback
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from .sides import NotVendored, Side, Upstream, Vendored, block, is_absent
 
@@ -201,7 +203,7 @@ def find_unneeded(required: Iterable[str], optional: Iterable[str], own: Iterabl
     needed = _closure(required)
     found, kept = set(optional), set(own)
     for distribution in importlib.metadata.distributions():
-        name = _normalise(distribution.metadata["Name"] or "")
+        name = canonicalize_name(distribution.metadata["Name"] or "")
         (kept if name in needed else found).update(_provided_by(distribution))
     names = {name for name in found - kept if name.isidentifier() and not name.startswith("_")}
     # What this process has loaded to get here is part of Python.
@@ -217,29 +219,14 @@ def _provided_by(distribution: importlib.metadata.Distribution) -> set[str]:
 
 def _closure(required: Iterable[str]) -> set[str]:
     """Return the names of the distributions that requirements bring, with what these require and their extras."""
-    pending = list(required)
-    found: set[str] = set()
+    pending = [(Requirement(line), "") for line in required]
     seen: set[tuple[str, str]] = set()
     while pending:
-        match = re.match(r"\s*([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?", pending.pop())
-        assert match is not None
-        name = _normalise(match[1])
-        found.add(name)
-        for extra in {"", *(_normalise(item.strip()) for item in (match[2] or "").split(","))}:
-            if (name, extra) not in seen:
+        wanted, asking = pending.pop()
+        if wanted.marker is None or wanted.marker.evaluate({"extra": asking}):
+            name = canonicalize_name(wanted.name)
+            for extra in {"", *wanted.extras} - {extra for known, extra in seen if known == name}:
                 seen.add((name, extra))
                 with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                    lines = importlib.metadata.requires(name) or []
-                    pending += [line for line in lines if extra in (_asking_extras(line) or {""})]
-    return found
-
-
-def _asking_extras(requirement: str) -> set[str]:
-    """Return the extras for which alone a requirement holds."""
-    marker = requirement.partition(";")[2]
-    return {_normalise(extra) for extra in re.findall(r"""\bextra\s*==\s*['"]([^'"]+)['"]""", marker)}
-
-
-def _normalise(name: str) -> str:
-    """Return a distribution's name as package indexes compare it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+                    pending += [(Requirement(line), extra) for line in importlib.metadata.requires(name) or []]
+    return {name for name, _ in seen}
