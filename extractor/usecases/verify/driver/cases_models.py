@@ -353,9 +353,9 @@ def sharding(call: Call) -> Cases:
     yield "apply, load, clip", call(_sharded, call)
     as_text = {"wrap_policy": {"transformer_layer_cls_to_wrap": "Qwen2MLP"}}
     yield "wrap policy", lambda: _sharded(call, **as_text)
-    for label, layers in (("longer text", "Qwen2MLPs"), ("set", {"Qwen2MLP"})):
-        policy = {"transformer_layer_cls_to_wrap": layers}
-        yield f"wrap policy/{label}", lambda: _sharded(call, wrap_policy=policy)
+    longer, as_set = ({"transformer_layer_cls_to_wrap": layers} for layers in ("Qwen2MLPs", {"Qwen2MLP"}))
+    yield "wrap policy/longer text", lambda: _sharded(call, wrap_policy=longer)
+    yield "wrap policy/set", call(_sharded, call, wrap_policy=as_set)
     yield "prefetch", lambda: _sharded(call, **_wrapping("Qwen2MLP"), forward_prefetch=True)
     yield "tied", lambda: _sharded(call, tied=True, **_wrapping("Qwen2MLP"))
     yield "nothing to wrap", call(_sharded, call, **_wrapping())

@@ -20,8 +20,8 @@ _without: set[str] = set()
 class StandIn(ModuleType):
     """A module, or anything in one; it can be called, subscripted, subclassed and used as a decorator."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__("stand_in")
+    def __init__(self, name: str = "stand_in") -> None:
+        super().__init__(name)
         self.__path__: list[str] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -62,7 +62,7 @@ class Stubber(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """Make the stand-in."""
-        return StandIn()
+        return StandIn(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Run nothing."""
