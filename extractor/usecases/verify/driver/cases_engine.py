@@ -279,13 +279,13 @@ def _registered(side: Side) -> Any:
     """Register engines under one name and under lists of them, and one twice."""
     registry = side.get("verl.workers.engine.base:EngineRegistry")
     base = side.get("verl.workers.engine.base:BaseEngine")
-    kinds = [type(f"Mine{index}", (base,), {}) for index in range(3)]
+    kinds, third = [type(f"Mine{index}", (base,), {}) for index in range(3)], {"backend": "c", "device": "cpu"}
     registry.register("vextract", "b")(kinds[0])
     registry.register(model_type="vextract", backend=["b", "c"], device=["cpu", "npu"])(kinds[1])
     found = [
         outcome(registry.register("vextract", "b"), kinds[2]),
         outcome(registry.register(model_type="vextract", backend="d", device="cpu"), int),
-        outcome(inputs.call, registry.register, {"vendor": "v"}, model_type="vextract", backend="c", device="cpu"),
+        outcome(inputs.call, registry.register, {"vendor": "v", "model_type": "vextract", **third}),
     ]
     if callable(found[-1]):
         found[-1] = found[-1](kinds[2]).__name__

@@ -343,22 +343,20 @@ def _generate(side: Side, dtype: str, meta: dict[str, Any], **changes: Any) -> A
 # Sharding
 
 
-def _wrapping(*layers: str) -> dict[str, Any]:
-    return {"wrap_policy": {"transformer_layer_cls_to_wrap": list(layers)}}
+def _wrapping(layers: Any) -> dict[str, Any]:
+    return {"wrap_policy": {"transformer_layer_cls_to_wrap": layers}}
 
 
 @family("fsdp_utils", "verl.utils.fsdp_utils")
 def sharding(call: Call) -> Cases:
     """Wrap, load and clip by FSDP2 in one process. Without a wrap policy it raises on some transformers."""
     yield "apply, load, clip", call(_sharded, call)
-    as_text = {"wrap_policy": {"transformer_layer_cls_to_wrap": "Qwen2MLP"}}
-    yield "wrap policy", lambda: _sharded(call, **as_text)
-    longer, as_set = ({"transformer_layer_cls_to_wrap": layers} for layers in ("Qwen2MLPs", {"Qwen2MLP"}))
-    yield "wrap policy/longer text", lambda: _sharded(call, wrap_policy=longer)
-    yield "wrap policy/set", call(_sharded, call, wrap_policy=as_set)
-    yield "prefetch", lambda: _sharded(call, **_wrapping("Qwen2MLP"), forward_prefetch=True)
-    yield "tied", lambda: _sharded(call, tied=True, **_wrapping("Qwen2MLP"))
-    yield "nothing to wrap", call(_sharded, call, **_wrapping())
+    yield "wrap policy", lambda: _sharded(call, **_wrapping("Qwen2MLP"))
+    yield "wrap policy/longer text", lambda: _sharded(call, **_wrapping("Qwen2MLPs"))
+    yield "wrap policy/set", call(_sharded, call, **_wrapping({"Qwen2MLP"}))
+    yield "prefetch", lambda: _sharded(call, **_wrapping(["Qwen2MLP"]), forward_prefetch=True)
+    yield "tied", lambda: _sharded(call, tied=True, **_wrapping(["Qwen2MLP"]))
+    yield "nothing to wrap", call(_sharded, call, **_wrapping([]))
     yield "clip/loose", lambda: _clipped(call, 0.5, max_norm=1e6)
     yield "clip/other norm", lambda: _clipped(call, 0.5, max_norm=0.1, norm_type=1.0)
     yield "clip/infinite", call(_clipped, call, float("inf"), max_norm=1.0, error_if_nonfinite=True)

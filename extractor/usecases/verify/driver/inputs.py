@@ -140,7 +140,7 @@ def actor_settings(**changes: Any) -> dict[str, Any]:
     return settings
 
 
-def call(function: Callable[..., Any], available: Mapping[str, Any], *, by_default: bool = False, **fixed: Any) -> Any:
+def call(function: Callable[..., Any], available: Mapping[str, Any], *, by_default: bool = False) -> Any:
     """Call a function with those of the available inputs that it takes; `by_default` leaves out what has a default.
 
     Raises:
@@ -148,18 +148,12 @@ def call(function: Callable[..., Any], available: Mapping[str, Any], *, by_defau
     """
     arguments = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        if name in fixed:
-            arguments[name] = fixed[name]
-        elif by_default and parameter.default is not inspect.Parameter.empty:
-            continue
-        elif name in available:
-            arguments[name] = available[name]
-        elif parameter.default is inspect.Parameter.empty and parameter.kind not in (
-            inspect.Parameter.VAR_KEYWORD,
-            inspect.Parameter.VAR_POSITIONAL,
-        ):
+        needed = parameter.default is inspect.Parameter.empty
+        if name in available and (needed or not by_default):
+            arguments[name] = _copy(available[name])
+        elif needed and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL):
             raise TypeError(f"verify has no input for its parameter {name!r}")
-    return function(**{name: _copy(value) for name, value in arguments.items()})
+    return function(**arguments)
 
 
 def _copy(value: Any) -> Any:
