@@ -22,7 +22,6 @@ from benchmarks.training import make_project
 from extractor.pipeline.source import open_source
 from extractor.usecases.verify import interpreter, parity
 from extractor.usecases.verify import subject as subjects
-from extractor.usecases.verify.declared import declared_by_both
 from extractor.values import readers, releases
 
 LIMIT, LIMIT_BY_HAND = 0.93, 0.8
@@ -156,14 +155,13 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
     subject = subjects.read(root)
     source = open_source(manifest.pin)
     upstream = parity.run_sides(subject, source, sys.executable, folder, ["upstream"])["upstream"]
-    fixes = {fix.id: fix.parity for fix in manifest.fixes}
     scratch = folder / "run"
     scratch.mkdir()
     job = {
-        **parity.job_of(subject, declared_by_both(subject, source), "vendored", root, scratch),
+        **parity.job_of(subject, source, "vendored", root, scratch),
         "upstream": upstream["results"],
-        "unmet": {file.upstream: [fix for fix in file.fixes if not fixes.get(fix)] for file in subject.vendored},
-        "known": list(fixes),
+        "unmet": parity.unmet_fixes(subject, manifest),
+        "known": [fix.id for fix in manifest.fixes],
     }
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     command = [sys.executable, "-m", "benchmarks.mutating", str(folder / "job.json")]
@@ -183,7 +181,7 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
         print(json.dumps(message), file=process.stdin, flush=True)
         line = process.stdout.readline()  # type: ignore[union-attr]
         if not line:
-            raise RuntimeError(interpreter.tail(folder / "log.txt"))
+            raise RuntimeError(interpreter.Running(process, folder).tail())
         answer: dict[str, Any] = json.loads(line)
         return answer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import pickle
@@ -15,10 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from extractor.usecases.verify.driver import cases_declared, run_parity
-from extractor.usecases.verify.driver.cases import FAMILIES
-from extractor.usecases.verify.driver.sides import NotVendored, Vendored
-from extractor.usecases.verify.driver.tracing import LineTrace
+from extractor.usecases.verify.driver import run
+from extractor.usecases.verify.driver.sides import Vendored
 from extractor.usecases.verify.parity import BAD, Case, compare
 
 Results = dict[str, dict[str, Any]]
@@ -27,20 +24,12 @@ Results = dict[str, dict[str, Any]]
 def main() -> None:
     """Answer each line of the job's input: {"trace": true}, or {"path", "text", "cases", "limit"}."""
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    import torch
-
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    os.chdir(job["scratch"])
-    run_parity.preload()
-    for name in run_parity.CASES:
-        importlib.import_module(f"{run_parity.__package__}.cases_{name}")
-    cases_declared.register(job["declared"])
+    families = run.load_cases(job)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
         asked = json.loads(line)
-        said = _forked(lambda: _traced(job), 1200.0) if "trace" in asked else _mutant(job, asked)
+        said = _forked(lambda: _traced(job, families), 1200.0) if "trace" in asked else _mutant(job, families, asked)
         print(json.dumps(said), file=answers, flush=True)
 
 
@@ -48,34 +37,23 @@ def _side(job: dict[str, Any]) -> Vendored:
     return Vendored(Path(job["root"]), job["modules"], frozenset(job["fixes"]), Path(job["scratch"]), job["dropped"])
 
 
-def _cases(side: Vendored, chosen: set[str] | None) -> Iterator[tuple[str, Results]]:
+def _cases(families: list[Any], side: Vendored, chosen: set[str] | None) -> Iterator[tuple[str, Results]]:
     """Yield a family's name and its results, one case at a time."""
-    for registered in FAMILIES:
-        common = {"module": registered.needs, "fixes": list(registered.fixes)}
-        if chosen is not None and not any(name.partition("[")[0] == registered.name for name in chosen):
-            continue
-        try:
-            side.module(registered.needs)
-            for part, thunk in registered.expand(side):
-                name = f"{registered.name}[{part}]" if part else registered.name
-                if chosen is None or name in chosen:
-                    yield name, {name: {**run_parity._run(thunk), **common}}
-        except NotVendored as error:
-            yield registered.name, {registered.name: {"absent": str(error), **common}}
-        except Exception as error:
-            yield registered.name, {registered.name: {**run_parity._failure(error), **common}}
+    for family in families:
+        if chosen is None or any(name.partition("[")[0] == family.name for name in chosen):
+            yield from run.iterate_family(family, side, chosen)
 
 
-def _traced(job: dict[str, Any]) -> dict[str, Any]:
+def _traced(job: dict[str, Any], families: list[Any]) -> dict[str, Any]:
     """Run every case; returns what each has run, in which time, and those that are not as upstream's."""
     side = _side(job)
-    trace = LineTrace(job["trace"])
+    trace = run.LineTrace(job["trace"])
     ran: dict[str, dict[str, list[int]]] = {}
     seconds: dict[str, float] = {}
     wrong: list[str] = []
     trace.start()
     start = time.perf_counter()
-    for name, results in _cases(side, None):
+    for name, results in _cases(families, side, None):
         wrong += [f"{name}: a name that two cases have"] * (name in ran)
         ran[name] = {file: sorted(lines) for file, lines in trace.lines.items() if lines}
         for lines in trace.lines.values():
@@ -95,13 +73,13 @@ def _wrong(job: dict[str, Any], results: Results) -> list[Case]:
     return [case for case in compare(upstream, results, unmet, set(job["known"])) if case.verdict in BAD]
 
 
-def _mutant(job: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+def _mutant(job: dict[str, Any], families: list[Any], asked: dict[str, Any]) -> dict[str, Any]:
     path, chosen = Path(asked["path"]), set(asked["cases"])
     original = path.read_text(encoding="utf-8")
 
-    def run() -> dict[str, Any]:
+    def try_cases() -> dict[str, Any]:
         side = _side(job)
-        for _, results in _cases(side, chosen):
+        for _, results in _cases(families, side, chosen):
             wrong = _wrong(job, results)
             if wrong:
                 return {"killed": wrong[0].name}
@@ -109,13 +87,13 @@ def _mutant(job: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
 
     path.write_text(asked["text"], encoding="utf-8")
     try:
-        found = _forked(run, asked["limit"])
+        found = _forked(try_cases, asked["limit"])
     finally:
         path.write_text(original, encoding="utf-8")
     if found["killed"] in chosen:
         # That the case is by itself as upstream's, without those before it, is what its word is worth.
         chosen -= {name for name in chosen if name.partition("[")[0] != found["killed"].partition("[")[0]}
-        found["alone"] = _forked(run, asked["limit"])["killed"]
+        found["alone"] = _forked(try_cases, asked["limit"])["killed"]
     return found
 
 

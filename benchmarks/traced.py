@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from extractor.usecases.verify.driver.tracing import LineTrace
+from extractor.usecases.verify.driver.run import LineTrace
 
 
 def main() -> None:

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 def command(
     path: Project = Path(),
     python: Python = None,
-    upstream_tests: Annotated[
-        bool, typer.Option("--upstream-tests", help="Also run upstream's own unit tests against the project.")
-    ] = False,
     parity: Annotated[
         bool, typer.Option("--parity/--no-parity", help="Compare numbers with upstream's own code.")
     ] = True,
@@ -51,8 +48,8 @@ def command(
     root = location.find(path)
     unfinished.refuse(root)
     if provenance or statement is not None:
-        made = of_provenance(root, statement, strict=strict, from_=from_, offline=offline)
-        return _finish(root, made, "`vextract diff` shows your edits", verbose=verbose, json=json)
+        report = of_provenance(root, statement, strict=strict, from_=from_, offline=offline)
+        return _finish(root, report, "`vextract diff` shows your edits", verbose=verbose, json=json)
     locked = lock.read(root)
     with output.progress(f"reading verl {locked.options.verl}"):
         manifest, source = restore.upstream(locked, origin=from_, offline=offline)
@@ -65,14 +62,7 @@ def command(
 
     with output.steps("checking") as say:
         report = run_verify(
-            root,
-            source=source,
-            manifest=manifest,
-            python=python,
-            parity=parity,
-            upstream_tests=upstream_tests,
-            strict=strict,
-            progress=say,
+            root, source=source, manifest=manifest, python=python, parity=parity, strict=strict, progress=say
         )
     hint = "`vextract status` lists what is edited or missing, `vextract diff` shows your edits, -v all problems"
     return _finish(root, report, hint, () if parity else ("parity",), verbose=verbose, json=json)
@@ -81,38 +71,26 @@ def command(
 def _finish(
     root: Path, report: "Report", hint: str, left_out: tuple[str, ...] = (), *, verbose: bool, json: bool
 ) -> int:
-    if json:
-        output.data_json({"path": str(root), "ok": report.ok, "checks": [asdict(check) for check in report.checks]})
-    else:
-        _show(report, left_out, verbose)
-    if not report.ok:
-        failed = sum(not check.ok for check in report.checks)
-        output.error(f"{failed} of {len(report.checks)} checks failed", hint)
-    return 0 if report.ok else 1
-
-
-def _show(report: "Report", left_out: tuple[str, ...], verbose: bool) -> None:
-    """Print failures first; uncovered code only with `verbose`."""
-    from extractor.usecases.verify import CheckStatus
-
-    width = max((len(check.name) for check in report.checks), default=0)
-    head = [f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip() for check in report.checks]
-    telling = [CheckStatus.FAILED, CheckStatus.REPORTED, *([CheckStatus.OK, CheckStatus.SKIPPED] if verbose else [])]
-    sections = [
-        screen.Section([f"  {line}" for line in check.details], f"{check.name}:")
-        for status in telling
-        for check in report.checks
-        if check.status is status and (verbose or check.name != "coverage")
-    ]
-    screen.show(head, sections, [_verdict(report, left_out)], verbose=verbose, below=0 if report.ok else 2)
-
-
-def _verdict(report: "Report", left_out: tuple[str, ...]) -> str:
-    """Return the verdict in one line, with what was not checked."""
+    """Print the report: failures first, uncovered code only with `verbose`, and the verdict with what was left out."""
     from extractor.usecases.verify import CheckStatus
 
     failed = [check.name for check in report.checks if not check.ok]
-    skipped = [*(check.name for check in report.checks if check.status is CheckStatus.SKIPPED), *left_out]
-    passed = sum(check.ok and check.status is not CheckStatus.SKIPPED for check in report.checks)
-    how = f"failed: {', '.join(failed)}" if failed else f"passed: {passed} checks"
-    return f"verdict: {how}" + (f"; not checked: {', '.join(skipped)}" if skipped else "")
+    if json:
+        output.data_json({"path": str(root), "ok": report.ok, "checks": [asdict(check) for check in report.checks]})
+    else:
+        width = max((len(check.name) for check in report.checks), default=0)
+        head = [f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip() for check in report.checks]
+        order = [CheckStatus.FAILED, CheckStatus.REPORTED, CheckStatus.OK, CheckStatus.SKIPPED]
+        sections = [
+            screen.Section([f"  {line}" for line in check.details], f"{check.name}:")
+            for check in sorted(report.checks, key=lambda check: order.index(check.status))
+            if verbose or (check.status in order[:2] and check.name != "coverage")
+        ]
+        skipped = [*(check.name for check in report.checks if check.status is CheckStatus.SKIPPED), *left_out]
+        passed = sum(check.ok and check.status is not CheckStatus.SKIPPED for check in report.checks)
+        verdict = f"verdict: failed: {', '.join(failed)}" if failed else f"verdict: passed: {passed} checks"
+        verdict += f"; not checked: {', '.join(skipped)}" if skipped else ""
+        screen.show(head, sections, [verdict], verbose=verbose, below=0 if report.ok else 2)
+    if failed:
+        output.error(f"{len(failed)} of {len(report.checks)} checks failed", hint)
+    return 1 if failed else 0

@@ -16,8 +16,7 @@ import pytest
 from benchmarks.sizes import limit_of
 from extractor.project import lock
 from extractor.usecases.verify import subject
-from extractor.usecases.verify.closed_imports import check_imports
-from extractor.usecases.verify.ray_free import check_ray_free
+from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
 from extractor.values.tree import FileKind
 from tests.project.support import CONFIGURATIONS, DEFAULTS, PACKAGE, Configuration, Made, vextract
 from tests.releases import ALL, NEWEST

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from extractor.usecases.verify import subject
-from extractor.usecases.verify.coverage import check_coverage, measure
+from extractor.usecases.verify.coverage import check_coverage
 from tests.verify.projects import small
 
 TEXT = '''"""Words."""
@@ -36,13 +36,13 @@ class Thing:
 def test_functions_count_as_covered_where_a_line_of_them_ran(tmp_path: Path) -> None:
     project = small(tmp_path / "p", {"toy/core.py": TEXT})
     path = str((project / "toy/core.py").resolve())
-    (file,) = measure(subject.read(project), {path: [1, 4, 6, 7, 11, 15, 19, 20, 21]})
-    assert (file.covered, file.uncovered) == (("used", "Thing.method"), ("unused",))
-    assert (file.lines, file.run) == (6, 3)
+    check = check_coverage(subject.read(project), {path: [1, 4, 6, 7, 11, 15, 19, 20, 21]})
+    assert check.details == ("toy/core.py: 2 of 3 functions, 50% of lines; not covered: unused",)
+    assert "ran 50% of the lines of the functions in 1 vendored file, in 2 of 3 public functions" in check.summary
 
 
 def test_the_report_names_what_is_not_covered(tmp_path: Path) -> None:
     project = small(tmp_path / "p", {"toy/core.py": TEXT})
-    check = check_coverage(measure(subject.read(project), {}))
+    check = check_coverage(subject.read(project), {})
     assert check.ok
     assert check.details == ("toy/core.py: 0 of 3 functions, 0% of lines; not covered: used, unused, Thing.method",)

@@ -12,7 +12,7 @@ import pytest
 
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import subject
-from extractor.usecases.verify.declared import declared_by_both
+from extractor.usecases.verify.parity import declared_by_both
 from tests.verify.projects import small
 
 OURS = """

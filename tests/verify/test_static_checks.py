@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from extractor.usecases.verify import subject
-from extractor.usecases.verify.closed_imports import check_imports
+from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
 from extractor.usecases.verify.hashes import check_base, check_hashes
-from extractor.usecases.verify.ray_free import check_ray_free
 from extractor.usecases.verify.report import CheckStatus
 from tests.verify.projects import small
 

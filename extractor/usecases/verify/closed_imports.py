@@ -1,7 +1,8 @@
-"""Check that every import resolves: in the project, Python or its requirements."""
+"""Check that imports resolve in the project, Python or its requirements, and that no name leads to Ray."""
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator, Mapping
 from types import ModuleType
@@ -12,7 +13,6 @@ from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.scopes import Analysis, ImportedName
 from extractor.usecases.verify.subject import PythonFile, Subject
 from extractor.values import readers
-from extractor.values.modules import module_name
 from extractor.values.tree import FileKind
 
 FORBIDDEN = ("verl", "ray")
@@ -39,17 +39,43 @@ def check_imports(subject: Subject, source: Source | None) -> Check:
     return Check("imports", CheckStatus.OK, summary, (lazily,) if optional else ())
 
 
+def check_ray_free(subject: Subject) -> Check:
+    """Check every vendored file for names that lead to Ray."""
+    problems = [problem for file in subject.vendored for problem in _ray_uses(file)]
+    if problems:
+        return Check("ray", CheckStatus.FAILED, f"{counted(len(problems), 'use')} of Ray", tuple(problems))
+    return Check("ray", CheckStatus.OK, f"{counted(len(subject.vendored), 'vendored file')}: no name leads to Ray")
+
+
+def _ray_uses(file: PythonFile) -> Iterator[str]:
+    analysis = Analysis(file.tree, file.module, is_package=file.is_package)
+    for item in analysis.imports:
+        if _top(item.module) == "ray":
+            yield f"{file.path}:{item.line}: imports {item.module}"
+    for use in analysis.uses():
+        leads = any(_top(item.module) == "ray" for item in use.imports)
+        if leads or (use.chain[0] == "ray" and not use.bound):
+            yield f"{file.path}:{use.line}: uses {'.'.join(use.chain)}"
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            target = node.args[0].value
+            if function in ("import_module", "__import__") and isinstance(target, str) and _top(target) == "ray":
+                yield f"{file.path}:{node.lineno}: imports {target} by name"
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
 def _unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) -> list[str]:
     """Return the names that nothing binds. Those that upstream's own file has as well are upstream's affair."""
     found = {use.chain[0]: use.line for use in reversed(list(analysis.uses())) if not use.bound}
-    if found and source is not None and file.upstream:
-        for path in source.files:
-            if path.endswith(".py") and module_name(path) == file.upstream:
-                tree = readers.python(source.read(path))
-                theirs = Analysis(tree, file.upstream, is_package=path.endswith("__init__.py"))
-                for use in theirs.uses():
-                    if not use.bound:
-                        found.pop(use.chain[0], None)
+    if found and source is not None and file.upstream_path in source.files:
+        tree = readers.python(source.read(file.upstream_path))
+        for use in Analysis(tree, file.upstream, is_package=file.is_package).uses():
+            if not use.bound:
+                found.pop(use.chain[0], None)
     lines = sorted((line, name) for name, line in found.items())
     return [f"{file.path}:{line}: {name} is defined nowhere" for line, name in lines]
 
@@ -61,23 +87,23 @@ class _Finder:
         self.analyses: Mapping[str, Analysis] = {
             name: Analysis(file.tree, name, is_package=file.is_package) for name, file in subject.files.items()
         }
-        self.tops = {name.partition(".")[0] for name in subject.files} - {"tests"}
-        self.packages = {
+        self.tops = {_top(name) for name in subject.files} - {"tests"}
+        packages = {
             ".".join(name.split(".")[:length])
             for name, file in subject.files.items()
             for length in range(1, name.count(".") + (2 if file.is_package else 1))
         }
-        names = requirements.declared(subject.root)
-        self.required = {requirements.import_name(name) for name in names}
-        self.builds = {requirements.import_name(name) for name in requirements.of_build(subject.root)}
-        self.extras = {requirements.import_name(name) for name in requirements.extras(subject.root)}
+        self.modules = {*self.analyses, *packages}
+        required, extras, builds = requirements.read(subject.root)
+        self.required, self.extras, self.builds = (
+            {requirements.import_name(name) for name in names} for names in (required, extras, builds)
+        )
 
     def problems(self, file: PythonFile, optional: set[str]) -> Iterator[str]:
         """Yield a file's imports that do not resolve; add to `optional` what is imported lazily and not required."""
         analysis = self.analyses[file.module]
         for item in analysis.imports:
-            top = item.module.partition(".")[0]
-            where = f"{file.path}:{item.line}"
+            top, where = _top(item.module), f"{file.path}:{item.line}"
             if top in FORBIDDEN:
                 yield f"{where}: imports {item.module}"
             elif top in self.tops:
@@ -94,37 +120,30 @@ class _Finder:
             for item in use.imports:
                 module = item.module if item.name is None else f"{item.module}.{item.name}"
                 is_module = item.name is None or module in self.analyses
-                if is_module and item.module.partition(".")[0] in self.tops:
+                if is_module and _top(item.module) in self.tops:
                     problem = self._chain(module, use.chain[1:])
                     if problem:
                         yield f"{file.path}:{use.line}: {problem}"
 
     def _inside(self, item: ImportedName) -> Iterator[str]:
-        if item.module not in self.analyses and item.module not in self.packages:
+        if item.module not in self.modules:
             yield f"imports {item.module}, which does not exist"
         elif item.name is not None and item.name != "*" and not self._has(item.module, item.name):
             yield f"imports {item.name} from {item.module}, which does not define it"
 
     def _has(self, module: str, name: str, seen: frozenset[str] = frozenset()) -> bool:
-        if f"{module}.{name}" in self.analyses or f"{module}.{name}" in self.packages:
-            return True
         analysis = self.analyses.get(module)
-        if analysis is None or module in seen:
-            return False
+        if f"{module}.{name}" in self.modules or analysis is None or module in seen:
+            return f"{module}.{name}" in self.modules
         inner = seen | {module}
-        return (
-            name in analysis.names
-            or name in _ALWAYS_THERE
-            or any(self._has(star.module, name, inner) for star in analysis.stars)
-        )
+        known = name in analysis.names or name in _ALWAYS_THERE
+        return known or any(self._has(star.module, name, inner) for star in analysis.stars)
 
     def _chain(self, module: str, attributes: tuple[str, ...]) -> str | None:
         """Follow `module.a.b` as long as it goes through modules."""
         for attribute in attributes:
-            if f"{module}.{attribute}" in self.analyses or f"{module}.{attribute}" in self.packages:
-                module = f"{module}.{attribute}"
-                continue
-            if attribute.startswith("__") or self._has(module, attribute):
-                return None
-            return f"uses {module}.{attribute}, which does not exist"
+            if f"{module}.{attribute}" not in self.modules:
+                known = attribute.startswith("__") or self._has(module, attribute)
+                return None if known else f"uses {module}.{attribute}, which does not exist"
+            module = f"{module}.{attribute}"
         return None

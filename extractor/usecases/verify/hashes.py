@@ -28,12 +28,11 @@ def check_hashes(subject: Subject, *, strict: bool) -> Check:
         else:
             edited.append(f"{entry.path} ({entry.kind.value})")
     details = (*(f"missing: {path}" for path in missing), *(f"edited: {path}" for path in edited))
-    if missing or (strict and edited):
-        summary = f"{len(missing)} missing, {len(edited)} edited, {same} as emitted"
-        return Check("hashes", CheckStatus.FAILED, summary, details)
-    if edited:
-        return Check("hashes", CheckStatus.REPORTED, f"{len(edited)} edited, {same} as emitted", details)
-    return Check("hashes", CheckStatus.OK, f"{counted(same, 'file')} as emitted")
+    if not details:
+        return Check("hashes", CheckStatus.OK, f"{counted(same, 'file')} as emitted")
+    failed = bool(missing) or strict
+    summary = f"{f'{len(missing)} missing, ' if failed else ''}{len(edited)} edited, {same} as emitted"
+    return Check("hashes", CheckStatus.FAILED if failed else CheckStatus.REPORTED, summary, details)
 
 
 def check_base(subject: Subject) -> Check:

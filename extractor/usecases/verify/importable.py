@@ -11,6 +11,11 @@ from extractor.usecases.verify.subject import Subject
 from extractor.values.errors import CheckFailed
 
 TIMEOUT = 600.0
+OPTIONAL = (
+    *("bitsandbytes", "deepspeed", "flash_attn", "liger_kernel", "math_verify", "mathruler", "megatron", "mindspeed"),
+    *("mlflow", "peft", "pylatexenc", "qwen_vl_utils", "sglang", "swanlab", "torch_npu", "trl", "uvicorn", "vllm"),
+    "wandb",
+)
 
 
 def check_importable(subject: Subject, python: str) -> Check:
@@ -18,7 +23,7 @@ def check_importable(subject: Subject, python: str) -> Check:
     modules = [file.module for file in subject.vendored]
     job = {
         "root": str(subject.root.resolve()),
-        "package": subject.package,
+        "package": subject.lock.options.package,
         "modules": modules,
         "forbidden": ["ray", "verl"],
         "required": list(requirements.lines(subject.root)),
@@ -28,47 +33,19 @@ def check_importable(subject: Subject, python: str) -> Check:
         try:
             result = interpreter.finish(interpreter.start(python, "imports", job, Path(folder)), TIMEOUT)
         except CheckFailed as error:
-            return Check(
-                "importable", CheckStatus.FAILED, f"the import check {error.message}", tuple(error.hint.splitlines())
-            )
-    problems = []
-    absent = {requirements.import_name(name) for name in requirements.declared(subject.root)} & set(result["missing"])
-    for module, failure in sorted(result["errors"].items()):
-        where = f" ({failure['file']}:{failure['line']})" if failure["file"] else ""
-        problems.append(f"{module}: {' '.join(failure['error'].split())}{where}")
+            summary = f"the import check {error.message}"
+            return Check("importable", CheckStatus.FAILED, summary, tuple(error.hint.splitlines()))
+    problems = [f"{module}: {' '.join(error.split())}" for module, error in sorted(result["errors"].items())]
     problems += [f"{name} was imported all the same" for name in result["leaked"]]
     if problems:
         summary = f"{len(result['errors'])} of {counted(len(modules), 'vendored module')} cannot be imported"
+        required = {requirements.import_name(name) for name in requirements.declared(subject.root)}
+        absent = ", ".join(sorted(required & set(result["missing"])))
         if absent:
-            problems.append(f"hint: install the project's requirements: this Python lacks {', '.join(sorted(absent))}")
+            problems.append(f"hint: install the project's requirements: this Python lacks {absent}")
         return Check("importable", CheckStatus.FAILED, summary, tuple(problems))
     blocked = result["blocked"]
-    return Check(
-        "importable",
-        CheckStatus.OK,
-        f"{counted(len(modules), 'vendored module')} imported without Ray, verl and {len(blocked)} other packages",
-        (f"kept from being imported: {', '.join(blocked)}",),
+    imported = (
+        f"{counted(len(modules), 'vendored module')} imported without Ray, verl and {len(blocked)} other packages"
     )
-
-
-OPTIONAL = (
-    "bitsandbytes",
-    "deepspeed",
-    "flash_attn",
-    "liger_kernel",
-    "math_verify",
-    "mathruler",
-    "megatron",
-    "mindspeed",
-    "mlflow",
-    "peft",
-    "pylatexenc",
-    "qwen_vl_utils",
-    "sglang",
-    "swanlab",
-    "torch_npu",
-    "trl",
-    "uvicorn",
-    "vllm",
-    "wandb",
-)
+    return Check("importable", CheckStatus.OK, imported, (f"kept from being imported: {', '.join(blocked)}",))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
 import os
@@ -22,11 +21,15 @@ _NOT_PASSED_ON = ("VERL_", "PYTHON", "RAY_", "SLURM_", "RANK", "WORLD_SIZE", "LO
 
 @dataclass
 class Running:
-    """A started driver script."""
+    """A started job of the driver, in a folder with its result and log."""
 
     process: subprocess.Popen[bytes]
-    result: Path
-    log: Path
+    folder: Path
+
+    def tail(self, lines: int = 12) -> str:
+        """Return the end of what the job printed."""
+        text = (self.folder / "log.txt").read_text(encoding="utf-8", errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
 
 
 def choose(project: Path, python: str | None) -> str:
@@ -37,34 +40,26 @@ def choose(project: Path, python: str | None) -> str:
     Raises:
         CheckFailed: it has no torch, or there is none that has.
     """
+    setup = f"cd {in_shell(project)} && make setup"
     if python is not None:
         # The driver runs in a directory of its own; links stay, since an environment's Python is known by its place.
         named = os.path.abspath(python) if os.path.dirname(python) else python  # noqa: PTH100, PTH120
-        return _with_torch(named, f"install the project for it, or name another with --python: {_setup(project)}")
-    for folder in _environments_in(project):
+        return _with_torch(named, f"install the project for it, or name another with --python: {setup}")
+    uvs = os.environ.get("UV_PROJECT_ENVIRONMENT")
+    for folder in (*([project / uvs] if uvs else []), project / ".venv"):
         own = _python_in(folder)
         if own is not None:
-            return _with_torch(own, f"install the project into it: {_setup(project)}")
+            return _with_torch(own, f"install the project into it: {setup}")
     for prefix in (os.environ.get("VIRTUAL_ENV"), os.environ.get("CONDA_PREFIX")):
         active = _python_in(Path(prefix)) if prefix else None
-        with contextlib.suppress(OSError):
-            if active is not None and _has_torch(active):
-                return active
+        if active is not None and not _lacks_torch(active):
+            return active
     if importlib.util.find_spec("torch") is not None:
         return sys.executable
     raise CheckFailed(
         "no Python that has the project's requirements: it has no .venv, and no environment with torch is active",
-        hint=f"make one: {_setup(project)}; or name a Python that has them with --python",
+        hint=f"make one: {setup}; or name a Python that has them with --python",
     )
-
-
-def _setup(project: Path) -> str:
-    return f"cd {in_shell(project)} && make setup"
-
-
-def _environments_in(project: Path) -> tuple[Path, ...]:
-    named = os.environ.get("UV_PROJECT_ENVIRONMENT")
-    return (*([project / named] if named else []), project / ".venv")
 
 
 def _python_in(folder: Path) -> str | None:
@@ -74,33 +69,27 @@ def _python_in(folder: Path) -> str | None:
 
 
 def _with_torch(python: str, hint: str) -> str:
-    try:
-        if _has_torch(python):
-            return python
-    except OSError as error:
-        raise CheckFailed(f"{python}: cannot be started: {error.strerror or error}", hint=hint) from None
-    raise CheckFailed(f"{python}: does not have torch", hint=hint)
+    wrong = _lacks_torch(python)
+    if wrong:
+        raise CheckFailed(f"{python}: {wrong}", hint=hint)
+    return python
 
 
-def _has_torch(python: str) -> bool:
+def _lacks_torch(python: str) -> str:
+    """Say why a Python does not have torch; empty where it has."""
     question = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec('torch') else 3)"
-    # Not where the command runs: a directory called torch may lie there.
-    answer = subprocess.run([python, "-c", question], cwd=DRIVER, env=_passed_on(), capture_output=True, check=False)
-    return not answer.returncode
+    try:
+        # Not where the command runs: a directory called torch may lie there.
+        asked = subprocess.run([python, "-c", question], cwd=DRIVER, env=_passed_on(), capture_output=True, check=False)
+    except OSError as error:
+        return f"cannot be started: {error.strerror or error}"
+    return "does not have torch" if asked.returncode else ""
 
 
 def start(python: str, script: str, job: Mapping[str, Any], folder: Path) -> Running:
-    """Start a script of the driver.
-
-    Args:
-        python: The interpreter.
-        script: "imports", "parity" or "tests".
-        job: What it is to do.
-        folder: An existing directory for its files.
-    """
+    """Start a job of the driver, "imports" or "parity", in an existing directory for its files."""
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    log = folder / "log.txt"
-    with log.open("wb") as output:
+    with (folder / "log.txt").open("wb") as output:
         process = subprocess.Popen(
             [python, str(DRIVER), script, str(folder / "job.json"), str(folder / "result.json")],
             cwd=folder,
@@ -109,11 +98,11 @@ def start(python: str, script: str, job: Mapping[str, Any], folder: Path) -> Run
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    return Running(process, folder / "result.json", log)
+    return Running(process, folder)
 
 
 def finish(running: Running, timeout: float) -> dict[str, Any]:
-    """Wait for a script, and read its result.
+    """Wait for a job, and read its result.
 
     Raises:
         CheckFailed: it died, or took too long.
@@ -122,26 +111,20 @@ def finish(running: Running, timeout: float) -> dict[str, Any]:
         code = running.process.wait(timeout)
     except subprocess.TimeoutExpired:
         stop(running)
-        raise CheckFailed(f"took longer than {timeout:.0f} s", hint=tail(running.log)) from None
+        raise CheckFailed(f"took longer than {timeout:.0f} s", hint=running.tail()) from None
     try:
-        result = json.loads(running.result.read_text(encoding="utf-8"))
+        result = json.loads((running.folder / "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise CheckFailed(f"ended with exit code {code} and without a result", hint=tail(running.log)) from None
+        raise CheckFailed(f"ended with exit code {code} and without a result", hint=running.tail()) from None
     assert isinstance(result, dict)
     return result
 
 
 def stop(running: Running) -> None:
-    """End a script that is still running."""
+    """End a job that is still running."""
     if running.process.poll() is None:
         running.process.kill()
         running.process.wait()
-
-
-def tail(log: Path, lines: int = 12) -> str:
-    """Return the end of what a script printed."""
-    text = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(text[-lines:])
 
 
 def _passed_on() -> dict[str, str]:
@@ -150,10 +133,9 @@ def _passed_on() -> dict[str, str]:
 
 def environment(folder: Path) -> dict[str, str]:
     """Return what the driver is started with: one thread, no GPU, no network, caches of its own."""
-    caches = {name: str(folder / "cache") for name in ("HF_HOME", "HF_DATASETS_CACHE", "XDG_CACHE_HOME")}
     return {
         **_passed_on(),
-        **caches,
+        **dict.fromkeys(("HF_HOME", "HF_DATASETS_CACHE", "XDG_CACHE_HOME"), str(folder / "cache")),
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -12,11 +13,11 @@ from typing import Any
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import interpreter
 from extractor.usecases.verify.compare import difference
-from extractor.usecases.verify.coverage import check_coverage, measure, traced_files
-from extractor.usecases.verify.declared import declared_by_both
+from extractor.usecases.verify.coverage import check_coverage
 from extractor.usecases.verify.hashes import edited_paths
 from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import Subject
+from extractor.values import readers
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Manifest
 
@@ -63,31 +64,32 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
             results = run_sides(subject, source, python, Path(folder))
         except CheckFailed as error:
             return (Check("parity", CheckStatus.FAILED, error.message, tuple(error.hint.splitlines())),)
-    parity = {fix.id: fix.parity for fix in manifest.fixes}
-    unmet = {file.upstream: tuple(fix for fix in file.fixes if not parity.get(fix)) for file in subject.vendored}
     upstream, vendored = results["upstream"], results["vendored"]
-    cases = compare(upstream["results"], vendored["results"], unmet, set(parity))
-    coverage = check_coverage(measure(subject, vendored["lines"]))
-    return _check(
-        subject, cases, upstream["stubbed"], [fix for fix in subject.fixes if parity.get(fix) == "met"]
-    ), coverage
+    fixes = {fix.id: fix.parity for fix in manifest.fixes}
+    cases = compare(upstream["results"], vendored["results"], unmet_fixes(subject, manifest), set(fixes))
+    met = [fix for fix in subject.fixes if fixes.get(fix) == "met"]
+    return _check(subject, cases, upstream["stubbed"], met), check_coverage(subject, vendored["lines"])
+
+
+def unmet_fixes(subject: Subject, manifest: Manifest) -> dict[str, tuple[str, ...]]:
+    """Return by upstream module the named fixes for which the driver has no counterpart."""
+    met = {fix.id for fix in manifest.fixes if fix.parity}
+    return {file.upstream: tuple(fix for fix in file.fixes if fix not in met) for file in subject.vendored}
 
 
 def run_sides(
     subject: Subject, source: Source, python: str, folder: Path, sides: Collection[str] = ("upstream", "vendored")
 ) -> dict[str, dict[str, Any]]:
     """Return by side what every case returned there."""
-    upstream_root = folder / "upstream"
-    source.materialise(upstream_root)
-    declared = declared_by_both(subject, source)
+    source.materialise(folder / "upstream")
     running = {}
-    for side in sides:
-        root = upstream_root if side == "upstream" else subject.root
-        scratch = folder / f"run-{side}"
-        scratch.mkdir()
-        running[side] = interpreter.start(python, "parity", job_of(subject, declared, side, root, scratch), scratch)
     results = {}
     try:
+        for side in sides:
+            scratch = folder / f"run-{side}"
+            scratch.mkdir()
+            job = job_of(subject, source, side, folder / "upstream", scratch)
+            running[side] = interpreter.start(python, "parity", job, scratch)
         for side, started in running.items():
             try:
                 results[side] = interpreter.finish(started, TIMEOUT)
@@ -100,18 +102,41 @@ def run_sides(
     return results
 
 
-def job_of(subject: Subject, declared: dict[str, list[str]], side: str, root: Path, scratch: Path) -> dict[str, Any]:
+def job_of(subject: Subject, source: Source, side: str, upstream: Path, scratch: Path) -> dict[str, Any]:
     """Return what the driver is told: which side it runs, where that is, and what the project has of upstream."""
+    files = {str((subject.root / file.path).resolve()): file for file in subject.vendored}
     return {
         "side": side,
-        "root": str(root.resolve()),
-        "trace": traced_files(subject) if side == "vendored" else [],
-        "modules": {file.upstream: file.module for file in subject.vendored if file.upstream},
+        "root": str((subject.root if side == "vendored" else upstream).resolve()),
+        "trace": list(files) if side == "vendored" else [],
+        "modules": {file.upstream: file.module for file in files.values() if file.upstream},
         "fixes": list(subject.fixes),
-        "declared": declared,
-        "dropped": [name for file in subject.vendored for name in file.dropped],
+        "declared": declared_by_both(subject, source),
+        "dropped": [name for file in files.values() for name in file.dropped],
         "scratch": str(scratch.resolve()),
     }
+
+
+def declared_by_both(subject: Subject, source: Source) -> dict[str, list[str]]:
+    """Return by upstream module the names, "Class.method", that both sides have; what an owner has added is not."""
+    found = {}
+    for file in subject.vendored:
+        if file.upstream_path in source.files:
+            theirs = readers.python(source.read(file.upstream_path))
+            found[file.upstream] = sorted({*_declared(file.tree.body)} & {*_declared(theirs.body)})
+    return {module: names for module, names in found.items() if names}
+
+
+def _declared(body: Sequence[ast.stmt], above: str = "") -> Iterator[str]:
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield f"{above}{node.name}"
+        if isinstance(node, ast.ClassDef):
+            yield from _declared(node.body, f"{above}{node.name}.")
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            yield from (f"{above}{name}" for name in names if not name.startswith("__"))
 
 
 def compare(
@@ -134,16 +159,14 @@ def compare(
     for name in {**upstream, **vendored}:
         theirs, ours = upstream.get(name), vendored.get(name)
         module = (ours or theirs or {}).get("module", "")
-        if ours is None:
-            family = name.partition("[")[0]
-            if family not in whole:
-                found.append(Case(name, module, ParityVerdict.ABSENT, "upstream registers it, the project does not"))
-        else:
+        if ours is not None:
             fixes = [fix for fix in ours["fixes"] if fix in known]
             verdict, note = _verdict(theirs, ours, ", ".join((*fixes, *unmet.get(module, ()))))
             if theirs is None and "error" in ours and name in families:  # its module or its list of cases fails
                 verdict, note = ParityVerdict.FAILS_HERE, ours["error"]
             found.append(Case(name, module, verdict, note))
+        elif name.partition("[")[0] not in whole:
+            found.append(Case(name, module, ParityVerdict.ABSENT, "upstream registers it, the project does not"))
     return tuple(found)
 
 
@@ -152,12 +175,10 @@ def _verdict(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: s
         return ParityVerdict.ABSENT, ours["absent"]
     if theirs is None or "absent" in theirs:
         return ParityVerdict.OURS_ONLY, "the project has it, upstream does not"
-    if "error" in theirs:
-        if "error" in ours:
-            return ParityVerdict.FAILS_ALIKE, ours["error"]
-        return (ParityVerdict.FIX, fixes) if fixes else (ParityVerdict.UNAVAILABLE, theirs["error"])
     if "error" in ours:
-        return ParityVerdict.FAILS_HERE, ours["error"]
+        return (ParityVerdict.FAILS_ALIKE if "error" in theirs else ParityVerdict.FAILS_HERE), ours["error"]
+    if "error" in theirs:
+        return (ParityVerdict.FIX, fixes) if fixes else (ParityVerdict.UNAVAILABLE, theirs["error"])
     note = difference(theirs["value"], ours["value"])
     if note is None:
         return ParityVerdict.EQUAL, ""
@@ -165,14 +186,10 @@ def _verdict(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: s
 
 
 def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: list[str]) -> Check:
-    counts = {verdict: sum(case.verdict is verdict for case in cases) for verdict in ParityVerdict}
-    bad = [case for case in cases if case.verdict in BAD]
-    edited = edited_paths(subject)
-    places = {file.upstream: file.path for file in subject.vendored}
+    verdicts = list(ParityVerdict)
+    edited, places = edited_paths(subject), {file.upstream: file.path for file in subject.vendored}
     details = []
-    for case in sorted(
-        cases, key=lambda case: (case.verdict not in BAD, list(ParityVerdict).index(case.verdict), case.name)
-    ):
+    for case in sorted(cases, key=lambda case: (case.verdict not in BAD, verdicts.index(case.verdict), case.name)):
         if case.verdict is not ParityVerdict.EQUAL:
             path = places.get(case.module, "")
             mark = f" ({path} is edited)" if case.verdict in BAD and path in edited else ""
@@ -182,10 +199,10 @@ def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: l
     others = [name for name in stubbed if name != "ray"]
     if others:
         details.append(f"stand-ins for what upstream imports and this Python lacks: {', '.join(others)}")
-    equal = counts.pop(ParityVerdict.EQUAL)
+    counts = {verdict: sum(case.verdict is verdict for case in cases) for verdict in verdicts}
+    bad, equal = any(counts[verdict] for verdict in BAD), counts.pop(ParityVerdict.EQUAL)
     rest = "".join(f", {count} {verdict.value}" for verdict, count in counts.items() if count)
-    failed = bool(bad) or not equal
     if bad and edited:
         rest += f"; {counted(len(edited), 'vendored file')} edited"
-    summary = f"{counted(equal, 'case')} equal bit for bit{rest}"
-    return Check("parity", CheckStatus.FAILED if failed else CheckStatus.OK, summary, tuple(details))
+    status = CheckStatus.FAILED if bad or not equal else CheckStatus.OK
+    return Check("parity", status, f"{counted(equal, 'case')} equal bit for bit{rest}", tuple(details))

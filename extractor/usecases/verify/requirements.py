@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -13,7 +13,6 @@ from extractor.values import readers
 # Distributions whose import name is not their own with "-" as "_".
 _IMPORT_NAMES = {
     "antlr4-python3-runtime": "antlr4",
-    "flash-attn": "flash_attn",
     "hydra-core": "hydra",
     "opencv-python": "cv2",
     "pillow": "PIL",
@@ -22,8 +21,15 @@ _IMPORT_NAMES = {
     "pyyaml": "yaml",
     "pyzmq": "zmq",
     "scikit-learn": "sklearn",
-    "torch-npu": "torch_npu",
 }
+
+
+def read(project: Path) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return what `pyproject.toml` requires without an extra, with one, and to build the project; names only."""
+    extras = _section(project).get("optional-dependencies")
+    groups = extras.values() if isinstance(extras, dict) else ()
+    with_extra = {name for items in groups for name in _names(items)}
+    return declared(project), tuple(sorted(with_extra)), _names(_section(project, "build-system").get("requires"))
 
 
 def lines(project: Path) -> tuple[str, ...]:
@@ -37,25 +43,11 @@ def declared(project: Path) -> tuple[str, ...]:
     return _names(_section(project).get("dependencies"))
 
 
-def extras(project: Path) -> tuple[str, ...]:
-    """Return the distributions that `pyproject.toml` names for some extra."""
-    groups = _section(project).get("optional-dependencies")
-    if not isinstance(groups, dict):
-        return ()
-    return tuple(sorted({name for items in groups.values() for name in _names(items)}))
-
-
-def of_build(project: Path) -> tuple[str, ...]:
-    """Return the distributions that `pyproject.toml` requires to build the project."""
-    return _names(_section(project, "build-system").get("requires"))
-
-
-def _section(project: Path, name: str = "project") -> Mapping[str, object]:
+def _section(project: Path, name: str = "project") -> dict[str, Any]:
     try:
-        data = readers.toml(readers.read_text(project / "pyproject.toml"))
+        section = readers.toml(readers.read_text(project / "pyproject.toml")).get(name)
     except (OSError, readers.TOMLDecodeError):
         return {}
-    section = data.get(name)
     return section if isinstance(section, dict) else {}
 
 

@@ -7,14 +7,12 @@ from pathlib import Path
 
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import interpreter, subject
-from extractor.usecases.verify.closed_imports import check_imports
+from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
 from extractor.usecases.verify.dropped_methods import check_left_out
 from extractor.usecases.verify.hashes import check_base, check_hashes
 from extractor.usecases.verify.importable import check_importable
 from extractor.usecases.verify.parity import check_parity
-from extractor.usecases.verify.ray_free import check_ray_free
 from extractor.usecases.verify.report import Check, CheckStatus, Report
-from extractor.usecases.verify.upstream_tests import check_upstream_tests
 from extractor.values import releases
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Manifest
@@ -27,9 +25,8 @@ def run_verify(
     manifest: Manifest | None = None,
     python: str | None = None,
     parity: bool = True,
-    upstream_tests: bool = False,
     strict: bool = False,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Check a project.
 
@@ -39,23 +36,14 @@ def run_verify(
         manifest: What is known about that release; None: the one that vextract has.
         python: Interpreter that has the project's requirements; None: the project's own environment, or this one.
         parity: Compare numbers with upstream's.
-        upstream_tests: Run upstream's own unit tests on the project.
         strict: An edited file is a failure.
         progress: Is told what happens next.
 
     Raises:
         UsageError: the project has no lock, or a damaged one.
     """
-
-    def say(text: str) -> None:
-        if progress is not None:
-            progress(text)
-
-    say("reading the project")
+    progress("reading the project")
     found = subject.read(project)
-    known = manifest
-    if known is None and source is not None:
-        known = releases.load(found.lock.options.verl)
     checks = [
         check_imports(found, source),
         check_ray_free(found),
@@ -63,24 +51,19 @@ def run_verify(
         check_hashes(found, strict=strict),
         check_base(found),
     ]
+    skipped = ""
     try:
         chosen = interpreter.choose(project, python)
+        progress("importing every vendored module")
+        checks.append(check_importable(found, chosen))
     except CheckFailed as error:
-        failed = Check("importable", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",))
-        return Report((*checks, failed, *_skipped("no Python for the project", parity, upstream_tests)))
-    say("importing every vendored module")
-    checks.append(check_importable(found, chosen))
-    if source is None or known is None:
-        return Report((*checks, *_skipped("the source of verl is not available", parity, upstream_tests)))
-    if parity:
-        say("comparing numbers with upstream")
-        checks += check_parity(found, source, known, chosen)
-    if upstream_tests:
-        say("running upstream's own tests")
-        checks.append(check_upstream_tests(found, source, known, chosen))
+        checks.append(Check("importable", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",)))
+        skipped = "no Python for the project"
+    if source is None and not skipped:
+        skipped = "the source of verl is not available"
+    if parity and skipped:
+        checks.append(Check("parity", CheckStatus.SKIPPED, skipped))
+    elif parity and source is not None:
+        progress("comparing numbers with upstream")
+        checks += check_parity(found, source, manifest or releases.load(found.lock.options.verl), chosen)
     return Report(tuple(checks))
-
-
-def _skipped(why: str, parity: bool, upstream_tests: bool) -> list[Check]:
-    names = ["parity"] * parity + ["upstream tests"] * upstream_tests
-    return [Check(name, CheckStatus.SKIPPED, why) for name in names]

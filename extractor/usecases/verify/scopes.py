@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from extractor.values.modules import absolute
 
-_MODULE_NAMES = {
-    "__annotations__",
-    "__builtins__",
-    "__doc__",
-    "__file__",
-    "__loader__",
-    "__name__",
-    "__package__",
-    "__path__",
-    "__spec__",
-    "__class__",
-    "WindowsError",
-}
-BUILTINS = frozenset(dir(builtins)) | _MODULE_NAMES
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_OF_MODULES = ("annotations", "builtins", "doc", "file", "loader", "name", "package", "path", "spec", "class")
+BUILTINS = frozenset(dir(builtins)) | {*(f"__{name}__" for name in _OF_MODULES), "WindowsError"}
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 @dataclass(frozen=True)
@@ -68,11 +56,12 @@ class _Scope:
     names: dict[str, list[ImportedName | None]] = field(default_factory=dict)
     outside: set[str] = field(default_factory=set)
 
-    def bind(self, name: str, what: ImportedName | None = None) -> None:
-        self.names.setdefault(name, []).append(what)
+    def bind(self, name: str | None, what: ImportedName | None = None) -> None:
+        if name is not None:
+            self.names.setdefault(name, []).append(what)
 
 
-class Analysis:
+class Analysis(ast.NodeVisitor):
     """The scopes of one file.
 
     Args:
@@ -84,12 +73,12 @@ class Analysis:
     def __init__(self, tree: ast.Module, module: str, *, is_package: bool = False) -> None:
         self._module = module
         self._is_package = is_package
-        self._root = _Scope(tree, None)
+        self._root = self._scope = _Scope(tree, None)
+        self._guarded = False
         self.imports: list[ImportedName] = []
         self.stars: list[ImportedName] = []
         self._uses: list[tuple[_Scope, tuple[str, ...], int]] = []
-        for statement in tree.body:
-            self._visit(statement, self._root, guarded=False)
+        self._visit_all(tree.body)
 
     @property
     def names(self) -> frozenset[str]:
@@ -116,109 +105,106 @@ class Analysis:
             current = current.parent
         return None
 
-    # Collecting
+    def _visit_all(
+        self, nodes: Iterable[ast.AST | None], scope: _Scope | None = None, *, guarded: bool = False
+    ) -> None:
+        before = self._scope, self._guarded
+        self._scope, self._guarded = scope or self._scope, guarded or self._guarded
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+        self._scope, self._guarded = before
 
-    def _visit(self, node: ast.AST, scope: _Scope, *, guarded: bool) -> None:
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            self._import(node, scope, guarded)
-        elif isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            self._definition(node, scope, guarded)
-        elif isinstance(node, _COMPREHENSIONS):
-            self._comprehension(node, scope, guarded)
-        elif isinstance(node, (ast.Name, ast.Attribute)):
-            self._name(node, scope, guarded)
-        elif isinstance(node, ast.NamedExpr):
-            target = scope
-            while isinstance(target.node, _COMPREHENSIONS) and target.parent is not None:
-                target = target.parent
-            target.bind(node.target.id)
-            self._visit(node.value, scope, guarded=guarded)
+    def generic_visit(self, node: ast.AST) -> None:
+        """Visit what a statement or expression holds; some bind a name."""
+        if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+            self._scope.bind(node.name)
+        elif isinstance(node, ast.MatchMapping):
+            self._scope.bind(node.rest)
+        if isinstance(node, _Comprehension):
+            self._comprehension(node)
         else:
-            self._other(node, scope, guarded)
+            self._visit_all(ast.iter_child_nodes(node), guarded=isinstance(node, ast.Try | ast.If))
 
-    def _other(self, node: ast.AST, scope: _Scope, guarded: bool) -> None:
-        if isinstance(node, (ast.Global, ast.Nonlocal)):
-            if isinstance(node, ast.Global):
-                scope.outside.update(node.names)
-                for name in node.names:
-                    self._root.names.setdefault(name, [])
-            return
-        if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-            scope.bind(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            scope.bind(node.rest)
-        inside = guarded or isinstance(node, (ast.Try, ast.If))
-        for child in ast.iter_child_nodes(node):
-            self._visit(child, scope, guarded=inside)
+    def visit_Import(self, node: ast.Import) -> None:
+        """Bind modules."""
+        top = self._scope is self._root and not self._guarded
+        for alias in node.names:
+            first = alias.name.partition(".")[0]
+            self.imports.append(ImportedName(alias.name, None, node.lineno, top))
+            module = alias.name if alias.asname else first
+            self._scope.bind(alias.asname or first, ImportedName(module, None, node.lineno, top))
 
-    def _import(self, node: ast.Import | ast.ImportFrom, scope: _Scope, guarded: bool) -> None:
-        top = scope is self._root and not guarded
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                bound = alias.asname or alias.name.partition(".")[0]
-                module = alias.name if alias.asname else alias.name.partition(".")[0]
-                self.imports.append(ImportedName(alias.name, None, node.lineno, top))
-                scope.bind(bound, ImportedName(module, None, node.lineno, top))
-            return
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """Bind names of a module."""
         module = absolute(node, self._module, is_package=self._is_package)
+        top = self._scope is self._root and not self._guarded
         for alias in node.names:
             found = ImportedName(module, alias.name, node.lineno, top)
             self.imports.append(found)
             if alias.name == "*":
                 self.stars.append(found)
             else:
-                scope.bind(alias.asname or alias.name, found)
+                self._scope.bind(alias.asname or alias.name, found)
 
-    def _definition(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef, scope: _Scope, guarded: bool
-    ) -> None:
-        inner = _Scope(node, scope)
-        if isinstance(node, ast.ClassDef):
-            scope.bind(node.name)
-            outside: list[ast.AST] = [*node.decorator_list, *node.bases, *node.keywords]
-            body: list[ast.AST] = list(node.body)
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        """Visit the class in a scope of its own, and what stands before its body outside of it."""
+        self._scope.bind(node.name)
+        self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
+        self._visit_all(node.body, _Scope(node, self._scope), guarded=True)
+
+    def visit_FunctionDef(self, node: _Function) -> None:
+        """Visit the body in a scope with its parameters; defaults, annotations and decorators are outside."""
+        inner, given = _Scope(node, self._scope), node.args
+        parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+        self._visit_all([*given.defaults, *given.kw_defaults])
+        for parameter in parameters:
+            if parameter is not None:
+                inner.bind(parameter.arg)
+                self._visit_all([parameter.annotation])
+        if isinstance(node, ast.Lambda):
+            self._visit_all([node.body], inner, guarded=True)
         else:
-            arguments = node.args
-            outside = [item for item in [*arguments.defaults, *arguments.kw_defaults] if item is not None]
-            every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-            for argument in every:
-                if argument is not None:
-                    inner.bind(argument.arg)
-                    outside += [argument.annotation] if argument.annotation else []
-            if isinstance(node, ast.Lambda):
-                body = [node.body]
-            else:
-                scope.bind(node.name)
-                outside += [*node.decorator_list, *([node.returns] if node.returns else [])]
-                body = list(node.body)
-        for child in outside:
-            self._visit(child, scope, guarded=guarded)
-        for child in body:
-            self._visit(child, inner, guarded=True)
+            self._scope.bind(node.name)
+            self._visit_all([*node.decorator_list, node.returns])
+            self._visit_all(node.body, inner, guarded=True)
 
-    def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp, scope: _Scope, guarded: bool
-    ) -> None:
-        inner = _Scope(node, scope)
+    visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
+
+    def _comprehension(self, node: _Comprehension) -> None:
+        inner = _Scope(node, self._scope)
         for number, generator in enumerate(node.generators):
             # The first iterable is evaluated outside.
-            self._visit(generator.iter, scope if number == 0 else inner, guarded=guarded)
-            self._visit(generator.target, inner, guarded=guarded)
-            for condition in generator.ifs:
-                self._visit(condition, inner, guarded=guarded)
-        results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        for result in results:
-            self._visit(result, inner, guarded=guarded)
+            self._visit_all([generator.iter], inner if number else None)
+            self._visit_all([generator.target, *generator.ifs], inner)
+        self._visit_all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt], inner)
 
-    def _name(self, node: ast.Name | ast.Attribute, scope: _Scope, guarded: bool) -> None:
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        """Bind in the scope around comprehensions."""
+        target = self._scope
+        while isinstance(target.node, _Comprehension) and target.parent is not None:
+            target = target.parent
+        target.bind(node.target.id)
+        self.visit(node.value)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        """Take names from the top of the module."""
+        self._scope.outside.update(node.names)
+        for name in node.names:
+            self._root.names.setdefault(name, [])
+
+    def visit_Attribute(self, node: ast.Name | ast.Attribute) -> None:
+        """Note a use with its attributes, or a binding."""
         chain: list[str] = []
         current: ast.AST = node
         while isinstance(current, ast.Attribute):
             chain.append(current.attr)
             current = current.value
         if not isinstance(current, ast.Name):
-            self._visit(current, scope, guarded=guarded)
+            self.visit(current)
         elif isinstance(current.ctx, ast.Load):
-            self._uses.append((scope, (current.id, *reversed(chain)), node.lineno))
+            self._uses.append((self._scope, (current.id, *reversed(chain)), node.lineno))
         elif isinstance(current.ctx, ast.Store):
-            scope.bind(current.id)
+            self._scope.bind(current.id)
+
+    visit_Name = visit_Attribute

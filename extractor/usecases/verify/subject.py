@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class PythonFile:
         path: POSIX path relative to the project.
         module: Dotted name from the project's root ("myproj.vendored.algorithms.core_algos").
         kind: Who writes it.
-        upstream: Dotted upstream module for a vendored file, else "".
+        upstream_path: Path of the upstream file for a vendored one, else "".
         text: Its text.
         tree: The text's syntax tree.
         fixes: Named fixes in a vendored file.
@@ -34,11 +34,16 @@ class PythonFile:
     path: str
     module: str
     kind: FileKind
-    upstream: str
+    upstream_path: str
     text: str = field(repr=False)
     tree: ast.Module = field(repr=False)
     fixes: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+
+    @property
+    def upstream(self) -> str:
+        """Return the dotted upstream module of a vendored file, else ""."""
+        return module_name(self.upstream_path) if self.upstream_path else ""
 
     @property
     def is_package(self) -> bool:
@@ -63,11 +68,6 @@ class Subject:
     broken: tuple[str, ...]
 
     @property
-    def package(self) -> str:
-        """Import name of the project's package."""
-        return self.lock.options.package
-
-    @property
     def vendored(self) -> tuple[PythonFile, ...]:
         """Return the vendored files."""
         return tuple(file for file in self.files.values() if file.kind is FileKind.VENDORED)
@@ -85,9 +85,12 @@ def read(root: Path) -> Subject:
         UsageError: it has no lock, or a damaged one.
     """
     locked = lock.read(root)
+    known = {entry.path for entry in locked.files}
+    added = [path for path in readers.python_below(root, locked.options.package) if path not in known]
     files: dict[str, PythonFile] = {}
     broken: list[str] = []
-    for entry in (*locked.files, *_own_files(root, locked)):
+    # What the owner has added to the package counts as hooks.
+    for entry in (*locked.files, *(LockedFile(path, FileKind.HOOK, sha256="") for path in added)):
         path = root / entry.path
         if not entry.path.endswith(".py") or not path.is_file():
             continue
@@ -98,10 +101,9 @@ def read(root: Path) -> Subject:
             broken.append(_broken(path, entry.path, error))
             continue
         name = module_name(entry.path)
-        upstream = module_name(entry.upstream_path) if entry.upstream_path else ""
         changes = (entry.changes or former_changes(text)) if entry.kind is FileKind.VENDORED else ()
         fixes, dropped = named_fixes(changes), dropped_methods(changes)
-        files[name] = PythonFile(entry.path, name, entry.kind, upstream, text, tree, fixes, dropped)
+        files[name] = PythonFile(entry.path, name, entry.kind, entry.upstream_path or "", text, tree, fixes, dropped)
     return Subject(root, locked, dict(sorted(files.items())), tuple(broken))
 
 
@@ -112,11 +114,3 @@ def _broken(path: Path, name: str, error: SyntaxError | OSError) -> str:
     if marker:
         return f"{name}:{marker}: a marker of a conflict is left"
     return f"{name}{f':{error.lineno}' if error.lineno else ''}: {error.msg}"
-
-
-def _own_files(root: Path, locked: Lock) -> Iterator[LockedFile]:
-    """Python files that the owner has added to the package; they count as hooks."""
-    known = {entry.path for entry in locked.files}
-    for relative in readers.python_below(root, locked.options.package):
-        if relative not in known:
-            yield LockedFile(relative, FileKind.HOOK, sha256="")

@@ -1,4 +1,4 @@
-"""Start one of the scripts: `python DRIVER imports|parity|tests JOB.json RESULT.json`.
+"""Start a job: `python DRIVER imports|parity JOB.json RESULT.json`.
 
 The Python that runs this is the project's. It has no vextract, so this directory becomes a package by hand.
 """
@@ -14,17 +14,16 @@ PACKAGE = "vextract_driver"
 
 
 def main() -> None:
-    """Load the directory as a package and run the script that is named."""
+    """Load the directory as a package and run the job that is named."""
     here = Path(__file__).resolve().parent
     sys.path = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
     spec = importlib.util.spec_from_file_location(PACKAGE, here / "__init__.py", submodule_search_locations=[str(here)])
     assert spec is not None
     assert spec.loader is not None
-    package = importlib.util.module_from_spec(spec)
-    sys.modules[PACKAGE] = package
+    sys.modules[PACKAGE] = package = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
     script, job, result = sys.argv[1:]
-    importlib.import_module(f"{PACKAGE}.run_{script}").main(Path(job), Path(result))
+    importlib.import_module(f"{PACKAGE}.run").main(script, Path(job), Path(result))
 
 
 if __name__ == "__main__":

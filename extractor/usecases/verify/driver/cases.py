@@ -11,7 +11,39 @@ from typing import Any
 from .sides import Side, is_absent
 
 Thunk = Callable[[], Any]
-Family = Callable[[Side], Iterator[tuple[str, Thunk]]]
+Cases = Iterator[tuple[str, Thunk]]
+
+
+class Call:
+    """Makes cases of one module's functions.
+
+    Attributes:
+        side: Where they run.
+        module: The module, by upstream's name.
+    """
+
+    def __init__(self, side: Side, module: str) -> None:
+        self.side = side
+        self.module = module
+
+    def get(self, name: str) -> Any:
+        """Return an object of the module, or of another ("verl.protocol:DataProto")."""
+        return self.side.get(name if ":" in name else f"{self.module}:{name}")
+
+    def __call__(self, function: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> Thunk:
+        """Return a case: what a function, or one of this name, returns or raises."""
+
+        def run() -> Any:
+            return outcome(self.get(function) if isinstance(function, str) else function, *args, **kwargs)
+
+        return run
+
+    def on(self, make: Callable[[], Any], method: str, /, *args: Any, **kwargs: Any) -> Thunk:
+        """Return a case: what a method of a new object returns or raises."""
+        return lambda: outcome(getattr(make(), method), *args, **kwargs)
+
+
+Family = Callable[[Side], Cases]
 
 
 @dataclass(frozen=True)
@@ -21,7 +53,7 @@ class Registered:
     Attributes:
         name: First part of its cases' names ("core_algos.kl_penalty").
         needs: The upstream module without which there is nothing to compare.
-        expand: Yields each case's own name and what computes it.
+        expand: Yields each case's own name and what computes it. A case runs before the next one is made.
         fixes: Named fixes that make the numbers differ on purpose, where the case could not provide a counterpart.
     """
 
@@ -34,11 +66,11 @@ class Registered:
 FAMILIES: list[Registered] = []
 
 
-def family(name: str, needs: str, *, fixes: tuple[str, ...] = ()) -> Callable[[Family], Family]:
+def family(name: str, needs: str, *, fixes: tuple[str, ...] = ()) -> Callable[[Callable[[Call], Cases]], object]:
     """Register a generator of cases."""
 
-    def register(expand: Family) -> Family:
-        FAMILIES.append(Registered(name, needs, expand, fixes))
+    def register(expand: Callable[[Call], Cases]) -> object:
+        FAMILIES.append(Registered(name, needs, lambda side: expand(Call(side, needs)), fixes))
         return expand
 
     return register
@@ -54,6 +86,11 @@ def outcome(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return error
 
 
+def kind_of(thunk: Thunk) -> Thunk:
+    """Return a case: the type of another's result, where its text may differ."""
+    return lambda: type(thunk()).__name__
+
+
 def printed(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Return a call's outcome, and what it printed."""
     said = io.StringIO()
@@ -67,5 +104,5 @@ def with_gradient(result: Any, leaf: Any) -> Any:
     if isinstance(result, Exception):
         return result
     loss = result[0] if isinstance(result, tuple) else result
-    loss.backward()
+    loss.sum().backward()
     return result, leaf.grad

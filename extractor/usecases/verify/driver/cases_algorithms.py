@@ -1,10 +1,9 @@
-# mypy: disable-error-code="misc"
-"""Cases of advantage estimators, KL and value loss."""
+"""Cases of advantage estimators, KL, value loss, grouping, and what the trainer makes of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from itertools import product
 from typing import Any
 from unittest import mock
 
@@ -12,27 +11,15 @@ import numpy as np
 import torch
 
 from . import inputs
-from .cases import Thunk, family, outcome, with_gradient
+from .cases import Call, Cases, family, kind_of, outcome, with_gradient
 from .sides import Side
 
 CORE = "verl.trainer.ppo.core_algos"
+TRAINER = "verl.trainer.ppo.ray_trainer"
 AGG_MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm", "no-such-mode")
 VARIANTS = (
-    "outcome",
-    "dense",
-    "singletons",
-    "pairs",
-    "equal",
-    "nothing earned",
-    "not normalised",
-    "holes",
-    "empty row",
-    "empty row of a pair",
-    "float64",
-    "weights",
-    "components",
-    "weighted components",
-    "by default",
+    *("outcome", "dense", "singletons", "pairs", "equal", "nothing earned", "not normalised", "holes", "empty row"),
+    *("empty row of a pair", "float64", "weights", "components", "weighted components", "by default"),
 )
 # What a pass knows of its batch: sizes of all, of none but the number of processes, and a scale of the loss's own.
 KNOWN: tuple[dict[str, Any], ...] = (
@@ -55,13 +42,11 @@ def estimators(side: Side) -> dict[Any, Any]:
 
 
 @family("core_algos.advantage", CORE)
-def advantages(side: Side) -> Iterator[tuple[str, Thunk]]:
+def advantages(call: Call) -> Cases:
     """Yield cases of every estimator, on outcome and on dense rewards."""
-    registry = estimators(side)
-    for name in sorted(registry, key=str):
-        label = str(getattr(name, "value", name))
+    for name in sorted(estimators(call.side), key=str):
         for variant in VARIANTS:
-            yield f"{label}/{variant}", lambda name=name, variant=variant: _advantage(side, name, variant)
+            yield f"{getattr(name, 'value', name)}/{variant}", lambda: _advantage(call.side, name, variant)
 
 
 def _advantage(side: Side, name: Any, variant: str) -> Any:
@@ -69,14 +54,13 @@ def _advantage(side: Side, name: Any, variant: str) -> Any:
     rewards = inputs.rewards(dense=variant in ("dense", "holes", "weights"), mask=mask)
     if variant == "equal":
         rewards = torch.ones_like(rewards) * mask
-    normalised = variant != "not normalised"
     grouped = {"singletons": "singletons", "pairs": "pairs", "empty row of a pair": "pairs"}
-    settings: dict[str, Any] = {"gamma": 0.97, "lam": 0.9, "norm_adv_by_std_in_grpo": normalised}
+    settings: dict[str, Any] = {"gamma": 0.97, "lam": 0.9, "norm_adv_by_std_in_grpo": variant != "not normalised"}
     available = {
         "token_level_rewards": rewards.double() if variant == "float64" else rewards * (variant != "nothing earned"),
         "response_mask": mask,
         "index": inputs.groups(grouped.get(variant, "fours")),
-        "values": inputs.normal(inputs.BATCH, inputs.LENGTH, seed=12),
+        "values": inputs.per_token(12),
         "reward_baselines": inputs.normal(inputs.BATCH, seed=13),
         "old_log_probs": inputs.log_probs(14),
         "sum_pi_squared": inputs.log_probs(15).exp(),
@@ -91,37 +75,36 @@ def _advantage(side: Side, name: Any, variant: str) -> Any:
         scores = {name: inputs.normal(inputs.BATCH, seed=seed).numpy() for name, seed in (("a", 17), ("b", 18))}
         available["non_tensor_batch"] = scores
     available["config"] = inputs.config(**settings)
-    function = estimators(side)[name]
     before = available["token_level_rewards"].clone()
-    result = outcome(inputs.call, function, available, by_default=variant == "by default")
+    result = outcome(inputs.call, estimators(side)[name], available, by_default=variant == "by default")
     return result, torch.equal(before, available["token_level_rewards"])
 
 
 @family("core_algos.registries", CORE)
-def registries(side: Side) -> Iterator[tuple[str, Thunk]]:
+def registries(call: Call) -> Cases:
     """Yield cases of looking up and adding estimators and losses."""
-    core = side.module(CORE)
+    core = call.side.module(CORE)
     if not hasattr(core, "ADV_ESTIMATOR_REGISTRY"):
         return
     yield "estimators", lambda: sorted(str(getattr(name, "value", name)) for name in core.ADV_ESTIMATOR_REGISTRY)
-    yield "unknown estimator", lambda: outcome(side.get(f"{CORE}:get_adv_estimator_fn"), "vextract-none")
-    yield "unknown loss", lambda: type(outcome(side.get(f"{CORE}:get_policy_loss_fn"), "vextract-none")).__name__
-    yield "enum", lambda: [(item.name, item.value) for item in side.get(f"{CORE}:AdvantageEstimator")]
+    yield "unknown estimator", call("get_adv_estimator_fn", "vextract-none")
+    yield "unknown loss", kind_of(call("get_policy_loss_fn", "vextract-none"))
+    yield "enum", lambda: [(item.name, item.value) for item in call.get("AdvantageEstimator")]
+
+    def mine(**kwargs: Any) -> int:
+        return 7
+
+    def other(**kwargs: Any) -> int:
+        return 8
 
     def register() -> Any:
-        def mine(**kwargs: Any) -> int:
-            return 7
-
-        def other(**kwargs: Any) -> int:
-            return 8
-
-        add = side.get(f"{CORE}:register_adv_est")
+        add = call.get("register_adv_est")
         kept = [add("vextract-mine")(mine) is mine for _ in range(2)]
-        found = [side.get(f"{CORE}:get_adv_estimator_fn")("vextract-mine")() for _ in range(2)]
+        found = [call.get("get_adv_estimator_fn")("vextract-mine")() for _ in range(2)]
         clash = type(outcome(add("vextract-mine"), other)).__name__
         del core.ADV_ESTIMATOR_REGISTRY["vextract-mine"]
-        kept.append(side.get(f"{CORE}:register_policy_loss")("vextract-mine")(other) is other)
-        found.append(side.get(f"{CORE}:get_policy_loss_fn")("vextract-mine")())
+        kept.append(call.get("register_policy_loss")("vextract-mine")(other) is other)
+        found.append(call.get("get_policy_loss_fn")("vextract-mine")())
         del core.POLICY_LOSS_REGISTRY["vextract-mine"]
         return found, clash, kept
 
@@ -129,55 +112,36 @@ def registries(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 
 @family("core_algos.agg_loss", CORE)
-def aggregation(side: Side) -> Iterator[tuple[str, Thunk]]:
+def aggregation(call: Call) -> Cases:
     """Yield cases of every mode, also with an empty row and with half precision."""
-    function = side.get(f"{CORE}:agg_loss")
-    loss = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=41)
+    loss, mask, short = inputs.per_token(41), inputs.response_mask(), inputs.response_mask(empty=True)
     for mode in AGG_MODES:
-        yield mode, lambda mode=mode: outcome(function, loss, inputs.response_mask(), mode)
-        yield f"{mode}/empty row", lambda mode=mode: outcome(function, loss, inputs.response_mask(empty=True), mode)
-        yield f"{mode}/bf16", lambda mode=mode: outcome(function, loss.bfloat16(), inputs.response_mask(), mode)
-        yield f"{mode}/bool", lambda mode=mode: outcome(function, loss, inputs.response_mask(holes=True).bool(), mode)
-        yield f"{mode}/nothing", lambda mode=mode: outcome(function, loss, torch.zeros_like(loss), mode)
+        yield mode, call("agg_loss", loss, mask, mode)
+        yield f"{mode}/empty row", call("agg_loss", loss, short, mode)
+        yield f"{mode}/bf16", call("agg_loss", loss.bfloat16(), mask, mode)
+        yield f"{mode}/bool", call("agg_loss", loss, inputs.response_mask(holes=True).bool(), mode)
+        yield f"{mode}/nothing", call("agg_loss", loss, torch.zeros_like(loss), mode)
         for known in KNOWN:
-            yield (
-                f"{mode}/{'+'.join(known)}",
-                lambda mode=mode, known=known: outcome(function, loss, inputs.response_mask(empty=True), mode, **known),
-            )
+            yield f"{mode}/{'+'.join(known)}", call("agg_loss", loss, short, mode, **known)
 
 
 @family("core_algos.kl_penalty", CORE)
-def penalties(side: Side) -> Iterator[tuple[str, Thunk]]:
+def penalties(call: Call) -> Cases:
     """Yield cases of every estimator of the KL divergence, with its gradient."""
-    function = side.get(f"{CORE}:kl_penalty")
     for name in PENALTIES:
         for scale in (0.0, 0.3, 30.0):
-
-            def run(name: str = name, scale: float = scale) -> Any:
-                new = inputs.log_probs(51).requires_grad_()
-                reference = inputs.log_probs(51) + inputs.normal(inputs.BATCH, inputs.LENGTH, seed=52, scale=scale)
-                result = outcome(function, new, reference, name)
-                if isinstance(result, Exception):
-                    return result
-                result.sum().backward()
-                return result, new.grad
-
-            yield f"{name}/{scale}", run
+            new, reference = inputs.log_probs(51).requires_grad_(), inputs.log_probs(51) + inputs.per_token(52, scale)
+            yield f"{name}/{scale}", lambda: with_gradient(call("kl_penalty", new, reference, name)(), new)
 
 
 @family("core_algos.kl_controller", CORE)
-def controllers(side: Side) -> Iterator[tuple[str, Thunk]]:
+def controllers(call: Call) -> Cases:
     """Yield cases of both controllers, over several updates."""
-    make = side.get(f"{CORE}:get_kl_controller")
-    for settings in (
-        {"type": "fixed", "kl_coef": 0.02},
-        {"type": "adaptive", "kl_coef": 0.02, "target_kl": 0.1, "horizon": 1000},
-        {"type": "adaptive", "kl_coef": 0.02, "target_kl": 0.1, "horizon": 0},
-        {"type": "other"},
-    ):
+    adaptive = {"type": "adaptive", "kl_coef": 0.02, "target_kl": 0.1, "horizon": 1000}
+    for settings in ({"type": "fixed", "kl_coef": 0.02}, adaptive, {**adaptive, "horizon": 0}, {"type": "other"}):
 
-        def run(settings: dict[str, Any] = settings) -> Any:
-            controller = outcome(make, inputs.config(**settings))
+        def run() -> Any:
+            controller = call("get_kl_controller", inputs.config(**settings))()
             if isinstance(controller, Exception):
                 return controller
             values = []
@@ -190,73 +154,47 @@ def controllers(side: Side) -> Iterator[tuple[str, Thunk]]:
 
 
 @family("core_algos.losses", CORE)
-def other_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
+def other_losses(call: Call) -> Cases:
     """Value loss, entropy loss, rewards with KL, and the reweighting of PF-PPO."""
-    values, returns = (inputs.normal(inputs.BATCH, inputs.LENGTH, seed=seed) for seed in (61, 62))
+    values, mask = inputs.per_token(61), inputs.response_mask()
+    told = {"returns": inputs.per_token(62), "values": values, "response_mask": mask, "cliprange_value": 0.3}
+
+    def value_loss(predicted: torch.Tensor, **available: Any) -> Any:
+        function, leaf = call.get("compute_value_loss"), predicted.requires_grad_()
+        return with_gradient(outcome(inputs.call, function, {"vpreds": leaf, **available}), leaf)
+
     for mode in AGG_MODES:
-
-        def value_loss(mode: str = mode) -> Any:
-            predicted = (values + inputs.normal(inputs.BATCH, inputs.LENGTH, seed=63, scale=0.4)).requires_grad_()
-            available = {
-                "vpreds": predicted,
-                "returns": returns,
-                "values": values,
-                "response_mask": inputs.response_mask(),
-                "cliprange_value": 0.3,
-                "loss_agg_mode": mode,
-            }
-            return with_gradient(outcome(inputs.call, side.get(f"{CORE}:compute_value_loss"), available), predicted)
-
-        def entropy_loss(mode: str = mode) -> Any:
-            logits = inputs.normal(inputs.BATCH, inputs.LENGTH, 17, seed=64).requires_grad_()
-            function = side.get(f"{CORE}:compute_entropy_loss")
-            return with_gradient(outcome(function, logits, inputs.response_mask(), mode), logits)
-
-        yield f"compute_value_loss/{mode}", value_loss
-        yield f"compute_entropy_loss/{mode}", entropy_loss
-
-    def value_on_edges() -> Any:
-        # Sums of powers of two: what is predicted lies exactly on the borders of the range, and beside them.
-        step = torch.arange(inputs.BATCH * inputs.LENGTH).reshape(inputs.BATCH, inputs.LENGTH) % 5 - 2
-        predicted = (step * 0.25).requires_grad_()
-        available = {
-            "vpreds": predicted,
-            "returns": step.roll(1, dims=1) * 0.25,
-            "values": torch.zeros(inputs.BATCH, inputs.LENGTH),
-            "response_mask": inputs.response_mask(empty=True, holes=True),
-            "cliprange_value": 0.25,
-        }
-        return with_gradient(outcome(inputs.call, side.get(f"{CORE}:compute_value_loss"), available), predicted)
-
-    yield "compute_value_loss/edges", value_on_edges
-    yield (
-        "compute_rewards",
-        lambda: side.get(f"{CORE}:compute_rewards")(values, inputs.log_probs(65), inputs.log_probs(66), 0.3),
-    )
-    yield "compute_pf_ppo_reweight_data/by default", lambda: _reweight(side)
-    for method in ("pow", "max_min", "max_random", "none"):
-        yield f"compute_pf_ppo_reweight_data/{method}", lambda method=method: _reweight(side, method)
+        predicted, logits = values + inputs.per_token(63, 0.4), inputs.normal(inputs.BATCH, inputs.LENGTH, 17, seed=64)
+        entropy = call("compute_entropy_loss", logits.requires_grad_(), mask, mode)
+        yield f"compute_value_loss/{mode}", lambda: value_loss(predicted, **told, loss_agg_mode=mode)
+        yield f"compute_entropy_loss/{mode}", lambda: with_gradient(entropy(), logits)
+    # Sums of powers of two: what is predicted lies exactly on the borders of the range, and beside them.
+    step = torch.arange(inputs.BATCH * inputs.LENGTH).reshape(inputs.BATCH, inputs.LENGTH) % 5 - 2
+    edges = {
+        "returns": step.roll(1, dims=1) * 0.25,
+        "values": torch.zeros(inputs.BATCH, inputs.LENGTH),
+        "response_mask": inputs.response_mask(empty=True, holes=True),
+        "cliprange_value": 0.25,
+    }
+    yield "compute_value_loss/edges", lambda: value_loss(step * 0.25, **edges)
+    yield "compute_rewards", call("compute_rewards", values, inputs.log_probs(65), inputs.log_probs(66), 0.3)
+    for method in ("by default", "pow", "max_min", "max_random", "none"):
+        chosen = () if method == "by default" else (method, 2.0)
+        yield f"compute_pf_ppo_reweight_data/{method}", lambda: _reweight(call, *chosen)
 
 
-def _reweight(side: Side, method: str = "") -> Any:
-    data = side.get("verl.protocol:DataProto").from_dict(
-        tensors={"token_level_scores": inputs.normal(inputs.BATCH, inputs.LENGTH, seed=67)},
+def _reweight(call: Call, *chosen: Any) -> Any:
+    data = call.get("verl.protocol:DataProto").from_dict(
+        tensors={"token_level_scores": inputs.per_token(67)},
         non_tensors={"uid": np.array(list("abcdefgh"), dtype=object)},
         meta_info={"rows": list(range(inputs.BATCH)), "other": 3},
     )
-    chosen = (method, 2.0) if method else ()
-    return outcome(side.get(f"{CORE}:compute_pf_ppo_reweight_data"), data, *chosen)
-
-
-def _resolved(resolve: Any, forced: str) -> Any:
-    with mock.patch.dict(os.environ, {"VERL_FORCE_DEVICE": forced}):
-        return [outcome(resolve, explicit) for explicit in (None, "cpu", "meta")]
+    return call("compute_pf_ppo_reweight_data", data, *chosen)()
 
 
 @family("groupwise", "verl.utils.groupwise")
-def grouped(side: Side) -> Iterator[tuple[str, Thunk]]:
+def grouped(call: Call) -> Cases:
     """Compute mean and deviation per group, for every way to name a group."""
-    module = "verl.utils.groupwise"
     scores = inputs.normal(8, seed=73)
     names: dict[str, Any] = {
         "strings": inputs.groups(),
@@ -275,26 +213,80 @@ def grouped(side: Side) -> Iterator[tuple[str, Thunk]]:
         "two dimensions": np.array([[3, 1], [1, 3]]),
     }
     for label, index in names.items():
-        yield f"index/{label}", lambda index=index: outcome(side.get(f"{module}:as_torch_index"), index)
+        yield f"index/{label}", call("as_torch_index", index)
 
     def elsewhere() -> Any:
-        found = [outcome(side.get(f"{module}:as_torch_index"), index, device="meta") for index in names.values()]
-        statistics = outcome(side.get(f"{module}:group_mean_std"), scores, names["ints"].clamp(max=1), device="meta")
+        found = [call("as_torch_index", index, device="meta")() for index in names.values()]
+        statistics = call("group_mean_std", scores, names["ints"].clamp(max=1), device="meta")()
         return [str(getattr(index, "device", index)) for index in found], type(statistics).__name__
+
+    def resolved(forced: str) -> Any:
+        with mock.patch.dict(os.environ, {"VERL_FORCE_DEVICE": forced}):
+            return [call("_resolve_device", explicit)() for explicit in (None, "cpu", "meta")]
 
     yield "index/elsewhere", elsewhere
     for forced in ("cpu", "meta", ""):
-        yield f"device/{forced}", lambda forced=forced: _resolved(side.get(f"{module}:_resolve_device"), forced)
+        yield f"device/{forced}", lambda: resolved(forced)
     for label, members in (("fours", [0, 1, 1, 0, 2, 1, 0, 0]), ("pairs", [0, 1, 2, 1, 3, 0, 2, 3]), ("gap", [3] * 8)):
         for device in ("cpu", None):
+            means, before = call("group_mean_std", scores, torch.tensor(members), device=device), scores.clone()
+            yield f"mean and std/{label}/{device}", lambda: (means(), torch.equal(before, scores))
+    flat, small = torch.tensor([0, 0, 1]), torch.tensor([0, 2, 2, 0, 1, 1, 2, 0], dtype=torch.int32)
+    yield "mean and std/small integers", call("group_mean_std", scores, small)
+    yield "mean and std/eps", call("group_mean_std", scores[:3], flat, eps=0.5)
+    yield "mean and std/nobody", call("group_mean_std", scores[:0], flat[:0])
 
-            def run(members: list[int] = members, device: str | None = device) -> Any:
-                function, before = side.get(f"{module}:group_mean_std"), scores.clone()
-                return outcome(function, scores, torch.tensor(members), device=device), torch.equal(before, scores)
 
-            yield f"mean and std/{label}/{device}", run
-    flat = torch.tensor([0, 0, 1])
-    small = torch.tensor([0, 2, 2, 0, 1, 1, 2, 0], dtype=torch.int32)
-    yield "mean and std/small integers", lambda: outcome(side.get(f"{module}:group_mean_std"), scores, small)
-    yield "mean and std/eps", lambda: outcome(side.get(f"{module}:group_mean_std"), scores[:3], flat, eps=0.5)
-    yield "mean and std/nobody", lambda: outcome(side.get(f"{module}:group_mean_std"), scores[:0], flat[:0])
+def rewarded_batch(side: Side, *, with_mask: bool = True, groups: str = "fours") -> Any:
+    """Return a batch as it is before the advantages."""
+    mask = inputs.response_mask(holes=groups == "pairs")
+    prompt = torch.ones(inputs.BATCH, inputs.PROMPT, dtype=torch.long)
+    tensors = {
+        "responses": torch.ones(inputs.BATCH, inputs.LENGTH, dtype=torch.long),
+        "attention_mask": torch.cat([prompt, mask], dim=1),
+        "token_level_scores": inputs.rewards(dense=True, mask=mask),
+        "token_level_rewards": inputs.rewards(dense=False, mask=mask),
+        "values": inputs.per_token(401),
+        "old_log_probs": inputs.log_probs(402),
+        "ref_log_prob": inputs.log_probs(403),
+        "reward_baselines": inputs.normal(inputs.BATCH, seed=404),
+        "sum_pi_squared": inputs.log_probs(405).exp(),
+        "prompts": prompt,
+        **({"response_mask": mask} if with_mask else {}),
+    }
+    arrays = {"uid": inputs.groups(groups), "a": inputs.normal(inputs.BATCH, seed=406).numpy()}
+    return side.get("verl.protocol:DataProto").from_dict(tensors=tensors, non_tensors=arrays)
+
+
+@family("trainer_functions", TRAINER)
+def trainer_functions(call: Call) -> Cases:
+    """Compute masks, KL in the reward, advantages."""
+    yield "compute_response_mask", lambda: call("compute_response_mask", rewarded_batch(call.side))()
+
+    def penalised(kind: str, *settings: Any, penalty: tuple[str, ...] = (), groups: str = "fours") -> Any:
+        controller, data = call.get(f"{CORE}:{kind}KLController")(*settings), rewarded_batch(call.side, groups=groups)
+        if not penalty:
+            data.batch["response_mask"][5] = 0
+        return call.get("apply_kl_penalty")(data, controller, *penalty), float(controller.value)
+
+    for penalty in ("kl", "abs", "mse", "low_var_kl"):
+        yield f"apply_kl_penalty/{penalty}", lambda: penalised("Adaptive", 0.02, 0.1, 1000, penalty=(penalty,))
+    yield "apply_kl_penalty/by default", lambda: penalised("Fixed", 0.2, groups="pairs")
+
+    def advantage(estimator: Any, groups: str, config: dict[str, Any] | None, more: dict[str, Any]) -> Any:
+        data = rewarded_batch(call.side, groups=groups, with_mask=groups == "pairs" or estimator.value != "gae")
+        given = None if config is None else inputs.config(**config)
+        return call("compute_advantage", data, adv_estimator=estimator, **more, config=given)()
+
+    of_pairs, discounts = {"gdpo_reward_keys": ["a"], "gamma": 1.0, "lam": 1.0}, {"gamma": 0.97, "lam": 0.9}
+    plain, undivided = {**discounts, "num_repeat": 4}, {"norm_adv_by_std_in_grpo": False}
+    reweighted = {"use_pf_ppo": True, "pf_ppo": {"reweight_method": "pow", "weight_pow": 2.0}}
+    variants: dict[str, tuple[str, dict[str, Any] | None, dict[str, Any]]] = {
+        "pairs": ("pairs", of_pairs, {}),
+        "pairs/no deviation": ("pairs", of_pairs, undivided),
+        "plain": ("fours", None, plain),
+        "settings": ("fours", {**discounts, "norm_adv_by_std_in_grpo": True}, plain),
+        "reweighted": ("fours", {**discounts, **undivided, **reweighted}, plain),
+    }
+    for estimator, (label, variant) in product(call.get(f"{CORE}:AdvantageEstimator"), variants.items()):
+        yield f"compute_advantage/{estimator.value}/{label}", lambda: advantage(estimator, *variant)

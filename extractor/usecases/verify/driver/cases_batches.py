@@ -1,22 +1,24 @@
-# mypy: disable-error-code="misc"
-"""Cases of `DataProto`."""
+"""Cases of `DataProto` and of helpers for TensorDict."""
 
 from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
+from tensordict import TensorDict
 
 from . import inputs
-from .cases import Thunk, family, outcome, printed
+from .cases import Call, Cases, family, kind_of, outcome, printed
 from .sides import Side
 
 MODULE = "verl.protocol"
+ROWS = torch.arange(12).reshape(6, 2)
+NAMES = np.array(list("abcdef"), dtype=object)
 
 
 def batch(side: Side, size: int = inputs.BATCH, **meta: Any) -> Any:
@@ -37,41 +39,56 @@ def batch(side: Side, size: int = inputs.BATCH, **meta: Any) -> Any:
     )
 
 
+def arrays_only(side: Side, size: int = inputs.BATCH) -> Any:
+    """Return a DataProto without tensors."""
+    numbers = np.arange(size)
+    arrays = {"uid": numbers.astype(object), "pairs": np.stack([numbers, numbers + 0.5], axis=1)}
+    return side.get(f"{MODULE}:DataProto").from_dict(non_tensors=arrays, meta_info={"more": 1})
+
+
+class OnBatch:
+    """Makes cases of a batch's methods."""
+
+    def __init__(self, call: Call, make: Any = batch) -> None:
+        self._call = call
+        self._make = make
+
+    def __call__(self, method: str, *args: Any, size: int = inputs.BATCH, meta: Any = None, **kwargs: Any) -> Any:
+        """Return a case: a method of a new batch of a size with more meta information."""
+        return self._call.on(lambda: self._make(self._call.side, size, **(meta or {})), method, *args, **kwargs)
+
+
+def _with(data: Any, change: Any) -> Any:
+    """Return what changing a batch returns, and the batch after it."""
+    return change(data), data
+
+
 @family("protocol.make", MODULE)
-def making(side: Side) -> Iterator[tuple[str, Thunk]]:
+def making(call: Call) -> Cases:
     """Yield cases of construction and the checks in it."""
-    cls = side.get(f"{MODULE}:DataProto")
-    rows = torch.arange(12).reshape(6, 2)
-    names = np.array(list("abcdef"), dtype=object)
+    side, cls, on = call.side, call.get("DataProto"), OnBatch(call)
+    arrays = {"b": NAMES}
     yield "from_dict", lambda: batch(side)
-    yield "from_dict/tensors only", lambda: cls.from_dict(tensors={"a": rows})
-    yield "from_dict/arrays only", lambda: cls.from_dict(non_tensors={"a": names})
-    yield "from_dict/two dimensions", lambda: outcome(cls.from_dict, tensors={"a": rows}, num_batch_dims=2)
-    yield "from_dict/sizes differ", lambda: outcome(cls.from_dict, tensors={"a": rows, "b": rows[:3]})
-    yield (
-        "from_dict/array sizes differ",
-        lambda: outcome(cls.from_dict, tensors={"a": rows}, non_tensors={"b": names[:2]}),
-    )
-    yield "from_single_dict", lambda: cls.from_single_dict({"a": rows, "b": names}, meta_info={"x": 1})
-    yield "from_single_dict/padding", lambda: cls.from_single_dict({"a": rows, "b": names}, auto_padding=True)
-    yield "from_single_dict/bad", lambda: outcome(cls.from_single_dict, {"a": [1]})
-    yield "from_single_dict/by default", lambda: cls.from_single_dict({"a": rows})
-    yield "from_dict/lists", lambda: cls.from_dict(tensors={"a": rows}, non_tensors={"b": list("abcdef")})
-    yield "from_dict/padding", lambda: cls.from_dict(tensors={"a": rows}, auto_padding=True)
-    yield "from_dict/no dimension", lambda: outcome(cls.from_dict, tensors={"a": rows}, num_batch_dims=0)
-    yield (
-        "from_dict/arrays of two dimensions",
-        lambda: outcome(cls.from_dict, tensors={"a": rows}, non_tensors={"b": names}, num_batch_dims=2),
-    )
-    yield "from_dict/shared meta", lambda: _shared_meta(cls, rows)
+    for label, given in {
+        "tensors only": {"tensors": {"a": ROWS}},
+        "arrays only": {"non_tensors": {"a": NAMES}},
+        "two dimensions": {"tensors": {"a": ROWS}, "num_batch_dims": 2},
+        "sizes differ": {"tensors": {"a": ROWS, "b": ROWS[:3]}},
+        "array sizes differ": {"tensors": {"a": ROWS}, "non_tensors": {"b": NAMES[:2]}},
+        "lists": {"tensors": {"a": ROWS}, "non_tensors": {"b": list("abcdef")}},
+        "padding": {"tensors": {"a": ROWS}, "auto_padding": True},
+        "no dimension": {"tensors": {"a": ROWS}, "num_batch_dims": 0},
+        "arrays of two dimensions": {"tensors": {"a": ROWS}, "non_tensors": arrays, "num_batch_dims": 2},
+    }.items():
+        yield f"from_dict/{label}", call(cls.from_dict, **given)
+    yield "from_single_dict", call(cls.from_single_dict, {"a": ROWS, "b": NAMES}, meta_info={"x": 1})
+    yield "from_single_dict/padding", call(cls.from_single_dict, {"a": ROWS, "b": NAMES}, auto_padding=True)
+    yield "from_single_dict/bad", call(cls.from_single_dict, {"a": [1]})
+    yield "from_single_dict/by default", call(cls.from_single_dict, {"a": ROWS})
+    yield "from_dict/shared meta", call(_shared_meta, cls)
     yield "no arrays", lambda: outcome(cls, batch(side).batch, {"a": [1]})
     yield "empty", lambda: [len(cls()), cls()]
-    yield "len", lambda: [len(batch(side)), len(cls.from_dict(non_tensors={"a": names}))]
-
-    def from_tensordict() -> Any:
-        from tensordict import TensorDict
-
-        return outcome(cls.from_tensordict, TensorDict({"a": rows}, batch_size=6), meta_info={"x": 1})
+    yield "len", lambda: [len(batch(side)), len(cls.from_dict(non_tensors={"a": NAMES}))]
 
     def with_arrays() -> Any:
         made = cls.from_tensordict(batch(side).to_tensordict())
@@ -79,29 +96,35 @@ def making(side: Side) -> Iterator[tuple[str, Thunk]]:
 
     if hasattr(cls, "from_tensordict") and hasattr(cls, "to_tensordict"):
         yield "from_tensordict/arrays", with_arrays
-    yield "from_tensordict", lambda: from_tensordict() if hasattr(cls, "from_tensordict") else None
-    yield "to_tensordict", lambda: outcome(batch(side).to_tensordict) if hasattr(cls, "to_tensordict") else None
-    info: dict[str, Any] = {
-        "nested": {"a": [1, 2]},
-        "pair": (1, "b"),
-        "long": [1, 2, 3, "a"],
-        "none": [],
-        "no keys": {},
-    }
-    yield "get_data_info", lambda: outcome(batch(side, **info).get_data_info) if hasattr(cls, "get_data_info") else None
+    tensors = TensorDict({"a": ROWS}, batch_size=6)
+    has = {name: hasattr(cls, name) for name in ("from_tensordict", "to_tensordict", "get_data_info")}
+    made = call(cls.from_tensordict, tensors, meta_info={"x": 1}) if has["from_tensordict"] else lambda: None
+    yield "from_tensordict", made
+    yield "to_tensordict", on("to_tensordict") if has["to_tensordict"] else lambda: None
+    info = {"nested": {"a": [1, 2]}, "pair": (1, "b"), "long": [1, 2, 3, "a"], "none": [], "no keys": {}}
+    yield "get_data_info", on("get_data_info", meta=info) if has["get_data_info"] else lambda: None
+
+    def little_known() -> Any:
+        data = batch(side)
+        data.batch = {"a": ROWS, "placeless": SimpleNamespace(shape=(2,), dtype="d"), "shapeless": 3}
+        return data.get_data_info()
+
+    if has["get_data_info"]:
+        yield "get_data_info/of anything", little_known
 
 
-def _shared_meta(cls: Any, rows: torch.Tensor) -> Any:
+def _shared_meta(cls: Any) -> Any:
     """Change one batch's meta information, and see that of others."""
     given: dict[str, Any] = {"x": 1}
-    first, second = cls.from_dict(tensors={"a": rows}, meta_info=given), cls.from_dict(tensors={"a": rows})
+    first, second = cls.from_dict(tensors={"a": ROWS}, meta_info=given), cls.from_dict(tensors={"a": ROWS})
     first.meta_info["y"] = second.meta_info["z"] = 2
-    return given, first.repeat(2).meta_info is first.meta_info, cls.from_dict(tensors={"a": rows}).meta_info
+    return given, first.repeat(2).meta_info is first.meta_info, cls.from_dict(tensors={"a": ROWS}).meta_info
 
 
 @family("protocol.index", MODULE)
-def indexing(side: Side) -> Iterator[tuple[str, Thunk]]:
+def indexing(call: Call) -> Cases:
     """Take rows, slices, selections."""
+    side, on, on_arrays = call.side, OnBatch(call), OnBatch(call, arrays_only)
     keys: dict[str, Any] = {
         "int": 3,
         "negative": -1,
@@ -117,33 +140,27 @@ def indexing(side: Side) -> Iterator[tuple[str, Thunk]]:
         "text": "a",
     }
     for label, key in keys.items():
-        yield f"getitem/{label}", lambda key=key: outcome(batch(side).__getitem__, key)
+        yield f"getitem/{label}", on("__getitem__", key)
     for label in ("list", "array", "tensor", "bool tensor"):
-        yield f"select_idxs/{label}", lambda key=keys[label]: batch(side).select_idxs(key)
+        yield f"select_idxs/{label}", on("select_idxs", keys[label])
     for label in ("int", "slice", "list", "bool array"):
-        yield f"getitem/{label}/arrays only", lambda key=keys[label]: arrays_only(side)[key]
-    yield "select_idxs/list of flags", lambda: batch(side).select_idxs([True, False] * 4)
+        yield f"getitem/{label}/arrays only", on_arrays("__getitem__", keys[label])
+    yield "select_idxs/list of flags", on("select_idxs", [True, False] * 4)
+    yield "select_idxs/list of fractions", on("select_idxs", [1.0, 2.5])
     yield "slice", lambda: [batch(side).slice(2, 6), batch(side).slice(None, None, 2)]
-    yield "select", lambda: batch(side).select(["ids"], ["uid"], ["temperature"])
-    yield "select/all", lambda: batch(side).select()
+    yield "select", on("select", ["ids"], ["uid"], ["temperature"])
+    yield "select/all", on("select")
     for deepcopy in (None, True):
-        yield f"select/copy/{deepcopy}", lambda deepcopy=deepcopy: _selected(side, deepcopy)
-    yield "pop", lambda: _popped(batch(side))
-    yield "pop/nothing", lambda: [(data := batch(side)).pop(), data]
-    yield "pop/missing array", lambda: outcome(batch(side).pop, non_tensor_batch_keys=["none"])
-    yield "pop/missing meta", lambda: outcome(batch(side).pop, meta_info_keys=["none"])
-    yield "pop/missing", lambda: outcome(batch(side).pop, batch_keys=["none"])
-    yield "rename", lambda: batch(side).rename("ids", "tokens")
-    yield "rename/several", lambda: outcome(batch(side).rename, ["ids", "flags"], ["a", "b"])
-    yield "rename/number", lambda: outcome(batch(side).rename, 3, "a")
-    yield "rename/bad", lambda: outcome(batch(side).rename, ["ids"], ["a", "b"])
-
-
-def arrays_only(side: Side, size: int = inputs.BATCH) -> Any:
-    """Return a DataProto without tensors."""
-    numbers = np.arange(size)
-    arrays = {"uid": numbers.astype(object), "pairs": np.stack([numbers, numbers + 0.5], axis=1)}
-    return side.get(f"{MODULE}:DataProto").from_dict(non_tensors=arrays, meta_info={"more": 1})
+        yield f"select/copy/{deepcopy}", call(_selected, side, deepcopy)
+    taken = {"batch_keys": ["ids"], "non_tensor_batch_keys": ["uid"], "meta_info_keys": ["temperature"]}
+    yield "pop", lambda: _with(batch(side), lambda data: data.pop(**taken))
+    yield "pop/nothing", lambda: list(_with(batch(side), lambda data: data.pop()))
+    for label, name in (("", "batch_keys"), (" array", "non_tensor_batch_keys"), (" meta", "meta_info_keys")):
+        yield f"pop/missing{label}", on("pop", **{name: ["none"]})
+    yield "rename", on("rename", "ids", "tokens")
+    yield "rename/several", on("rename", ["ids", "flags"], ["a", "b"])
+    yield "rename/number", on("rename", 3, "a")
+    yield "rename/bad", on("rename", ["ids"], ["a", "b"])
 
 
 def _selected(side: Side, deepcopy: bool | None) -> Any:
@@ -155,279 +172,221 @@ def _selected(side: Side, deepcopy: bool | None) -> Any:
     return taken, data
 
 
-def _popped(data: Any) -> Any:
-    taken = data.pop(batch_keys=["ids"], non_tensor_batch_keys=["uid"], meta_info_keys=["temperature"])
-    return taken, data
-
-
 @family("protocol.combine", MODULE)
-def combining(side: Side) -> Iterator[tuple[str, Thunk]]:
+def combining(call: Call) -> Cases:
     """Unite, concatenate, repeat, cut, order."""
-    cls = side.get(f"{MODULE}:DataProto")
+    side, cls, on, on_arrays = call.side, call.get("DataProto"), OnBatch(call), OnBatch(call, arrays_only)
 
     def other(**tensors: torch.Tensor) -> Any:
         return cls.from_dict(tensors=tensors, meta_info={"more": 2})
 
-    yield "union", lambda: batch(side).union(other(extra=torch.ones(inputs.BATCH, 2)))
-    yield "union/same", lambda: batch(side).union(batch(side))
-    yield "union/clash", lambda: type(outcome(batch(side).union, other(ids=torch.ones(inputs.BATCH, 6)))).__name__
-    yield "union/size", lambda: type(outcome(batch(side).union, other(extra=torch.ones(3)))).__name__
-
     def arrays(value: Any) -> Any:
         return cls.from_dict(non_tensors={"a": np.array([value, {"x": np.nan}, float("nan")], dtype=object)})
 
-    yield "union/arrays", lambda: outcome(arrays("s").union, arrays("s"))
-    yield "union/arrays clash", lambda: type(outcome(arrays("s").union, arrays("t"))).__name__
-    yield "union/nested arrays", lambda: outcome(arrays(np.array([1.0, np.nan])).union, arrays(np.array([1.0, np.nan])))
-    yield "concat", lambda: cls.concat([batch(side), batch(side)[2:5]])
-    yield "concat/one", lambda: cls.concat([batch(side)])
-    yield (
-        "concat/metrics",
-        lambda: outcome(cls.concat, [batch(side, metrics=[{"a": 1.0}]), batch(side, metrics={"a": 2.0})]),
-    )
-    yield "concat/meta clash", lambda: outcome(cls.concat, [batch(side, x=1), batch(side, x=2)])
-    yield "concat/arrays only", lambda: cls.concat([arrays_only(side), arrays_only(side, 2)])
-    yield "concat/nothing", lambda: outcome(cls.concat, [])
-    yield "concat/no metrics", lambda: outcome(cls.concat, [batch(side, metrics=None), batch(side, metrics=None)])
-    yield "union/arrays only", lambda: outcome(arrays_only(side).union, arrays_only(side))
-    yield "union/state", lambda: [(data := batch(side)).union(other(extra=torch.ones(inputs.BATCH, 2))) is data, data]
-    yield "repeat/by default", lambda: batch(side).repeat()
+    def united(one: Any, another: Any) -> Any:
+        return call.on(lambda: arrays(one), "union", arrays(another))
+
+    more, nested = other(extra=torch.ones(inputs.BATCH, 2)), np.array([1.0, np.nan])
+    yield "union", on("union", more)
+    yield "union/same", on("union", batch(side))
+    yield "union/clash", kind_of(on("union", other(ids=torch.ones(inputs.BATCH, 6))))
+    yield "union/size", kind_of(on("union", other(extra=torch.ones(3))))
+    yield "union/arrays", united("s", "s")
+    yield "union/arrays clash", kind_of(united("s", "t"))
+    yield "union/nested arrays", united(nested, nested.copy())
+    yield "union/arrays only", on_arrays("union", arrays_only(side))
+    yield "union/state", lambda: [(data := batch(side)).union(more) is data, data]
+    metrics = [batch(side, metrics=[{"a": 1.0}]), batch(side, metrics={"a": 2.0})]
+    for label, parts in {
+        "concat": [batch(side), batch(side)[2:5]],
+        "concat/one": [batch(side)],
+        "concat/metrics": metrics,
+        "concat/meta clash": [batch(side, x=1), batch(side, x=2)],
+        "concat/arrays only": [arrays_only(side), arrays_only(side, 2)],
+        "concat/nothing": [],
+        "concat/no metrics": [batch(side, metrics=None), batch(side, metrics=None)],
+    }.items():
+        yield label, call(cls.concat, parts)
+    yield "repeat/by default", on("repeat")
     for interleave in (True, False):
-        yield (
-            f"repeat/arrays only/{interleave}",
-            lambda interleave=interleave: arrays_only(side).repeat(3, interleave=interleave),
-        )
-    for times in (1, 3):
-        for interleave in (True, False):
-            yield (
-                f"repeat/{times}/{interleave}",
-                lambda times=times, interleave=interleave: batch(side).repeat(times, interleave),
-            )
-    yield (
-        "sample_level_repeat",
-        lambda: [
-            batch(side, 3).sample_level_repeat(times) for times in ([2, 0, 1], (1, 1, 3), torch.tensor([1, 2, 1]))
-        ],
-    )
-    yield "sample_level_repeat/array", lambda: batch(side, 3).sample_level_repeat(np.array([1, 2, 2]))
+        yield f"repeat/arrays only/{interleave}", on_arrays("repeat", 3, interleave=interleave)
+        for times in (1, 3):
+            yield f"repeat/{times}/{interleave}", on("repeat", times, interleave)
+    some = ([2, 0, 1], (1, 1, 3), torch.tensor([1, 2, 1]))
+    yield "sample_level_repeat", lambda: [batch(side, 3).sample_level_repeat(times) for times in some]
+    yield "sample_level_repeat/array", on("sample_level_repeat", np.array([1, 2, 2]), size=3)
     for repeats in ("text", torch.tensor([[1, 2]]), np.array([[1, 2]])):
-        yield (
-            f"sample_level_repeat/{type(repeats).__name__}",
-            lambda repeats=repeats: outcome(batch(side, 2).sample_level_repeat, repeats),
-        )
-    yield "sample_level_repeat/arrays only", lambda: arrays_only(side, 3).sample_level_repeat([2, 0, 1])
-    yield "unfold_column_chunks", lambda: batch(side).unfold_column_chunks(2, split_keys=["ids", "scores"])
-    yield "unfold_column_chunks/arrays only", lambda: arrays_only(side).unfold_column_chunks(2, split_keys=["pairs"])
-    yield "unfold_column_chunks/by default", lambda: outcome(batch(side).unfold_column_chunks, 2)
+        yield f"sample_level_repeat/{type(repeats).__name__}", on("sample_level_repeat", repeats, size=2)
+    yield "sample_level_repeat/arrays only", on_arrays("sample_level_repeat", [2, 0, 1], size=3)
+    yield "unfold_column_chunks", on("unfold_column_chunks", 2, split_keys=["ids", "scores"])
+    yield "unfold_column_chunks/arrays only", on_arrays("unfold_column_chunks", 2, split_keys=["pairs"])
+    yield "unfold_column_chunks/by default", on("unfold_column_chunks", 2)
     for chunks in (1, 2, 3, 8):
-        yield f"chunk/{chunks}", lambda chunks=chunks: outcome(batch(side).chunk, chunks)
-        yield f"chunk/arrays only/{chunks}", lambda chunks=chunks: outcome(arrays_only(side).chunk, chunks)
-    yield "chunk/padding", lambda: outcome(batch(side, 7, _verl_auto_padding=True).chunk, 3)
+        yield f"chunk/{chunks}", on("chunk", chunks)
+        yield f"chunk/arrays only/{chunks}", on_arrays("chunk", chunks)
+    yield "chunk/padding", on("chunk", 3, size=7, meta={"_verl_auto_padding": True})
     for size in (3, 8, 100):
-        yield f"split/{size}", lambda size=size: outcome(batch(side).split, size)
-    yield "reorder", lambda: _reordered(batch(side))
-
-
-def _reordered(data: Any) -> Any:
-    data.reorder(torch.tensor([7, 0, 3, 1, 2, 6, 5, 4]))
-    return data
+        yield f"split/{size}", on("split", size)
+    order = torch.tensor([7, 0, 3, 1, 2, 6, 5, 4])
+    yield "reorder", lambda: _with(batch(side), lambda data: data.reorder(order))[1]
 
 
 @family("protocol.pad", MODULE)
-def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
+def padding(call: Call) -> Cases:
     """Yield cases of padding to a divisor and back."""
-    for size, divisor in ((8, 4), (7, 4), (3, 8), (1, 5), (3, 7)):
 
-        def run(size: int = size, divisor: int = divisor) -> Any:
-            padded, count = side.get(f"{MODULE}:pad_dataproto_to_divisor")(batch(side, size), divisor)
-            return padded, count, side.get(f"{MODULE}:unpad_dataproto")(padded, count)
+    def there_and_back(size: int, divisor: int) -> Any:
+        padded, count = call.get("pad_dataproto_to_divisor")(batch(call.side, size), divisor)
+        return padded, count, call.get("unpad_dataproto")(padded, count)
 
-        yield f"{size} to {divisor}", run
-    for candidate in ("first", "last"):
-
-        def pad(candidate: str = candidate) -> Any:
-            data = batch(side, 5)
-            data.padding(3, candidate)
-            data.padding(0, candidate)
-            return data
-
-        yield candidate, pad
+    def pad(candidate: str) -> Any:
+        data = batch(call.side, 5)
+        data.padding(3, candidate)
+        data.padding(0, candidate)
+        return data
 
     def enabled() -> Any:
-        settings = side.get(f"{MODULE}:DataProtoConfig")
-        found = [batch(side).is_padding_enabled(), settings.auto_padding]
+        settings = call.get("DataProtoConfig")
+        found = [batch(call.side).is_padding_enabled(), settings.auto_padding]
         settings.auto_padding = True
-        found += [batch(side).is_padding_enabled(), outcome(setattr, settings, "auto_padding", 3)]
+        found += [batch(call.side).is_padding_enabled(), outcome(setattr, settings, "auto_padding", 3)]
         settings.auto_padding = False
         return found
 
+    def by_environment(value: str) -> Any:
+        with mock.patch.dict(os.environ, {"VERL_AUTO_PADDING": value}):
+            return call.get("DataProtoConfig").auto_padding, outcome(batch(call.side, 7).chunk, 3)
+
+    for size, divisor in ((8, 4), (7, 4), (3, 8), (1, 5), (3, 7)):
+        yield f"{size} to {divisor}", call(there_and_back, size, divisor)
+    for candidate in ("first", "last"):
+        yield candidate, call(pad, candidate)
     yield "enabled", enabled
     for value in ("TRUE", "true", "1", "FALSE", "0", "yes"):
-
-        def by_environment(value: str = value) -> Any:
-            with mock.patch.dict(os.environ, {"VERL_AUTO_PADDING": value}):
-                return side.get(f"{MODULE}:DataProtoConfig").auto_padding, outcome(batch(side, 7).chunk, 3)
-
-        yield f"enabled/{value}", by_environment
+        yield f"enabled/{value}", call(by_environment, value)
 
 
 @family("protocol.store", MODULE)
-def storing(side: Side) -> Iterator[tuple[str, Thunk]]:
+def storing(call: Call) -> Cases:
     """Pickle, write to files, iterate."""
+    side, cls, on = call.side, call.get("DataProto"), OnBatch(call)
 
-    def pickled(method: str = "", data: Any = None) -> Any:
-        os.environ["VERL_DATAPROTO_SERIALIZATION_METHOD"] = method
-        try:
-            return pickle.loads(pickle.dumps(batch(side) if data is None else data))
-        finally:
-            del os.environ["VERL_DATAPROTO_SERIALIZATION_METHOD"]
-
-    yield "pickle", pickled
-    yield "pickle/numpy", lambda: pickled("numpy")
-    yield "pickle/numpy/arrays only", lambda: pickled("numpy", arrays_only(side))
-
-    def nested() -> Any:
-        rows = torch.nested.as_nested_tensor([torch.arange(3.0), torch.arange(5.0)], layout=torch.jagged)
-        data = side.get(f"{MODULE}:DataProto").from_dict(tensors={"rows": rows, "plain": torch.arange(2)})
-        return pickled("numpy", data)
-
-    yield "pickle/numpy/nested", lambda: outcome(nested)
-    yield (
-        "pickle/arrays only",
-        lambda: pickle.loads(pickle.dumps(side.get(f"{MODULE}:DataProto").from_dict(non_tensors={"a": np.arange(3)}))),
-    )
+    def pickled(data: Any, method: str = "") -> Any:
+        with mock.patch.dict(os.environ, {"VERL_DATAPROTO_SERIALIZATION_METHOD": method}):
+            return pickle.loads(pickle.dumps(data))
 
     def on_disk() -> Any:
         path = side.scratch / "batch.pkl"
         batch(side).save_to_disk(path)
-        return side.get(f"{MODULE}:DataProto").load_from_disk(path)
+        return cls.load_from_disk(path)
 
-    yield "disk", on_disk
-    yield "to", lambda: [batch(side).to("cpu"), _on_meta(batch(side))]
-    yield "to/arrays only", lambda: arrays_only(side).to("meta")
-    for prefix in ("batch", ""):
-        yield f"print_size/{prefix}", lambda prefix=prefix: printed(batch(side).print_size, prefix)
-    yield "print_size/arrays only", lambda: printed(arrays_only(side).print_size)
+    def moved() -> Any:
+        data = batch(side)
+        there = data.to("meta")
+        return [batch(side).to("cpu"), [there is data, str(there.batch["ids"].device)]]
+
+    ragged = torch.nested.as_nested_tensor([torch.arange(3.0), torch.arange(5.0)], layout=torch.jagged)
+    yield "pickle", lambda: pickled(batch(side))
+    yield "pickle/numpy", lambda: pickled(batch(side), "numpy")
+    yield "pickle/numpy/arrays only", lambda: pickled(arrays_only(side), "numpy")
+    yield (
+        "pickle/numpy/nested",
+        lambda: outcome(pickled, cls.from_dict(tensors={"rows": ragged, "plain": torch.arange(2)}), "numpy"),
+    )
+    yield "pickle/arrays only", lambda: pickle.loads(pickle.dumps(cls.from_dict(non_tensors={"a": np.arange(3)})))
     yield "pickle/no tensor left", lambda: pickle.loads(pickle.dumps(batch(side).select(batch_keys=[])))
+    yield "disk", on_disk
+    yield "to", moved
+    yield "to/arrays only", OnBatch(call, arrays_only)("to", "meta")
+    for prefix in ("batch", ""):
+        yield f"print_size/{prefix}", lambda: printed(batch(side).print_size, prefix)
+    yield "print_size/arrays only", lambda: printed(arrays_only(side).print_size)
     for seed in (None, 3):
-        yield (
-            f"make_iterator/{seed}",
-            lambda seed=seed: list(
-                batch(side).make_iterator(2, 2, seed=seed, dataloader_kwargs={"shuffle": seed is not None})
-            ),
-        )
+        options = {"seed": seed, "dataloader_kwargs": {"shuffle": seed is not None}}
+        yield f"make_iterator/{seed}", lambda: list(batch(side).make_iterator(2, 2, **options))
     yield "make_iterator/by default", lambda: list(batch(side).make_iterator(4, 1))
-    yield "make_iterator/uneven", lambda: outcome(batch(side).make_iterator, 3, 1)
+    yield "make_iterator/uneven", on("make_iterator", 3, 1)
 
 
-def _on_meta(data: Any) -> list[Any]:
-    """Return whether a batch moves, and where to."""
-    moved = data.to("meta")
-    return [moved is data, str(moved.batch["ids"].device)]
+# Values of two arrays that are united, by what they share.
+ARRAYS: dict[str, tuple[list[Any], list[Any]]] = {
+    "equal": ([np.nan, 1.0], [np.nan, 1.0]),
+    "value": ([1.0, 2.0], [1.0, 3.0]),
+    "kind": ([1, 2], [1.0, 2.0]),
+    "length": ([1.0, 2.0], [1.0]),
+    "objects": (["a", None, {"x": 1}], ["a", None, {"x": 1}]),
+    "nested": ([np.array([1.0, np.nan]), "a"], [np.array([1.0, np.nan]), "a"]),
+    "nested value": ([np.array([1.0, 2.0]), "a"], [np.array([1.0, 3.0]), "a"]),
+    "last object": (["a", "a", "b"], ["a", "a", "c"]),
+    "one of two not a number": ([float("nan"), "a"], [1.0, "a"]),
+}
 
 
 @family("protocol.functions", MODULE)
-def functions(side: Side) -> Iterator[tuple[str, Thunk]]:
+def functions(call: Call) -> Cases:
     """Yield what stands beside the class."""
-    from tensordict import TensorDict
-
-    def tensors(**values: torch.Tensor) -> Any:
-        return TensorDict(values, batch_size=[4])
-
     rows = torch.arange(8).reshape(4, 2)
-    yield (
-        "union_tensor_dict",
-        lambda: side.get(f"{MODULE}:union_tensor_dict")(tensors(a=rows), tensors(a=rows, b=rows + 1)),
-    )
-    yield (
-        "union_tensor_dict/sizes",
-        lambda: outcome(
-            side.get(f"{MODULE}:union_tensor_dict"), tensors(a=rows), TensorDict({"b": rows[:2]}, batch_size=[2])
-        ),
-    )
-    for label, ours, theirs in (
-        ("equal", [np.nan, 1.0], [np.nan, 1.0]),
-        ("value", [1.0, 2.0], [1.0, 3.0]),
-        ("kind", [1, 2], [1.0, 2.0]),
-        ("length", [1.0, 2.0], [1.0]),
-        ("objects", ["a", None, {"x": 1}], ["a", None, {"x": 1}]),
-        ("nested", [np.array([1.0, np.nan]), "a"], [np.array([1.0, np.nan]), "a"]),
-        ("nested value", [np.array([1.0, 2.0]), "a"], [np.array([1.0, 3.0]), "a"]),
-        ("last object", ["a", "a", "b"], ["a", "a", "c"]),
-        ("one of two not a number", [float("nan"), "a"], [1.0, "a"]),
-    ):
-
-        def united(ours: list[Any] = ours, theirs: list[Any] = theirs) -> Any:
-            made = [np.empty(len(values), dtype=object) for values in (ours, theirs)]
-            if all(isinstance(value, (int, float)) for value in (*ours, *theirs)):
-                made = [np.array(values) for values in (ours, theirs)]
-            else:
-                for array, values in zip(made, (ours, theirs), strict=True):
-                    array[:] = values
-            return outcome(side.get(f"{MODULE}:union_numpy_dict"), {"a": made[0]}, {"a": made[1]})
-
-        yield f"union_numpy_dict/{label}", united
-    yield "union_numpy_dict", lambda: side.get(f"{MODULE}:union_numpy_dict")({"a": np.arange(3)}, {"b": np.arange(2)})
-    yield (
-        "list_of_dict_to_dict_of_list",
-        lambda: [side.get(f"{MODULE}:list_of_dict_to_dict_of_list")(rows) for rows in ([], [{"a": 1}, {"a": 2}])],
-    )
-    yield "collate_fn", lambda: side.get(f"{MODULE}:collate_fn")([batch(side)[index] for index in (2, 0)])
+    data, shorter = TensorDict({"a": rows}, batch_size=[4]), TensorDict({"b": rows[:2]}, batch_size=[2])
+    yield "union_tensor_dict", call("union_tensor_dict", data, TensorDict({"a": rows, "b": rows + 1}, batch_size=[4]))
+    yield "union_tensor_dict/sizes", call("union_tensor_dict", TensorDict({"a": rows}, batch_size=[4]), shorter)
+    for label, both in ARRAYS.items():
+        numbers = all(isinstance(value, (int, float)) for values in both for value in values)
+        made = [np.array(values) if numbers else np.empty(len(values), dtype=object) for values in both]
+        for array, values in zip(made, both, strict=True):
+            array[:] = values
+        yield f"union_numpy_dict/{label}", call("union_numpy_dict", {"a": made[0]}, {"a": made[1]})
+    yield "union_numpy_dict", call("union_numpy_dict", {"a": np.arange(3)}, {"b": np.arange(2)})
+    listed = "list_of_dict_to_dict_of_list"
+    yield listed, lambda: [call.get(listed)(rows) for rows in ([], [{"a": 1}, {"a": 2}])]
+    yield "collate_fn", lambda: call.get("collate_fn")([batch(call.side)[index] for index in (2, 0)])
 
 
 @family("protocol.fold", MODULE, fixes=("reshape-newshape",))
-def folding(side: Side) -> Iterator[tuple[str, Thunk]]:
+def folding(call: Call) -> Cases:
     """Yield a second batch dimension; upstream's fails on numpy 2.4 and later."""
-    yield "fold_batch_dim", lambda: side.get(f"{MODULE}:fold_batch_dim")(batch(side), 4)
-    yield (
-        "unfold_batch_dim",
-        lambda: side.get(f"{MODULE}:unfold_batch_dim")(
-            side.get(f"{MODULE}:fold_batch_dim")(batch(side), 4), batch_dims=2
-        ),
-    )
+
+    def folded() -> Any:
+        return call.get("fold_batch_dim")(batch(call.side), 4)
+
+    yield "fold_batch_dim", folded
+    yield "unfold_batch_dim", lambda: call.get("unfold_batch_dim")(folded(), batch_dims=2)
 
 
 @family("tensordict_utils", "verl.utils.tensordict_utils")
-def tensor_dictionaries(side: Side) -> Iterator[tuple[str, Thunk]]:
+def tensor_dictionaries(call: Call) -> Cases:
     """Call the helpers for TensorDict."""
-    module = "verl.utils.tensordict_utils"
-    rows = torch.arange(8).reshape(4, 2)
+    module, rows = call.side.module(call.module), torch.arange(8).reshape(4, 2)
 
     def made_of_lists() -> Any:
         given: dict[str, Any] = {"a": rows, "b": list("wxyz")}
-        return outcome(side.get(f"{module}:get_tensordict"), given, {"c": 1}), given
-
-    yield "get_tensordict", made_of_lists
-    yield "get_tensordict/tensors", lambda: outcome(side.get(f"{module}:get_tensordict"), {"a": rows})
+        return call("get_tensordict", given, {"c": 1})(), given
 
     def selected(indices: Any) -> Any:
-        from tensordict import TensorDict
+        return call("index_select_tensor_dict", TensorDict({"a": rows}, batch_size=[4]), indices)()
 
-        return outcome(side.get(f"{module}:index_select_tensor_dict"), TensorDict({"a": rows}, batch_size=[4]), indices)
-
-    if hasattr(side.module(module), "assign_non_tensor"):
-        for label, values in (
-            ("texts", {"a": "x", "b": 3}),
-            ("lists", {"a": [[1], []], "b": [{"c": 1}, {}]}),
-            ("nothing", {}),
-        ):
-            yield f"assign_non_tensor/{label}", lambda values=values: _assigned(side.module(module), values)
-        for label, value in (
-            ("lengths", {"a": rows, "b": ["x"]}),
-            ("tensors in a list", {"a": [rows]}),
-            ("array", {"a": np.arange(4), "b": rows}),
-            ("text", {"a": "wxyz"}),
-            ("strided", {"a": torch.nested.nested_tensor([rows[0], rows[0]])}),
-            ("nothing", {}),
-        ):
-            yield f"get_tensordict/{label}", lambda value=value: outcome(side.get(f"{module}:get_tensordict"), value)
-        yield "get_tensordict/clash", lambda: outcome(side.get(f"{module}:get_tensordict"), {"a": rows}, {"a": 1})
+    yield "get_tensordict", made_of_lists
+    yield "get_tensordict/tensors", call("get_tensordict", {"a": rows})
+    if hasattr(module, "assign_non_tensor"):
+        for label, values in {
+            "texts": {"a": "x", "b": 3},
+            "lists": {"a": [[1], []], "b": [{"c": 1}, {}]},
+            "nothing": {},
+        }.items():
+            yield f"assign_non_tensor/{label}", call(_assigned, module, values)
+        for label, value in {
+            "lengths": {"a": rows, "b": ["x"]},
+            "tensors in a list": {"a": [rows]},
+            "array": {"a": np.arange(4), "b": rows},
+            "text": {"a": "wxyz"},
+            "strided": {"a": torch.nested.nested_tensor([rows[0], rows[0]])},
+            "nothing": {},
+        }.items():
+            yield f"get_tensordict/{label}", call("get_tensordict", value)
+        yield "get_tensordict/clash", call("get_tensordict", {"a": rows}, {"a": 1})
     yield "index_select_tensor_dict", lambda: [selected([2, 0]), selected(torch.tensor([1, 1]))]
 
 
 def _assigned(module: Any, values: dict[str, Any]) -> Any:
-    from tensordict import TensorDict
-
     data = TensorDict({"rows": torch.arange(2)}, batch_size=[2])
     returned = module.assign_non_tensor(data, **values)
     found = [module.get_non_tensor_data(data, key, 7) for key in ("a", "b", "none")]

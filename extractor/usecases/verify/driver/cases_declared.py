@@ -6,26 +6,25 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from .cases import FAMILIES, Registered, Thunk
-from .sides import Side
+from .cases import Call, Cases, family
 
 # What computes a value only once there is an object.
 _NOT_A_VALUE = (property, functools.cached_property)
+_NUMBERS = (bool, int, float, str)
 
 
 def register(declared: Mapping[str, Sequence[str]]) -> None:
     """Register a family for each module: its names as "function", "Class", "Class.method", "CONSTANT"."""
     for module, names in sorted(declared.items()):
-        expand = functools.partial(_cases, module, names)
-        FAMILIES.append(Registered(f"declared.{module}", module, expand))
+        family(f"declared.{module}", module)(functools.partial(_cases, names))
 
 
-def _cases(module: str, names: Sequence[str], side: Side) -> Iterator[tuple[str, Thunk]]:
-    yield "", lambda: {name: _told(side.module(module), name) for name in names}
+def _cases(names: Sequence[str], call: Call) -> Cases:
+    yield "", lambda: {name: _told(call.side.module(call.module), name) for name in names}
 
 
 def _told(found: Any, name: str) -> Any:
@@ -72,15 +71,11 @@ def _plain(value: Any) -> Any:
     """Return values that can be compared; of registries and everything else only what it is."""
     if isinstance(value, Enum):
         return [value.name, _plain(value.value)]
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, _NUMBERS):
         return value
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if (
-        isinstance(value, Mapping)
-        and value
-        and all(isinstance(item, (bool, int, float, str)) for item in value.values())
-    ):
+    if isinstance(value, Mapping) and value and all(isinstance(item, _NUMBERS) for item in value.values()):
         return {repr(_plain(key)): item for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}

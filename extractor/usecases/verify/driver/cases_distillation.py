@@ -1,17 +1,15 @@
-# mypy: disable-error-code="misc, attr-defined, no-untyped-call"
 """Cases of the losses of on-policy distillation, with gradients."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 from . import inputs
-from .cases import Thunk, family, outcome
+from .cases import Call, Cases, family, outcome
 from .cases_engine import PADDING, TENSORS, losses_config, meet_attention
 from .cases_models import SIZE, tokens
 from .sides import Side
@@ -23,18 +21,20 @@ NOTED = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}
 
 
 @family("distillation.losses", LOSSES)
-def distillation_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
+def distillation_losses(call: Call) -> Cases:
     """Yield every registered loss, by itself and beside rewards, as a loss and as an advantage, clamped and not."""
-    for name in sorted(side.module(LOSSES).DISTILLATION_LOSS_REGISTRY):
-        for use_policy_gradient in (True, False):
-            for use_task_rewards in (True, False):
-                kind = f"{'advantage' if use_policy_gradient else 'loss'}{'/rewards' if use_task_rewards else ''}"
-                changes = {"use_policy_gradient": use_policy_gradient, "use_task_rewards": use_task_rewards}
-                yield f"{name}/{kind}", functools.partial(_learned, side, name, changes)
+    names = sorted(call.side.module(LOSSES).DISTILLATION_LOSS_REGISTRY)
+    for name, use_policy_gradient, use_task_rewards in product(names, (True, False), (True, False)):
+        kind = f"{'advantage' if use_policy_gradient else 'loss'}{'/rewards' if use_task_rewards else ''}"
+        changes = {"use_policy_gradient": use_policy_gradient, "use_task_rewards": use_task_rewards}
+        yield f"{name}/{kind}", lambda: _learned(call.side, name, changes)
     clamped = {"use_policy_gradient": False, "loss_max_clamp": 0.3, "log_prob_min_clamp": -2.0}
     for name in ("k3", "forward_kl_topk"):
-        yield f"{name}/clamped", functools.partial(_learned, side, name, clamped)
-    yield "forward_kl_topk/chunked", functools.partial(_in_chunks, side)
+        yield f"{name}/clamped", lambda: _learned(call.side, name, clamped)
+    # By pieces of the logits; releases that do not know them learn it at once.
+    alone = {"use_policy_gradient": False, "use_task_rewards": False}
+    chunks = {"use_chunked_topk": True, "chunked_topk_chunk_size": 7}
+    yield "forward_kl_topk/chunked", lambda: _learned(call.side, "forward_kl_topk", alone, **chunks)
 
 
 def _learned(side: Side, name: str, changes: dict[str, Any], **attributes: Any) -> Any:
@@ -61,12 +61,6 @@ def _learned(side: Side, name: str, changes: dict[str, Any], **attributes: Any) 
     loss, metrics = losses.distillation_ppo_loss(config, distillation, output, batch)
     loss.backward()
     return loss, {key: getattr(value, "values", value) for key, value in metrics.items()}, logits.grad
-
-
-def _in_chunks(side: Side) -> Any:
-    """Return what is learned by pieces of the logits; releases that do not know them learn it at once."""
-    changes = {"use_policy_gradient": False, "use_task_rewards": False}
-    return _learned(side, "forward_kl_topk", changes, use_chunked_topk=True, chunked_topk_chunk_size=7)
 
 
 def _batch(side: Side, *, by_topk: bool) -> Any:

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="misc, attr-defined, assignment, no-untyped-call"
 """Cases of the training engine on a tiny model."""
 
 from __future__ import annotations
@@ -8,6 +7,7 @@ import functools
 import os
 import random
 from collections.abc import Callable, Iterator
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -15,10 +15,11 @@ from unittest import mock
 import numpy as np
 import torch
 
-from . import inputs, tiny
-from .cases import Thunk, family, outcome, printed
+from . import inputs
+from .cases import Call, Cases, family, outcome, printed
+from .cases_algorithms import AGG_MODES
 from .cases_losses import actor_dataclass, mean_over_the_batch
-from .cases_models import PROMPT, RESPONSE, SIZE, process_group, tokens
+from .cases_models import GRADIENTS, PROMPT, RESPONSE, SIZE, process_group, tokens, with_gradients
 from .sides import Side
 
 ENGINE = "verl.workers.engine.fsdp.transformer_impl"
@@ -77,7 +78,7 @@ def made_engine(
     """Return an engine around a model that is there: what upstream builds itself is left out on both sides."""
     process_group()
     kind = "Qwen2ForTokenClassification" if name == "FSDPEngineWithValueHead" else "Qwen2ForCausalLM"
-    module = tiny.model(kind, attention_dropout=dropout)
+    module = inputs.model(kind, attention_dropout=dropout)
     config = side.get("verl.workers.config.engine:FSDPEngineConfig")
     optimizer = side.get("verl.workers.config.optimizer:FSDPOptimizerConfig")
     made = side.get(f"{ENGINE}:{name}")(
@@ -95,79 +96,73 @@ def made_engine(
 def losses_config(side: Side, **changes: Any) -> Any:
     """Return the actor's section as upstream's dataclass."""
     settings = inputs.actor_settings(**changes)
-    settings["policy_loss"] = {**settings["policy_loss"], **changes.get("policy_loss", {})}
-    for name in ("use_torch_compile",):
-        settings.pop(name, None)
+    settings.pop("use_torch_compile", None)
     settings["fsdp_config"] = side.get("verl.workers.config.engine:FSDPEngineConfig")(strategy="fsdp2")
     return actor_dataclass(side, settings)
 
 
-@family("engine", ENGINE)
-def language_model(side: Side) -> Iterator[tuple[str, Thunk]]:
-    """Yield cases of log-probabilities and updates, by precision, packing and loss."""
-    for dtype in ("float32", "bfloat16"):
-        for dynamic in (False, True):
-            for packed in (False, True):
-                label = f"{dtype}/dynamic {dynamic}/packed {packed}"
-                yield (
-                    f"infer_batch/{label}",
-                    functools.partial(_infer, side, "FSDPEngineWithLMHead", dtype, dynamic, packed),
-                )
-                yield f"train_batch/{label}", functools.partial(_train, side, dtype, dynamic, packed)
-    for name in sorted(side.module("verl.trainer.ppo.core_algos").POLICY_LOSS_REGISTRY):
-        yield f"train_batch/{name}", functools.partial(_train, side, loss_mode=name)
-    for mode in ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"):
-        yield f"train_batch/{mode}", functools.partial(_train, side, loss_agg_mode=mode)
-    for label, changes in (
-        ("no entropy", {"entropy_coeff": 0.0}),
-        ("no KL", {"use_kl_loss": False}),
-        ("rollout weights", {"weights": True}),
-        ("not finite", {"broken": True}),
-        ("checkpointed entropy", {"engine": {"entropy_checkpointing": True}}),
-        ("chunked entropy", {"engine": {"entropy_from_logits_with_chunking": True}}),
-        ("chunked entropy, packed", {"packed": True, "engine": CHUNKED}),
-        ("checkpointed entropy, packed", {"packed": True, "engine": {"entropy_checkpointing": True}}),
-        ("no entropy, packed", {"packed": True, "entropy_coeff": 0.0}),
-        ("loss scale", {"loss_agg_mode": "seq-mean-token-sum-norm", "loss_scale_factor": 3}),
-        ("kl", {"kl_loss_type": "kl", "kl_loss_coef": 0.5}),
-        ("dropout", {"engine": {"dropout": 0.5}}),
-        ("outputs kept", {"settings": {"return_model_output": True}}),
-        ("float16", {"dtype": "float16", "engine": {"clip": 1e-3}}),
-        ("sharded", {"sharded": True}),
-        ("sharded, synchronised", {"sharded": True, "engine": {"use_no_sync_for_gradient_accumulation": False}}),
-    ):
-        yield f"train_batch/{label}", functools.partial(outcome, _train, side, **changes)
-    for packed in (False, True):
-        for label, settings in {
-            "unit temperature": {"temperature": 1.0},
-            "temperatures": {"temperature": torch.linspace(0.5, 1.5, SIZE)},
-            "no temperature": {"temperature": torch.full((SIZE,), 0.0)},
-            "by default": {"use_dynamic_bsz": None, "calculate_entropy": None},
-            "packed by default": {"use_remove_padding": None},
-            "squares": {"calculate_sum_pi_squared": True},
-            "fused": {"use_fused_kernels": True},
-            "fused squares": {"use_fused_kernels": True, "calculate_sum_pi_squared": True},
-            "groups": {"force_group_size": 2, "micro_batch_size_per_gpu": 2},
-            "uneven": {"micro_batch_size_per_gpu": 3},
-            "another padding": {"pad_token_id": 2},
-            "distilled only": {"distillation_only": True, "calculate_entropy": None},
-            "not without padding": {"pad_mode": "left_right"},
-        }.items():
-            changes = {"settings": settings, "packed": packed}
-            yield f"infer_batch/{label}/packed {packed}", functools.partial(outcome, _infer, side, **changes)
-    yield "infer_batch/to a length", functools.partial(outcome, _infer, side, packed=True, engine=LENGTHENED)
-    for label, engine in (("chunked", CHUNKED), ("dropout", {"dropout": 0.5})):
-        yield f"infer_batch/{label}", functools.partial(outcome, _infer, side, packed=True, engine=engine)
-    for packed in (False, True):
-        for fused in (False, True):
-            label = f"packed {packed}{'/fused' if fused else ''}"
-            yield f"given to the model/{label}", functools.partial(outcome, _given, side, packed, fused)
-    yield "asked of other processes", functools.partial(_asked, side)
-    yield "infer_batch/with a loss", functools.partial(_inferred_loss, side)
-
-
+# What is changed of an update, and of what a model is asked.
 CHUNKED = {"entropy_from_logits_with_chunking": True, "entropy_from_logits_chunk_size": 3}
-LENGTHENED = {"pad_to_length": True, "pad_to_length_bucket": 16}
+UPDATES: dict[str, dict[str, Any]] = {
+    "no entropy": {"entropy_coeff": 0.0},
+    "no KL": {"use_kl_loss": False},
+    "rollout weights": {"weights": True},
+    "not finite": {"broken": True},
+    "checkpointed entropy": {"engine": {"entropy_checkpointing": True}},
+    "chunked entropy": {"engine": {"entropy_from_logits_with_chunking": True}},
+    "chunked entropy, packed": {"packed": True, "engine": CHUNKED},
+    "checkpointed entropy, packed": {"packed": True, "engine": {"entropy_checkpointing": True}},
+    "no entropy, packed": {"packed": True, "entropy_coeff": 0.0},
+    "loss scale": {"loss_agg_mode": "seq-mean-token-sum-norm", "loss_scale_factor": 3},
+    "kl": {"kl_loss_type": "kl", "kl_loss_coef": 0.5},
+    "dropout": {"engine": {"dropout": 0.5}},
+    "outputs kept": {"settings": {"return_model_output": True}},
+    "float16": {"dtype": "float16", "engine": {"clip": 1e-3}},
+    "loss scaled": {"scaled": True},
+    "sharded": {"sharded": True},
+    "sharded, synchronised": {"sharded": True, "engine": {"use_no_sync_for_gradient_accumulation": False}},
+}
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "unit temperature": {"temperature": 1.0},
+    "temperatures": {"temperature": torch.linspace(0.5, 1.5, SIZE)},
+    "no temperature": {"temperature": torch.full((SIZE,), 0.0)},
+    "by default": {"use_dynamic_bsz": None, "calculate_entropy": None},
+    "packed by default": {"use_remove_padding": None},
+    "squares": {"calculate_sum_pi_squared": True},
+    "fused": {"use_fused_kernels": True},
+    "fused squares": {"use_fused_kernels": True, "calculate_sum_pi_squared": True},
+    "groups": {"force_group_size": 2, "micro_batch_size_per_gpu": 2},
+    "uneven": {"micro_batch_size_per_gpu": 3},
+    "another padding": {"pad_token_id": 2},
+    "distilled only": {"distillation_only": True, "calculate_entropy": None},
+    "not without padding": {"pad_mode": "left_right"},
+}
+
+
+@family("engine", ENGINE)
+def language_model(call: Call) -> Cases:
+    """Yield cases of log-probabilities and updates, by precision, packing and loss."""
+    side = call.side
+    for dtype, dynamic, packed in product(("float32", "bfloat16"), (False, True), (False, True)):
+        label = f"{dtype}/dynamic {dynamic}/packed {packed}"
+        yield f"infer_batch/{label}", call(_infer, side, "FSDPEngineWithLMHead", dtype, dynamic, packed)
+        yield f"train_batch/{label}", call(_train, side, dtype, dynamic, packed)
+    for name in sorted(side.module("verl.trainer.ppo.core_algos").POLICY_LOSS_REGISTRY):
+        yield f"train_batch/{name}", call(_train, side, loss_mode=name)
+    for mode in AGG_MODES[:-1]:
+        yield f"train_batch/{mode}", call(_train, side, loss_agg_mode=mode)
+    for label, changes in UPDATES.items():
+        yield f"train_batch/{label}", call(_train, side, **changes)
+    for packed, (label, settings) in product((False, True), QUESTIONS.items()):
+        yield f"infer_batch/{label}/packed {packed}", call(_infer, side, settings=settings, packed=packed)
+    lengthened = {"pad_to_length": True, "pad_to_length_bucket": 16}
+    for label, engine in (("to a length", lengthened), ("chunked", CHUNKED), ("dropout", {"dropout": 0.5})):
+        yield f"infer_batch/{label}", call(_infer, side, packed=True, engine=engine)
+    for packed, fused in product((False, True), (False, True)):
+        yield f"given to the model/packed {packed}{'/fused' if fused else ''}", call(_given, side, packed, fused)
+    for dynamic in (False, True):
+        yield f"asked of other processes{'/dynamic' if dynamic else ''}", call(_asked, side, dynamic)
+    yield "infer_batch/with a loss", call(_inferred_loss, side)
 
 
 def _infer(
@@ -198,10 +193,10 @@ def _given(side: Side, packed: bool, fused: bool) -> Any:
     return made.prepare_model_inputs(micro_batch=batch)
 
 
-def _asked(side: Side) -> Any:
+def _asked(side: Side, dynamic: bool) -> Any:
     """Return what a pass adds up over processes, of which there is one here; what they know is told to it."""
     made, config = made_engine(side), losses_config(side)
-    batch, read = unpadded(side), side.get(f"{TENSORS}:get_non_tensor_data")
+    batch, read = unpadded(side, use_dynamic_bsz=dynamic), side.get(f"{TENSORS}:get_non_tensor_data")
     with _other_processes(lambda values: values.mul_(2)) as seen, made.train_mode(disable_auto_offload=True):
         output = made.train_batch(batch, loss_function=functools.partial(_policy_loss, side, config))
     told = [read(batch, key, "nothing") for key in ("sp_size", "dp_size", "batch_num_tokens", "global_batch_size")]
@@ -270,17 +265,27 @@ def _divided(side: Side) -> Any:
     return found, seen
 
 
+def _in_order(side: Side, dynamic: bool | None) -> Any:
+    """Return what is made of the outputs of two micro-batches."""
+    rows = [torch.arange(3.0), torch.arange(5.0), torch.arange(2.0)]
+    parts = [torch.nested.as_nested_tensor(part, layout=torch.jagged) for part in (rows[:2], rows[2:])]
+    outputs = [{"model_output": {"log_probs": part}, "loss": 0.5, "metrics": {"a": 1}} for part in parts]
+    put_together = side.get("verl.workers.engine.utils:postprocess_batch_func")
+    found = put_together([*outputs, {}], [[2, 0], [1]], unpadded(side, use_dynamic_bsz=dynamic))
+    return found["model_output"]["log_probs"], found["loss"], found["metrics"]
+
+
 def _registered(side: Side) -> Any:
     """Register engines under one name and under lists of them, and one twice."""
     registry = side.get("verl.workers.engine.base:EngineRegistry")
     base = side.get("verl.workers.engine.base:BaseEngine")
-    kinds = [type(f"Mine{index}", (base,), {}) for index in range(3)]
+    kinds, third = [type(f"Mine{index}", (base,), {}) for index in range(3)], {"backend": "c", "device": "cpu"}
     registry.register("vextract", "b")(kinds[0])
     registry.register(model_type="vextract", backend=["b", "c"], device=["cpu", "npu"])(kinds[1])
     found = [
         outcome(registry.register("vextract", "b"), kinds[2]),
         outcome(registry.register(model_type="vextract", backend="d", device="cpu"), int),
-        outcome(inputs.call, registry.register, {"vendor": "v"}, model_type="vextract", backend="c", device="cpu"),
+        outcome(inputs.call, registry.register, {"vendor": "v", "model_type": "vextract", **third}),
     ]
     if callable(found[-1]):
         found[-1] = found[-1](kinds[2]).__name__
@@ -292,42 +297,36 @@ def _registered(side: Side) -> Any:
 
 
 @family("engine.made", ENGINE)
-def construction(side: Side) -> Iterator[tuple[str, Thunk]]:
+def construction(call: Call) -> Cases:
     """Make engines of several settings, divide a batch for one, and register others."""
-    yield "sequence parallel", lambda: outcome(made_engine, side, ulysses_sequence_parallel_size=2)
-    for compiled in (False, True):
-        for chunked in (False, True):
-            changes = {"use_torch_compile": compiled, "entropy_from_logits_with_chunking": chunked}
-            label = f"groups/compiled {compiled}/chunked {chunked}"
-            yield label, lambda changes=changes: _groups(made_engine(side, **changes))
-    yield "micro-batches", functools.partial(_divided, side)
-    yield "registering", lambda: _registered(side)
+    yield "sequence parallel", call(made_engine, call.side, ulysses_sequence_parallel_size=2)
+    for compiled, chunked in product((False, True), (False, True)):
+        changes = {"use_torch_compile": compiled, "entropy_from_logits_with_chunking": chunked}
+        yield f"groups/compiled {compiled}/chunked {chunked}", lambda: _groups(made_engine(call.side, **changes))
+    yield "micro-batches", call(_divided, call.side)
+    for dynamic in (None, False, True):
+        yield f"outputs in order/{dynamic}", call(_in_order, call.side, dynamic)
+    yield "registering", call(_registered, call.side)
 
 
 @family("engine.modes", "verl.workers.engine.base")
-def modes(side: Side) -> Iterator[tuple[str, Thunk]]:
+def modes(call: Call) -> Cases:
     """Enter and leave the modes: what is moved, trained and zeroed, also where there was an error."""
+    side, kept = call.side, {"zero_grad_on_exit": False}
     for mode in ("train", "eval"):
         for offloaded in ((), ("param_offload",), ("optimizer_offload",), ("param_offload", "optimizer_offload")):
             changes: dict[str, Any] = dict.fromkeys(offloaded, True)
             for label, options in (("", {}), ("/stays", {"disable_auto_offload": True})):
-                yield (
-                    f"{mode}/{'+'.join(offloaded)}{label}",
-                    functools.partial(_entered, side, mode, changes, options, fails=False),
-                )
-        yield f"{mode}/gradients kept", functools.partial(_entered, side, mode, {}, {"zero_grad_on_exit": False})
-        yield f"{mode}/fails", functools.partial(_entered, side, mode, {}, {"zero_grad_on_exit": False}, fails=True)
-    for label, gradient in (
-        ("finite", 0.5),
-        ("infinite", float("inf")),
-        ("not a number", float("nan")),
-        ("small", 1e-9),
+                yield f"{mode}/{'+'.join(offloaded)}{label}", call(_entered, side, mode, changes, options)
+        yield f"{mode}/gradients kept", call(_entered, side, mode, {}, kept)
+        yield f"{mode}/fails", call(_entered, side, mode, {}, kept, fails=True)
+    for (label, gradient), scaled in product(
+        zip(("finite", "infinite", "not a number", "small"), GRADIENTS, strict=True), (False, True)
     ):
-        for scaled in (False, True):
-            yield f"step/{label}/scaled {scaled}", functools.partial(_stepped, side, gradient, scaled)
+        yield f"step/{label}/scaled {scaled}", call(_stepped, side, gradient, scaled)
     yield "step/no clipping", lambda: outcome(made_engine(side, clip=None).optimizer_step)
-    yield "step/loose", functools.partial(_stepped, side, 0.5, False, clip=1e6)
-    yield "deterministic", functools.partial(_deterministic, side)
+    yield "step/loose", call(_stepped, side, 0.5, False, clip=1e6)
+    yield "deterministic", call(_deterministic, side)
 
 
 def _entered(side: Side, mode: str, changes: dict[str, Any], options: dict[str, Any], *, fails: bool = False) -> Any:
@@ -355,14 +354,12 @@ def _entered(side: Side, mode: str, changes: dict[str, Any], options: dict[str, 
 
 def _stepped(side: Side, gradient: float, scaled: bool, *, clip: float = 1.0) -> Any:
     made = made_engine(side, clip=clip)
-    for index, parameter in enumerate(made.module.parameters()):
-        parameter.grad = torch.full_like(parameter, gradient if index == 1 else 0.01 * index)
+    weights = with_gradients(made.module, gradient)
     if scaled:
         made.scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=1)
         made.scaler.scale(torch.ones(()))
     said = printed(made.optimizer_step)
     scale = made.scaler.get_scale() if scaled and hasattr(made, "scaler") else None
-    weights = list(made.module.parameters())
     return said, scale, weights[:3], [parameter.grad for parameter in weights[:3]]
 
 
@@ -389,12 +386,15 @@ def _train(
     weights: bool = False,
     broken: bool = False,
     sharded: bool = False,
+    scaled: bool = False,
     engine: dict[str, Any] | None = None,
     settings: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Any:
     made = made_engine(side, remove_padding=packed, dtype=dtype, **(engine or {}))
     synchronised = _shard(side, made) if sharded else []
+    if scaled:
+        made.scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=1)
     config = losses_config(side, policy_loss={"loss_mode": loss_mode}, **changes)
     loss = functools.partial(_policy_loss, side, config)
     entropy = changes.get("entropy_coeff", 0.01) != 0
@@ -452,7 +452,7 @@ def _metric(value: Any) -> Any:
 
 
 @family("losses", LOSSES)
-def losses(side: Side) -> Iterator[tuple[str, Thunk]]:
+def losses(call: Call) -> Cases:
     """Call the actor's loss itself, for what a pass may know of its batch."""
     nothing: dict[str, Any] = {"dp_size": 1, "batch_num_tokens": None, "global_batch_size": None}
     for label, known, changes in (
@@ -463,7 +463,7 @@ def losses(side: Side) -> Iterator[tuple[str, Thunk]]:
         ("scale", {}, {"loss_scale_factor": 5, "loss_agg_mode": "seq-mean-token-sum-norm"}),
         ("all", {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}, {"use_kl_loss": False}),
     ):
-        yield label, functools.partial(outcome, _called, side, {**nothing, **known}, changes)
+        yield label, call(_called, call.side, {**nothing, **known}, changes)
 
 
 def _called(side: Side, known: dict[str, Any], changes: dict[str, Any]) -> Any:
@@ -479,17 +479,14 @@ def _called(side: Side, known: dict[str, Any], changes: dict[str, Any]) -> Any:
 
 
 @family("engine.values", ENGINE)
-def value_model(side: Side) -> Iterator[tuple[str, Thunk]]:
+def value_model(call: Call) -> Cases:
     """Compute values and updates of the critic."""
-    side.get(f"{ENGINE}:FSDPEngineWithValueHead")
-    for dynamic in (False, True):
-        for packed in (False, True):
-            label = f"dynamic {dynamic}/packed {packed}"
-            yield (
-                f"infer_batch/{label}",
-                functools.partial(_infer, side, "FSDPEngineWithValueHead", "float32", dynamic, packed),
-            )
-            yield f"train_batch/{label}", functools.partial(_train_values, side, dynamic, packed)
+    call.get("FSDPEngineWithValueHead")
+    for dynamic, packed in product((False, True), (False, True)):
+        label = f"dynamic {dynamic}/packed {packed}"
+        case = call(_infer, call.side, "FSDPEngineWithValueHead", "float32", dynamic, packed)
+        yield f"infer_batch/{label}", case
+        yield f"train_batch/{label}", call(_train_values, call.side, dynamic, packed)
 
 
 def _train_values(side: Side, dynamic: bool, packed: bool) -> Any:
@@ -521,59 +518,49 @@ def _value_loss(side: Side) -> Any:
 
 
 @family("attention_utils", "verl.utils.attention_utils")
-def attention(side: Side) -> Iterator[tuple[str, Thunk]]:
+def attention(call: Call) -> Cases:
     """Take padding away by the plain torch helpers, where upstream has them as well."""
-    module = side.module("verl.utils.attention_utils")
+    module = call.side.module(call.module)
     if not hasattr(module, "_fallback_unpad_input"):
         return
     states, mask = inputs.normal(3, 4, 2, seed=721), torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 0]])
     unused = torch.tensor([[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0]])
     for name in ("unpad_input", "_fallback_unpad_input"):
-        unpad = getattr(module, name)
-        yield name, lambda unpad=unpad: [unpad(states, mask), outcome(unpad, states, mask, unused)]
-    first = module.index_first_axis
-    yield (
-        "index_first_axis",
-        lambda: [first(states, torch.tensor([2, 0])), outcome(first, states[0, 0], torch.tensor([1]))],
-    )
+        yield name, lambda: [getattr(module, name)(states, mask), call(name, states, mask, unused)()]
+    wanted = ((states, torch.tensor([2, 0])), (states[0, 0], torch.tensor([1])))
+    yield "index_first_axis", lambda: [call("index_first_axis", *arguments)() for arguments in wanted]
 
 
 @family("padding", PADDING)
-def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
+def padding(call: Call) -> Cases:
     """Take rows without their padding, and back."""
+    side, back = call.side, "no_padding_2_padding"
+
+    def padded_again(change: Callable[[Any], Any], *, prompts: bool = True) -> Any:
+        batch = unpadded(side)
+        if not prompts:
+            batch["attention_mask"][0, :PROMPT] = 0
+        return call.get(back)(change(batch["input_ids"]), batch)
+
+    def nested(name: str) -> Any:
+        batch = unpadded(side)
+        ids, function = batch["input_ids"], call.get(name)
+        if name == "build_attention_mask_from_nested":
+            return function(ids)
+        mask = torch.nested.as_nested_tensor([row[row.bool()] for row in batch["response_mask"]], layout=torch.jagged)
+        return list(function(ids if name == "response_from_nested" else batch["advantages"], mask).unbind())
+
     yield "left_right_2_no_padding", lambda: _unnested(unpadded(side))
-    for label, change in (("flat", lambda values: values.values()), ("short", lambda values: values.values()[:-1])):
-        yield (
-            f"no_padding_2_padding/{label}",
-            lambda change=change: outcome(_padded_again, side, change),
-        )
-    yield "no_padding_2_padding/no prompt", lambda: outcome(_padded_again, side, lambda values: values, prompts=False)
-    module = side.module(PADDING)
+    yield f"{back}/flat", call(padded_again, lambda values: values.values())
+    yield f"{back}/short", call(padded_again, lambda values: values.values()[:-1])
+    yield f"{back}/no prompt", call(padded_again, lambda values: values, prompts=False)
     for name in ("response_from_nested", "response_to_nested", "build_attention_mask_from_nested"):
-        with contextlib.suppress(AttributeError):
-            yield name, functools.partial(_nested_call, side, getattr(module, name), name)
-
-
-def _padded_again(side: Side, change: Any, *, prompts: bool = True) -> Any:
-    batch = unpadded(side)
-    if not prompts:
-        batch["attention_mask"][0, :PROMPT] = 0
-    return side.get(f"{PADDING}:no_padding_2_padding")(change(batch["input_ids"]), batch)
-
-
-def _nested_call(side: Side, function: Any, name: str) -> Any:
-    batch = unpadded(side)
-    ids = batch["input_ids"]
-    mask = torch.nested.as_nested_tensor([row[row.bool()] for row in batch["response_mask"]], layout=torch.jagged)
-    if name == "build_attention_mask_from_nested":
-        return function(ids)
-    made = function(ids if name == "response_from_nested" else batch["advantages"], mask)
-    return list(made.unbind())
+        if hasattr(side.module(PADDING), name):
+            yield name, lambda: nested(name)
 
 
 def _unnested(batch: Any) -> dict[str, Any]:
-    found = {}
-    for name, value in batch.items():
-        nested = isinstance(value, torch.Tensor) and value.is_nested
-        found[str(name)] = list(value.unbind()) if nested else value
-    return found
+    def plain(value: Any) -> Any:
+        return list(value.unbind()) if isinstance(value, torch.Tensor) and value.is_nested else value
+
+    return {str(name): plain(value) for name, value in batch.items()}

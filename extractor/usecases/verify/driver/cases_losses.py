@@ -1,92 +1,62 @@
-# mypy: disable-error-code="misc"
 """Cases of policy losses with gradients, and of rollout correction."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from itertools import product
 from typing import Any
 from unittest import mock
 
 import torch
 
 from . import inputs
-from .cases import Thunk, family, outcome, with_gradient
+from .cases import Call, Cases, family, outcome, with_gradient
 from .cases_algorithms import AGG_MODES, CORE
 from .sides import NotVendored, Side
 
 HELPER = "verl.trainer.ppo.rollout_corr_helper"
 # What a process knows of the batch that its rows are a part of, in releases that ask for it.
 SHARE = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17, "loss_scale_factor": 11}
-
 # How far the policies are apart, and what is at a border: advantages and differences of zero, tokens that are masked.
 SITUATIONS = (
-    "far",
-    "weights",
-    "edges",
-    "double",
-    "nobody gained",
-    "no ranges",
-    "nothing set",
-    "first tokens",
-    "by default",
+    *("far", "weights", "edges", "double", "nobody gained", "no ranges", "far, no ranges", "nothing set"),
+    *("first tokens", "by default"),
 )
+UNSET = ("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl_coef")
 
 
 @family("core_algos.policy_loss", CORE)
-def policy_losses(side: Side) -> Iterator[tuple[str, Thunk]]:
+def policy_losses(call: Call) -> Cases:
     """Yield every registered loss with its gradient, in every aggregation mode, near and far from the old policy."""
-    registry = getattr(side.module(CORE), "POLICY_LOSS_REGISTRY", {})
-    for name in sorted(registry):
+    side = call.side
+    for name in sorted(getattr(side.module(CORE), "POLICY_LOSS_REGISTRY", {})):
         for mode in AGG_MODES[:-1]:
-            yield f"{name}/{mode}", lambda name=name, mode=mode: _policy_loss(side, name, mode, "mapping")
-            yield (
-                f"{name}/{mode}/share of a batch",
-                lambda name=name, mode=mode: _policy_loss(side, name, mode, "dataclass", shared=True),
-            )
-        for kind in ("mapping", "dataclass"):
-            for situation in SITUATIONS:
-                yield (
-                    f"{name}/{situation}/{kind}",
-                    lambda name=name, kind=kind, situation=situation: _policy_loss(
-                        side, name, AGG_MODES[0], kind, situation
-                    ),
-                )
+            yield f"{name}/{mode}", lambda: _policy_loss(side, name, mode, "mapping")
+            yield f"{name}/{mode}/share of a batch", lambda: _policy_loss(side, name, mode, "dataclass", shared=True)
+        for kind, situation in product(("mapping", "dataclass"), SITUATIONS):
+            yield f"{name}/{situation}/{kind}", lambda: _policy_loss(side, name, AGG_MODES[0], kind, situation)
 
 
 def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "near", *, shared: bool = False) -> Any:
     old = inputs.log_probs(21)
-    scale = {"far": 30.0, "edges": 2.0}.get(situation, 0.3)
-    apart = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=22, scale=scale)
+    apart = inputs.per_token(22, {"far": 30.0, "edges": 2.0, "far, no ranges": 2.0}.get(situation, 0.3))
     if situation == "edges":
         apart[:, ::2] = 0
     new = (old + apart).requires_grad_()
-    settings = inputs.actor_settings()
-    settings["policy_loss"]["loss_mode"] = name
-    if situation == "nothing set":
-        unset = ("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl_coef")
-        settings |= {"clip_ratio_low": None, "clip_ratio_high": None, "clip_ratio_c": 1.0}
-        settings["policy_loss"] = {**settings["policy_loss"], **dict.fromkeys(unset)}
-    if situation == "no ranges":
-        settings |= {"clip_ratio_low": None, "clip_ratio_high": None}
-    if situation == "nobody gained" and kind == "dataclass" and name == "sapo":
-        settings["tau_pos"] = 0.0  # of gains alone: a token without any that took it would be no number
-    if kind == "mapping":
-        settings["policy_loss"]["rollout_correction"] = inputs.ROLLOUT_CORRECTION
-        settings["global_batch_info"] = {}
-    config = actor_dataclass(side, settings) if kind == "dataclass" else inputs.config(**settings)
+    config = _loss_config(side, name, kind, situation)
     if shared and hasattr(config, "global_batch_info"):
         config.global_batch_info.update(SHARE)
     weighted = situation == "weights"
     mask = inputs.response_mask(empty=True, holes=situation == "edges")
+    gains = inputs.edges(23) if situation in ("edges", "nobody gained") else inputs.per_token(23)
     available = {
         "old_log_prob": old,
         "log_prob": new,
-        "advantages": _advantages(situation),
+        "advantages": {"nobody gained": -gains.abs(), "double": gains.double()}.get(situation, gains),
         "response_mask": mask * (torch.arange(inputs.LENGTH) < 1) if situation == "first tokens" else mask,
         "loss_agg_mode": mode,
         "config": config,
-        "rollout_is_weights": _normal(24).exp() if weighted else None,
+        "rollout_is_weights": inputs.per_token(24).exp() if weighted else None,
         "rollout_log_probs": inputs.log_probs(25) if weighted else None,
         "cliprange": 0.2,
     }
@@ -96,15 +66,19 @@ def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "
     return with_gradient(result, new)
 
 
-def _advantages(situation: str) -> torch.Tensor:
-    if situation == "nobody gained":
-        return -inputs.edges(23).abs()
-    found = inputs.edges(23) if situation == "edges" else _normal(23)
-    return found.double() if situation == "double" else found
-
-
-def _normal(seed: int) -> torch.Tensor:
-    return inputs.normal(inputs.BATCH, inputs.LENGTH, seed=seed)
+def _loss_config(side: Side, name: str, kind: str, situation: str) -> Any:
+    settings = inputs.actor_settings()
+    settings["policy_loss"]["loss_mode"] = name
+    if situation in ("no ranges", "far, no ranges", "nothing set"):
+        settings |= {"clip_ratio_low": None, "clip_ratio_high": None}
+    if situation == "nothing set":
+        settings |= {"clip_ratio_c": 1.0, "policy_loss": {**settings["policy_loss"], **dict.fromkeys(UNSET)}}
+    if situation == "nobody gained" and kind == "dataclass" and name == "sapo":
+        settings["tau_pos"] = 0.0  # of gains alone: a token without any that took it would be no number
+    if kind == "dataclass":
+        return actor_dataclass(side, settings)
+    settings["policy_loss"]["rollout_correction"] = inputs.ROLLOUT_CORRECTION
+    return inputs.config(**settings, global_batch_info={})
 
 
 def mean_over_the_batch(side: Side, name: str, config: Any) -> contextlib.AbstractContextManager[object]:
@@ -129,56 +103,42 @@ def actor_dataclass(side: Side, settings: dict[str, Any]) -> Any:
 
 
 @family("core_algos.compute_policy_loss", CORE)
-def clipped_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
+def clipped_loss(call: Call) -> Cases:
     """Yield the losses that are no part of the registry."""
-    function = side.get(f"{CORE}:compute_policy_loss")
-    old, mask = inputs.log_probs(31), inputs.response_mask()
-    advantage = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=33)
+    old, mask, function = inputs.log_probs(31), inputs.response_mask(), call.get("compute_policy_loss")
 
-    def on_edges() -> Any:
-        apart = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=32, scale=0.5)
-        apart[:, ::2] = 0
+    def run(apart: torch.Tensor, advantage: torch.Tensor, **settings: Any) -> Any:
         new = (old + apart).requires_grad_()
-        return with_gradient(outcome(function, old, new, inputs.edges(33), mask, cliprange=0.2), new)
+        return with_gradient(outcome(function, old, new, advantage, mask, **settings), new)
 
-    yield "edges", on_edges
+    edges = inputs.per_token(32, 0.5)
+    edges[:, ::2] = 0
+    yield "edges", lambda: run(edges, inputs.edges(33), cliprange=0.2)
     for mode in AGG_MODES:
-        for label, clip in (
-            ("one range", {"cliprange": 0.2}),
-            ("two ranges", {"cliprange": 0.2, "cliprange_low": 0.1, "cliprange_high": 0.3, "clip_ratio_c": 1.5}),
-            ("bad ratio", {"cliprange": 0.2, "clip_ratio_c": 0.5}),
-            ("ratio of one", {"cliprange": 0.2, "clip_ratio_c": 1.0}),
-        ):
+        for label, clip in {
+            "one range": {},
+            "two ranges": {"cliprange_low": 0.1, "cliprange_high": 0.3, "clip_ratio_c": 1.5},
+            "bad ratio": {"clip_ratio_c": 0.5},
+            "ratio of one": {"clip_ratio_c": 1.0},
+        }.items():
+            settings = {"loss_agg_mode": mode, "cliprange": 0.2, **clip}
+            yield f"{mode}/{label}", lambda: run(inputs.per_token(32, 0.5), inputs.per_token(33), **settings)
 
-            def run(mode: str = mode, clip: dict[str, float] = clip) -> Any:
-                new = (old + inputs.normal(inputs.BATCH, inputs.LENGTH, seed=32, scale=0.5)).requires_grad_()
-                return with_gradient(outcome(function, old, new, advantage, mask, loss_agg_mode=mode, **clip), new)
 
-            yield f"{mode}/{label}", run
+def _corrected(call: Call, function: str, **settings: Any) -> Any:
+    new, advantages = inputs.log_probs(35).requires_grad_(), inputs.per_token(37)
+    result = call(function, inputs.log_probs(36), new, advantages, inputs.response_mask(), **settings)()
+    return with_gradient(result, new)
 
 
 @family("core_algos.rollout_correction", CORE)
-def corrected_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
+def corrected_loss(call: Call) -> Cases:
     """Yield the loss with rollout correction, called directly."""
-    function = side.get(f"{CORE}:compute_policy_loss_with_rollout_correction")
-    for sampling in (None, "token", "sequence"):
-        for rejection in (None, "token", "sequence", "geometric"):
-
-            def run(sampling: str | None = sampling, rejection: str | None = rejection) -> Any:
-                new = inputs.log_probs(35).requires_grad_()
-                result = outcome(
-                    function,
-                    inputs.log_probs(36),
-                    new,
-                    inputs.normal(inputs.BATCH, inputs.LENGTH, seed=37),
-                    inputs.response_mask(),
-                    rollout_is=sampling,
-                    rollout_rs=rejection,
-                    rollout_rs_threshold=1.5,
-                )
-                return with_gradient(result, new)
-
-            yield f"{sampling}/{rejection}", run
+    function = "compute_policy_loss_with_rollout_correction"
+    call.get(function)
+    for sampling, rejection in product((None, "token", "sequence"), (None, "token", "sequence", "geometric")):
+        settings = {"rollout_is": sampling, "rollout_rs": rejection, "rollout_rs_threshold": 1.5}
+        yield f"{sampling}/{rejection}", lambda: _corrected(call, function, **settings)
 
 
 def rejections(side: Side) -> tuple[str, ...]:
@@ -191,65 +151,38 @@ def rejections(side: Side) -> tuple[str, ...]:
 
 
 @family("core_algos.bypass", CORE)
-def bypassing_loss(side: Side) -> Iterator[tuple[str, Thunk]]:
+def bypassing_loss(call: Call) -> Cases:
     """Yield the loss that takes the rollout's log-probabilities as the old ones, clipped and by REINFORCE."""
-    for kind in ("ppo_clip", "reinforce", "none"):
-        for sampling in (None, "token", "sequence"):
-            for rejection in (None, *rejections(side)):
-
-                def run(kind: str = kind, sampling: str | None = sampling, rejection: str | None = rejection) -> Any:
-                    new = inputs.log_probs(35).requires_grad_()
-                    settings = inputs.actor_settings()
-                    settings["global_batch_info"] = {}
-                    settings["policy_loss"]["rollout_correction"] = {
-                        "loss_type": kind,
-                        "rollout_is": sampling,
-                        "rollout_rs": rejection,
-                        "rollout_rs_threshold": 1.5,
-                    }
-                    result = outcome(
-                        side.get(f"{CORE}:compute_policy_loss_bypass_mode"),
-                        inputs.log_probs(36),
-                        new,
-                        inputs.normal(inputs.BATCH, inputs.LENGTH, seed=37),
-                        inputs.response_mask(),
-                        config=inputs.config(**settings),
-                    )
-                    return with_gradient(result, new)
-
-                yield f"{kind}/{sampling}/{rejection}", run
+    ways = (None, *rejections(call.side))
+    for kind, sampling, rejection in product(("ppo_clip", "reinforce", "none"), (None, "token", "sequence"), ways):
+        settings = inputs.actor_settings(global_batch_info={})
+        settings["policy_loss"]["rollout_correction"] = {
+            "loss_type": kind,
+            "rollout_is": sampling,
+            "rollout_rs": rejection,
+            "rollout_rs_threshold": 1.5,
+        }
+        case = call(_corrected, call, "compute_policy_loss_bypass_mode", config=inputs.config(**settings))
+        yield f"{kind}/{sampling}/{rejection}", case
 
 
 @family("rollout_corr_helper", HELPER)
-def rollout_correction(side: Side) -> Iterator[tuple[str, Thunk]]:
+def rollout_correction(call: Call) -> Cases:
     """Yield cases of importance weights and rejection masks between two policies."""
-    old, rollout = inputs.log_probs(71), inputs.log_probs(71) + inputs.normal(inputs.BATCH, inputs.LENGTH, seed=72)
-    mask = inputs.response_mask()
-    for sampling in (None, "token", "sequence", "none"):
-        for rejection in (None, *rejections(side), "none"):
-            for normalised in (False, True):
-
-                def run(
-                    sampling: str | None = sampling, rejection: str | None = rejection, normalised: bool = normalised
-                ) -> Any:
-                    available = {
-                        "old_log_prob": old,
-                        "rollout_log_prob": rollout,
-                        "response_mask": mask,
-                        "rollout_is": sampling,
-                        "rollout_is_threshold": 1.5,
-                        "rollout_rs": rejection,
-                        "rollout_rs_threshold": 1.3,
-                        "rollout_token_veto_threshold": 0.05 if normalised else None,
-                        "rollout_is_batch_normalize": normalised,
-                    }
-                    return outcome(
-                        inputs.call, side.get(f"{HELPER}:compute_rollout_correction_and_rejection_mask"), available
-                    )
-
-                yield f"weights/{sampling}/{rejection}/{normalised}", run
-    yield "off-policy", lambda: side.get(f"{HELPER}:compute_offpolicy_metrics")(old, rollout, mask)
-    yield (
-        "from log-probs",
-        lambda: side.get(f"{HELPER}:compute_rollout_corr_metrics_from_logprobs")(old, rollout, mask),
-    )
+    old, rollout, mask = inputs.log_probs(71), inputs.log_probs(71) + inputs.per_token(72), inputs.response_mask()
+    told = {"old_log_prob": old, "rollout_log_prob": rollout, "response_mask": mask}
+    function, ways = "compute_rollout_correction_and_rejection_mask", (None, *rejections(call.side), "none")
+    for sampling, rejection, normalised in product((None, "token", "sequence", "none"), ways, (False, True)):
+        available = {
+            **told,
+            "rollout_is": sampling,
+            "rollout_is_threshold": 1.5,
+            "rollout_rs": rejection,
+            "rollout_rs_threshold": 1.3,
+            "rollout_token_veto_threshold": 0.05 if normalised else None,
+            "rollout_is_batch_normalize": normalised,
+        }
+        label = f"weights/{sampling}/{rejection}/{normalised}"
+        yield label, lambda: outcome(inputs.call, call.get(function), available)
+    yield "off-policy", call("compute_offpolicy_metrics", old, rollout, mask)
+    yield "from log-probs", call("compute_rollout_corr_metrics_from_logprobs", old, rollout, mask)

@@ -1,279 +1,221 @@
-# mypy: disable-error-code="misc"
-"""Cases of masked operations, log-probabilities, padding and learning-rate schedules."""
+"""Cases of masked operations, log-probabilities, padding, schedules, and partitions by length."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import torch
 
 from . import inputs
-from .cases import Thunk, family, outcome
-from .sides import Side
+from .cases import Call, Cases, family, kind_of
 
 MODULE = "verl.utils.torch_functional"
+DTYPES = (("f32", torch.float32), ("f64", torch.float64), ("bf16", torch.bfloat16))
+
+
+def _first(count: int) -> torch.Tensor:
+    """Return a mask of the first tokens of the first row."""
+    return torch.nn.functional.pad(torch.ones(1, count), (0, inputs.LENGTH - count, 0, inputs.BATCH - 1))
 
 
 @family("torch_functional.masked", MODULE)
-def masked(side: Side) -> Iterator[tuple[str, Thunk]]:
+def masked(call: Call) -> Cases:
     """Yield cases of sums, means, variances and whitening under a mask."""
-    mask = inputs.response_mask()
-    for kind, dtype in (("f32", torch.float32), ("f64", torch.float64), ("bf16", torch.bfloat16)):
-        values = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=101, dtype=dtype)
-        for label, used in (
-            ("ragged", inputs.response_mask()),
-            ("empty row", inputs.response_mask(empty=True)),
-            ("bool", inputs.response_mask().bool()),
-            ("one", torch.nn.functional.pad(torch.ones(1, 1), (0, inputs.LENGTH - 1, 0, inputs.BATCH - 1))),
-            ("nothing", torch.zeros(inputs.BATCH, inputs.LENGTH)),
-        ):
-            for name in ("masked_sum", "masked_mean", "masked_var", "masked_whiten"):
-                yield (
-                    f"{name}/{kind}/{label}",
-                    lambda name=name, values=values, used=used: outcome(side.get(f"{MODULE}:{name}"), values, used),
-                )
-        for name in ("masked_sum", "masked_mean"):
-            yield (
-                f"{name}/{kind}/axis",
-                lambda name=name, values=values: outcome(side.get(f"{MODULE}:{name}"), values, mask, axis=-1),
-            )
-        yield (
-            f"masked_var/{kind}/biased",
-            lambda values=values: side.get(f"{MODULE}:masked_var")(values, mask, unbiased=False),
-        )
-        yield (
-            f"masked_whiten/{kind}/mean kept",
-            lambda values=values: side.get(f"{MODULE}:masked_whiten")(values, mask, shift_mean=False),
-        )
-    for label, shape in (("first axis", 0), ("both axes", (0, 1))):
-        for name in ("masked_sum", "masked_mean"):
-            yield (
-                f"{name}/{label}",
-                lambda name=name, shape=shape: outcome(side.get(f"{MODULE}:{name}"), values, mask, axis=shape),
-            )
-    for count in (2, 3):
-        few = torch.nn.functional.pad(torch.ones(1, count), (0, inputs.LENGTH - count, 0, inputs.BATCH - 1))
-        for name in ("masked_var", "masked_whiten"):
-            yield f"{name}/{count} tokens", lambda name=name, few=few: side.get(f"{MODULE}:{name}")(values, few)
-    not_a_number = inputs.normal(inputs.BATCH, inputs.LENGTH, seed=102).masked_fill(mask == 0, float("nan"))
-    for name in ("masked_sum", "masked_mean"):
-        yield f"{name}/nan", lambda name=name: side.get(f"{MODULE}:{name}")(not_a_number, mask)
-    yield (
-        "clip_by_value",
-        lambda: side.get(f"{MODULE}:clip_by_value")(not_a_number, not_a_number - 0.1, not_a_number + 0.2),
-    )
+    mask, averages = inputs.response_mask(), ("masked_sum", "masked_mean")
+    used = {
+        "ragged": mask,
+        "empty row": inputs.response_mask(empty=True),
+        "bool": mask.bool(),
+        "one": _first(1),
+        "nothing": torch.zeros(inputs.BATCH, inputs.LENGTH),
+    }
+    for kind, dtype in DTYPES:
+        values = inputs.per_token(101, dtype=dtype)
+        for label, name in product(used, (*averages, "masked_var", "masked_whiten")):
+            yield f"{name}/{kind}/{label}", call(name, values, used[label])
+        for name in averages:
+            yield f"{name}/{kind}/axis", call(name, values, mask, axis=-1)
+        yield f"masked_var/{kind}/biased", call("masked_var", values, mask, unbiased=False)
+        yield f"masked_whiten/{kind}/mean kept", call("masked_whiten", values, mask, shift_mean=False)
+    for (label, axis), name in product((("first axis", 0), ("both axes", (0, 1))), averages):
+        yield f"{name}/{label}", call(name, values, mask, axis=axis)
+    for count, name in product((2, 3), ("masked_var", "masked_whiten")):
+        yield f"{name}/{count} tokens", call(name, values, _first(count))
+    not_a_number = inputs.per_token(102).masked_fill(mask == 0, float("nan"))
+    for name in averages:
+        yield f"{name}/nan", call(name, not_a_number, mask)
+    yield "clip_by_value", call("clip_by_value", not_a_number, not_a_number - 0.1, not_a_number + 0.2)
 
 
 @family("torch_functional.logprobs", MODULE)
-def log_probabilities(side: Side) -> Iterator[tuple[str, Thunk]]:
+def log_probabilities(call: Call) -> Cases:
     """Yield cases of log-probabilities and entropy from logits, with gradients."""
-    generator = torch.Generator().manual_seed(111)
-    labels = torch.randint(0, 17, (4, 9), generator=generator)
-    for kind, dtype in (("f32", torch.float32), ("f64", torch.float64), ("bf16", torch.bfloat16)):
-        for name, shape, arguments in (
-            ("logprobs_from_logits", (4, 9), (labels,)),
-            ("logprobs_from_logits_v2", (4, 9), (labels,)),
-            ("entropy_from_logits", (4, 9), ()),
-            ("entropy_from_logits_with_chunking", (9,), ()),
-        ):
+    labels, chunked = inputs.integers(4, 9, seed=111, high=17), "entropy_from_logits_with_chunking"
+    functions: dict[str, tuple[Any, ...]] = {
+        "logprobs_from_logits": (labels,),
+        "logprobs_from_logits_v2": (labels,),
+        "entropy_from_logits": (),
+    }
 
-            def run(
-                name: str = name,
-                shape: tuple[int, ...] = shape,
-                arguments: tuple[Any, ...] = arguments,
-                dtype: torch.dtype = dtype,
-            ) -> Any:
-                logits = inputs.normal(*shape, 17, seed=112, scale=3.0, dtype=dtype).requires_grad_()
-                result = side.get(f"{MODULE}:{name}")(logits, *arguments)
-                result.sum().backward()
-                return result, logits.grad
+    def learned(name: str, logits: torch.Tensor, *arguments: Any) -> Any:
+        result = call.get(name)(logits.requires_grad_(), *arguments)
+        result.sum().backward()
+        return result, logits.grad
 
-            yield f"{name}/{kind}", run
-    yield (
-        "calculate_sum_pi_squared_from_logits",
-        lambda: side.get(f"{MODULE}:calculate_sum_pi_squared_from_logits")(inputs.normal(4, 9, 17, seed=113)),
-    )
-    for name in ("logprobs_from_logits", "logprobs_from_logits_v2", "entropy_from_logits"):
+    def kept(name: str, *arguments: Any) -> Any:
+        logits = inputs.normal(4, 9, 17, seed=114)
+        before = logits.clone()
+        call.get(name)(logits, *arguments)
+        return torch.equal(before, logits)
 
-        def kept(name: str = name) -> Any:
-            logits = inputs.normal(4, 9, 17, seed=114)
-            before = logits.clone()
-            side.get(f"{MODULE}:{name}")(logits, *([labels] if name.startswith("log") else []))
-            return torch.equal(before, logits)
-
-        yield f"{name}/what it is given stays", kept
-
-    def expanded(tensor: torch.Tensor, lengths: tuple[int, ...] = (2, 0, 3)) -> Any:
-        rows = [torch.arange(length, dtype=torch.float32) for length in lengths]
-        nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-        return outcome(side.get(f"{MODULE}:expand_as_nested"), tensor, nested)
-
-    yield "expand_as_nested", lambda: [expanded(torch.rand(3)), expanded(torch.rand(2)), expanded(torch.rand(3, 1))]
-    yield "expand_as_nested/padded", lambda: outcome(side.get(f"{MODULE}:expand_as_nested"), labels[:, 0], labels)
-    yield (
-        "entropy_from_logits_with_chunking/small chunks",
-        lambda: side.get(f"{MODULE}:entropy_from_logits_with_chunking")(inputs.normal(9, 17, seed=113), chunk_size=2),
-    )
+    for (kind, dtype), (name, arguments) in product(DTYPES, {**functions, chunked: ()}.items()):
+        shape = (9, 17) if name == chunked else (4, 9, 17)
+        logits = inputs.normal(*shape, seed=112, scale=3.0, dtype=dtype)
+        yield f"{name}/{kind}", call(learned, name, logits, *arguments)
+    for name, arguments in functions.items():
+        yield f"{name}/what it is given stays", call(kept, name, *arguments)
+    squares = "calculate_sum_pi_squared_from_logits"
+    yield squares, call(squares, inputs.normal(4, 9, 17, seed=113))
+    yield f"{chunked}/small chunks", call(chunked, inputs.normal(9, 17, seed=113), chunk_size=2)
+    rows = [torch.arange(length, dtype=torch.float32) for length in (2, 0, 3)]
+    nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+    shapes = ((3,), (2,), (3, 1))
+    yield "expand_as_nested", lambda: [call("expand_as_nested", torch.rand(shape), nested)() for shape in shapes]
+    yield "expand_as_nested/padded", call("expand_as_nested", labels[:, 0], labels)
 
 
 @family("torch_functional.padding", MODULE)
-def padding(side: Side) -> Iterator[tuple[str, Thunk]]:
+def padding(call: Call) -> Cases:
     """Yield cases of padding, truncation, and the mask that ends at the end-of-sequence token."""
     tokens = torch.tensor([[5, 6, 2, 0, 0], [2, 5, 2, 6, 2], [5, 5, 5, 5, 5], [9, 8, 7, 3, 1]])
-    for eos in (2, [2, 7], [1]):
-        for dtype in (torch.int64, torch.bool):
-            yield (
-                f"get_response_mask/{eos}/{dtype}",
-                lambda eos=eos, dtype=dtype: side.get(f"{MODULE}:get_response_mask")(tokens, eos, dtype=dtype),
-            )
+    ones = torch.ones_like(tokens)
+    for eos, dtype in product((2, [2, 7], [1]), (torch.int64, torch.bool)):
+        yield f"get_response_mask/{eos}/{dtype}", call("get_response_mask", tokens, eos, dtype=dtype)
     yield (
         "postprocess_data/by default",
-        lambda: [
-            outcome(side.get(f"{MODULE}:postprocess_data"), tokens, torch.ones_like(tokens), length, 0)
-            for length in (4, 5, 7)
-        ],
+        lambda: [call("postprocess_data", tokens, ones, length, 0)() for length in (4, 5, 7)],
     )
-    yield "pad_sequence_to_length/by default", lambda: side.get(f"{MODULE}:pad_sequence_to_length")(tokens, 8, 9)
-    yield "get_response_mask/by default", lambda: side.get(f"{MODULE}:get_response_mask")(tokens)
-    for length in (1, 2, 3, 4, 5, 6, 8):
-        for left in (False, True):
-            yield (
-                f"pad_sequence_to_length/{length}/{left}",
-                lambda length=length, left=left: outcome(
-                    side.get(f"{MODULE}:pad_sequence_to_length"), tokens, length, 0, left_pad=left
-                ),
-            )
-            for truncation in ("left", "right", "middle", "error", "none"):
-                yield (
-                    f"postprocess_data/{length}/{left}/{truncation}",
-                    lambda length=length, left=left, truncation=truncation: outcome(
-                        side.get(f"{MODULE}:postprocess_data"),
-                        input_ids=tokens,
-                        attention_mask=torch.ones_like(tokens),
-                        max_length=length,
-                        pad_token_id=0,
-                        left_pad=left,
-                        truncation=truncation,
-                    ),
-                )
+    yield "pad_sequence_to_length/by default", call("pad_sequence_to_length", tokens, 8, 9)
+    yield "get_response_mask/by default", call("get_response_mask", tokens)
+    for length, left in product((1, 2, 3, 4, 5, 6, 8), (False, True)):
+        yield (
+            f"pad_sequence_to_length/{length}/{left}",
+            call("pad_sequence_to_length", tokens, length, 0, left_pad=left),
+        )
+        for truncation in ("left", "right", "middle", "error", "none"):
+            settings = {"max_length": length, "pad_token_id": 0, "left_pad": left, "truncation": truncation}
+            case = call("postprocess_data", input_ids=tokens, attention_mask=ones, **settings)
+            yield f"postprocess_data/{length}/{left}/{truncation}", case
 
 
 @family("torch_functional.schedules", MODULE)
-def schedules(side: Side) -> Iterator[tuple[str, Thunk]]:
+def schedules(call: Call) -> Cases:
     """Compute learning rates over a run."""
-    for name, arguments in (
-        ("get_constant_schedule_with_warmup", {"num_warmup_steps": 3}),
-        ("get_constant_schedule_with_warmup", {"num_warmup_steps": 0}),
-        ("get_constant_schedule_with_warmup", {"num_warmup_steps": 1}),
-        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 3, "num_training_steps": 3}),
-        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 3, "num_training_steps": 4}),
-        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 1, "num_training_steps": 9, "min_lr_ratio": 1.0}),
-        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 1, "num_training_steps": 9, "min_lr_ratio": 1.5}),
-        (
-            "get_cosine_schedule_with_warmup",
-            {"num_warmup_steps": 4, "num_training_steps": 9, "init_lr_ratio": 0.25, "zero_indexed_step": False},
-        ),
-        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 4, "num_training_steps": 9, "init_lr_ratio": -1.0}),
-        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 4, "num_training_steps": 9, "init_lr_ratio": 1.0}),
-        ("get_cosine_schedule_with_warmup", {"num_warmup_steps": 3, "num_training_steps": 17}),
-        (
-            "get_cosine_schedule_with_warmup",
-            {"num_warmup_steps": 2, "num_training_steps": 17, "min_lr_ratio": 0.1, "num_cycles": 0.7},
-        ),
-    ):
 
-        def run(name: str = name, arguments: dict[str, Any] = arguments) -> Any:
-            optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
-            schedule = outcome(side.get(f"{MODULE}:{name}"), optimizer, **arguments)
-            if isinstance(schedule, Exception):
-                return schedule
-            rates = [schedule.get_last_lr()]
-            for _ in range(20):
-                optimizer.step()
-                schedule.step()
-                rates.append(schedule.get_last_lr())
-            return rates
+    def rates(name: str, settings: dict[str, Any]) -> Any:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+        schedule = call(f"get_{name}_schedule_with_warmup", optimizer, **settings)()
+        if isinstance(schedule, Exception):
+            return schedule
+        found = [schedule.get_last_lr()]
+        for _ in range(20):
+            optimizer.step()
+            schedule.step()
+            found.append(schedule.get_last_lr())
+        return found
 
-        yield f"{name}/{'/'.join(str(value) for value in arguments.values())}", run
+    cosines = [{"num_warmup_steps": warmup, "num_training_steps": steps} for warmup, steps in ((3, 3), (3, 4), (3, 17))]
+    for ratio in ({"min_lr_ratio": 1.0}, {"min_lr_ratio": 1.5}):
+        cosines.append({"num_warmup_steps": 1, "num_training_steps": 9, **ratio})
+    for ratio in ({"init_lr_ratio": 0.25, "zero_indexed_step": False}, {"init_lr_ratio": -1.0}, {"init_lr_ratio": 1.0}):
+        cosines.append({"num_warmup_steps": 4, "num_training_steps": 9, **ratio})
+    cosines.append({"num_warmup_steps": 2, "num_training_steps": 17, "min_lr_ratio": 0.1, "num_cycles": 0.7})
+    constants = [{"num_warmup_steps": steps} for steps in (3, 0, 1)]
+    for name, settings in (*product(["constant"], constants), *product(["cosine"], cosines)):
+        label = "/".join(str(value) for value in settings.values())
+        yield f"get_{name}_schedule_with_warmup/{label}", call(rates, name, settings)
 
 
 @family("model", "verl.utils.model")
-def positions(side: Side) -> Iterator[tuple[str, Thunk]]:
+def positions(call: Call) -> Cases:
     """Compute position ids under left and right padding."""
     mask = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 0, 0], [0, 0, 0, 0, 0], [1, 0, 1, 1, 0]])
-    yield "compute_position_id_with_mask", lambda: side.get("verl.utils.model:compute_position_id_with_mask")(mask)
-
-    def merged() -> Any:
-        parts = [{"a": torch.ones(2, 3)}, {"a": torch.zeros(1, 3), "b": torch.ones(1)}]
-        return outcome(side.get("verl.utils.model:extract_multi_modal_inputs"), parts)
-
-    yield "extract_multi_modal_inputs", merged
+    yield "compute_position_id_with_mask", call("compute_position_id_with_mask", mask)
+    parts = [{"a": torch.ones(2, 3)}, {"a": torch.zeros(1, 3), "b": torch.ones(1)}]
+    yield "extract_multi_modal_inputs", call("extract_multi_modal_inputs", parts)
 
 
 @family("ulysses", "verl.utils.ulysses")
-def sequence_parallel(side: Side) -> Iterator[tuple[str, Thunk]]:
+def sequence_parallel(call: Call) -> Cases:
     """Yield what sequence parallelism does to the inputs, in one process."""
-    module = "verl.utils.ulysses"
     ids, position = torch.arange(7)[None], torch.arange(7)[None] + 2
-    for size in (1, 2, 4):
-        for positions in (position, position[None].repeat(3, 1, 1), None):
-            label = "none" if positions is None else positions.dim()
-            yield (
-                f"ulysses_pad/{size}/{label}",
-                lambda size=size, positions=positions: outcome(
-                    side.get(f"{module}:ulysses_pad"), ids, positions, sp_size=size
-                ),
-            )
-    yield (
-        "ulysses_pad_and_slice_inputs",
-        lambda: outcome(side.get(f"{module}:ulysses_pad_and_slice_inputs"), ids, position, sp_size=1),
-    )
+    for size, positions in product((1, 2, 4), (position, position[None].repeat(3, 1, 1), None)):
+        label = "none" if positions is None else positions.dim()
+        yield f"ulysses_pad/{size}/{label}", call("ulysses_pad", ids, positions, sp_size=size)
+    yield "ulysses_pad_and_slice_inputs", call("ulysses_pad_and_slice_inputs", ids, position, sp_size=1)
 
 
 @family("torch_dtypes", "verl.utils.torch_dtypes")
-def precision(side: Side) -> Iterator[tuple[str, Thunk]]:
+def precision(call: Call) -> Cases:
     """Yield names of dtypes."""
-    precision_type = side.get("verl.utils.torch_dtypes:PrecisionType")
-    names: list[Any] = ["fp16", "float16", "bf16", "bfloat16", "fp32", "float32", "32", 16, 32, "bf16-mixed", "none"]
-    names += [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-    for name in names:
-        for method in ("to_dtype", "to_str", "is_fp16", "is_bf16", "is_fp32", "supported_type"):
-            yield f"{method}/{name}", lambda method=method, name=name: outcome(getattr(precision_type, method), name)
-    yield "supported_types", lambda: outcome(precision_type.supported_types)
+    names = ("fp16", "float16", "bf16", "bfloat16", "fp32", "float32", "32", 16, 32, "bf16-mixed", "none")
+    dtypes = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    methods = ("to_dtype", "to_str", "is_fp16", "is_bf16", "is_fp32", "supported_type")
+    kinds = call.get("PrecisionType")
+    for name, method in product((*names, *dtypes), methods):
+        yield f"{method}/{name}", call.on(lambda: kinds, method, name)
+    yield "supported_types", call.on(lambda: kinds, "supported_types")
 
 
 @family("py_functional", "verl.utils.py_functional")
-def dictionaries(side: Side) -> Iterator[tuple[str, Thunk]]:
+def dictionaries(call: Call) -> Cases:
     """Yield cases of merging dictionaries."""
-    module = "verl.utils.py_functional"
 
-    def append() -> Any:
-        data: dict[str, Any] = {"a": [1.5]}
-        side.get(f"{module}:append_to_dict")(data, {"a": 2, "b": 3.25})
-        return data
+    def appended(data: dict[str, Any], *values: dict[str, Any], **options: Any) -> Any:
+        return [call("append_to_dict", data, value, **options)() for value in values], data
 
-    yield "append_to_dict", append
-    yield "union_two_dict", lambda: side.get(f"{module}:union_two_dict")({"a": 1}, {"a": 1, "b": 2.5})
-    yield (
-        "union_two_dict/clash",
-        lambda: type(outcome(side.get(f"{module}:union_two_dict"), {"a": 1}, {"a": 2})).__name__,
-    )
+    def united() -> Any:
+        ours: dict[str, Any] = {"a": [1], "b": float("nan")}
+        made = call("union_two_dict", ours, {"a": [1], "c": 3})()
+        return made, ours, kind_of(call("union_two_dict", ours, {"b": 2}))()
 
-    def prefixed() -> Any:
-        data: dict[str, Any] = {}
-        return outcome(side.get(f"{module}:append_to_dict"), data, {"a": 2}, prefix="p/"), data
-
-    yield "append_to_dict/prefix", prefixed
-
-    def appended(*values: Any) -> Any:
-        data: dict[str, Any] = {}
-        return [outcome(side.get(f"{module}:append_to_dict"), data, {"a": value}) for value in values], data
-
-    yield "append_to_dict/lists", lambda: appended([1, 2], [3], 4)
-    yield "union_two_dict/state", lambda: _united(side.get(f"{module}:union_two_dict"))
+    yield "append_to_dict", lambda: appended({"a": [1.5]}, {"a": 2, "b": 3.25})[1]
+    yield "append_to_dict/prefix", lambda: appended({}, {"a": 2}, prefix="p/")
+    yield "append_to_dict/lists", lambda: appended({}, {"a": [1, 2]}, {"a": [3]}, {"a": 4})
+    yield "union_two_dict", call("union_two_dict", {"a": 1}, {"a": 1, "b": 2.5})
+    yield "union_two_dict/clash", kind_of(call("union_two_dict", {"a": 1}, {"a": 2}))
+    yield "union_two_dict/state", united
 
 
-def _united(function: Any) -> Any:
-    ours: dict[str, Any] = {"a": [1], "b": float("nan")}
-    return outcome(function, ours, {"a": [1], "c": 3}), ours, type(outcome(function, ours, {"b": 2})).__name__
+@family("seqlen_balancing", "verl.utils.seqlen_balancing")
+def balancing(call: Call) -> Cases:
+    """Make partitions, micro-batches by token budget, and their way back."""
+    lengths = inputs.integers(24, seed=501, low=1, high=200).tolist()
+    for parts, equal in product((1, 3, 8), (True, False)):
+        for name in ("get_seqlen_balanced_partitions", "karmarkar_karp"):
+            yield f"{name}/{parts}/{equal}", call(name, lengths, k_partitions=parts, equal_size=equal)
+    yield "ceildiv", lambda: [call.get("ceildiv")(value, 4) for value in range(1, 12)]
+    yield "roundup_divisible", lambda: [call.get("roundup_divisible")(value, 4) for value in range(12)]
+    yield "get_reverse_idx", call("get_reverse_idx", [3, 0, 2, 1])
+    yield "calculate_workload", call("calculate_workload", torch.tensor(lengths))
+    yield "log_seqlen_unbalance", call("log_seqlen_unbalance", lengths, [[0, 1, 2], [3, 4, 5]], "p")
+
+    def batch() -> Any:
+        mask = torch.cat([torch.ones(inputs.BATCH, 3, dtype=torch.long), inputs.response_mask()], dim=1)
+        tensors = {"attention_mask": mask, "input_ids": mask * 5, "scores": inputs.normal(inputs.BATCH, 2, seed=502)}
+        return call.get("verl.protocol:DataProto").from_dict(tensors=tensors)
+
+    def rearranged(budget: int, **options: Any) -> Any:
+        return call("rearrange_micro_batches", batch().batch, budget, **options)()
+
+    def there_and_back() -> Any:
+        parts, order = call.get("prepare_dynamic_batch")(batch(), max_token_len=45)
+        scores = torch.cat([part.batch["scores"] for part in parts])
+        return parts, order, call.get("restore_dynamic_batch")(scores, order)
+
+    for budget, least in product((20, 45, 200), (None, 5)):
+        case = call(rearranged, budget, min_num_micro_batch=least)
+        yield f"rearrange_micro_batches/{budget}/{least}", case
+    yield "rearrange_micro_batches/divided", call(rearranged, 45, num_batches_divided_by=4)
+    yield "there and back", there_and_back

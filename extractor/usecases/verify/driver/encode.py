@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -34,55 +34,49 @@ def encode(value: Any) -> Node:
         return ["f", value.hex()]
     if isinstance(value, torch.Tensor):
         return _tensor(value)
-    if isinstance(value, np.generic):
-        return ["t", f"numpy.{value.dtype}", [], _base64(value.tobytes())]
-    if isinstance(value, np.ndarray):
-        return _array(value)
-    return _container(value)
+    if isinstance(value, (np.generic, np.ndarray)):
+        return _array(np.asarray(value))
+    return _container(value, type(value).__name__)
 
 
-def _container(value: Any) -> Node:
+def _container(value: Any, name: str) -> Node:
     if isinstance(value, (torch.Size, torch.dtype, torch.device)):
         return ["r", str(value)]
-    if type(value).__name__ in ("NonTensorData", "NonTensorStack"):
-        return ["s", "non-tensor", [encode(value.tolist())]]
+    if name in ("NonTensorData", "NonTensorStack"):
+        return _sequence("non-tensor", [value.tolist()])
     if isinstance(value, (list, tuple)):
-        return ["s", "tuple" if isinstance(value, tuple) else "list", [encode(item) for item in value]]
+        return _sequence("tuple" if isinstance(value, tuple) else "list", value)
     if isinstance(value, (set, frozenset)):
         return ["s", "set", sorted((encode(item) for item in value), key=repr)]
-    if type(value).__name__ == "TensorDict":
-        fields: list[list[Any]] = [[str(key), encode(value.get(key))] for key in sorted(value.keys(), key=str)]
-        return ["d", [["batch_size", encode(tuple(value.batch_size))], *fields]]
+    if name == "TensorDict":
+        fields = {str(key): value.get(key) for key in sorted(value.keys(), key=str)}
+        return encode({"batch_size": tuple(value.batch_size), **fields})
     if isinstance(value, Mapping):
-        return ["d", [[_key(key), encode(value[key])] for key in value]]
+        return ["d", [[key if isinstance(key, str) else repr(key), encode(value[key])] for key in value]]
     if isinstance(value, BaseException):
-        return ["d", [["raises", ["v", type(value).__name__]], ["message", ["v", _plain(str(value))]]]]
+        return encode({"raises": name, "message": _plain(str(value))})
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [[field.name, encode(getattr(value, field.name))] for field in dataclasses.fields(value)]
-        return ["d", [["class", ["v", type(value).__name__]], *fields]]
-    return ["r", f"{type(value).__name__} {_plain(str(value))}"]
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return encode({"class": name, **fields})
+    return ["r", f"{name} {_plain(str(value))}"]
+
+
+def _sequence(kind: str, items: Iterable[Any]) -> Node:
+    return ["s", kind, [encode(item) for item in items]]
 
 
 def _tensor(value: torch.Tensor) -> Node:
     if value.is_nested:
-        return ["s", "nested", [_tensor(part) for part in value.unbind()]]
+        return _sequence("nested", value.unbind())
     plain = value.detach().cpu().contiguous()
     data = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
-    return ["t", str(plain.dtype), list(plain.shape), _base64(data)]
+    return ["t", str(plain.dtype), list(plain.shape), base64.b64encode(data).decode("ascii")]
 
 
 def _array(value: np.ndarray[Any, Any]) -> Node:
     if value.dtype == object:
-        return ["s", f"array{list(value.shape)}", [encode(item) for item in value.reshape(-1)]]
-    return ["t", f"numpy.{value.dtype}", list(value.shape), _base64(np.ascontiguousarray(value).tobytes())]
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
-def _key(key: object) -> str:
-    return key if isinstance(key, str) else repr(key)
+        return _sequence(f"array{list(value.shape)}", value.reshape(-1))
+    return ["t", f"numpy.{value.dtype}", list(value.shape), base64.b64encode(value.tobytes()).decode("ascii")]
 
 
 def _plain(text: str) -> str:

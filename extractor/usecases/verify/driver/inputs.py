@@ -1,24 +1,54 @@
-"""Make the inputs that cases share, from generators with a fixed seed."""
+"""Make the inputs that cases share: numbers from seeds, configurations, a tokenizer and models."""
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
+import string
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from omegaconf import OmegaConf
+from transformers import PreTrainedTokenizerFast
 
 BATCH = 8
 LENGTH = 12
 PROMPT = 7
+VOCABULARY = ("<pad>", "<eos>", "<unk>", *string.ascii_lowercase, *string.digits, *" .:+-=<>|?\n")
+TEMPLATE = (
+    "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<a>{% endif %}"
+)
+ROLLOUT_CORRECTION = {
+    "rollout_is": "token",
+    "rollout_is_threshold": 1.5,
+    "rollout_rs": "sequence",
+    "rollout_rs_threshold": 1.4,
+}
 
 
 def normal(*shape: int, seed: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Return normally distributed numbers."""
     generator = torch.Generator().manual_seed(seed)
     return (torch.randn(*shape, generator=generator) * scale).to(dtype)
+
+
+def per_token(seed: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Return normally distributed numbers of shape (BATCH, LENGTH)."""
+    return normal(BATCH, LENGTH, seed=seed, scale=scale, dtype=dtype)
+
+
+def integers(*shape: int, seed: int, low: int = 0, high: int) -> torch.Tensor:
+    """Return whole numbers below `high`."""
+    return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def prompt_mask() -> torch.Tensor:
+    """Return a mask of shape (BATCH, PROMPT) of prompts that are padded on the left."""
+    return (torch.arange(PROMPT)[None, :] >= torch.tensor([0, 3, 1, 2, 0, 5, 4, 6])[:, None]).long()
 
 
 def response_mask(*, empty: bool = False, holes: bool = False) -> torch.Tensor:
@@ -40,13 +70,13 @@ def response_mask(*, empty: bool = False, holes: bool = False) -> torch.Tensor:
 
 def log_probs(seed: int) -> torch.Tensor:
     """Return log-probabilities of shape (BATCH, LENGTH)."""
-    return -normal(BATCH, LENGTH, seed=seed).abs() - 0.1
+    return -per_token(seed).abs() - 0.1
 
 
 def rewards(*, dense: bool, mask: torch.Tensor) -> torch.Tensor:
     """Make token-level rewards: at the last token of each row, or at every token."""
     if dense:
-        return normal(BATCH, LENGTH, seed=11) * mask
+        return per_token(11) * mask
     values = torch.tensor([1.0, 0.0, 0.25, 1.0, -0.5, 0.125, 0.7, 0.3])
     found = torch.zeros(BATCH, LENGTH)
     last = (mask.sum(-1) - 1).clamp(min=0)
@@ -62,7 +92,7 @@ def groups(kind: str = "fours") -> np.ndarray[Any, Any]:
 
 def edges(seed: int) -> torch.Tensor:
     """Return numbers of shape (BATCH, LENGTH) of which each third one is zero, with rows of one sign only."""
-    values = normal(BATCH, LENGTH, seed=seed)
+    values = per_token(seed)
     values[1], values[2] = values[1].abs(), -values[2].abs()
     values[:, ::3] = 0
     return values
@@ -110,15 +140,7 @@ def actor_settings(**changes: Any) -> dict[str, Any]:
     return settings
 
 
-ROLLOUT_CORRECTION = {
-    "rollout_is": "token",
-    "rollout_is_threshold": 1.5,
-    "rollout_rs": "sequence",
-    "rollout_rs_threshold": 1.4,
-}
-
-
-def call(function: Callable[..., Any], available: Mapping[str, Any], *, by_default: bool = False, **fixed: Any) -> Any:
+def call(function: Callable[..., Any], available: Mapping[str, Any], *, by_default: bool = False) -> Any:
     """Call a function with those of the available inputs that it takes; `by_default` leaves out what has a default.
 
     Raises:
@@ -126,19 +148,75 @@ def call(function: Callable[..., Any], available: Mapping[str, Any], *, by_defau
     """
     arguments = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        if name in fixed:
-            arguments[name] = fixed[name]
-        elif by_default and parameter.default is not inspect.Parameter.empty:
-            continue
-        elif name in available:
-            arguments[name] = available[name]
-        elif parameter.default is inspect.Parameter.empty and parameter.kind not in (
-            inspect.Parameter.VAR_KEYWORD,
-            inspect.Parameter.VAR_POSITIONAL,
-        ):
+        needed = parameter.default is inspect.Parameter.empty
+        if name in available and (needed or not by_default):
+            arguments[name] = _copy(available[name])
+        elif needed and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL):
             raise TypeError(f"verify has no input for its parameter {name!r}")
-    return function(**{name: _copy(value) for name, value in arguments.items()})
+    return function(**arguments)
 
 
 def _copy(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) and not value.requires_grad else value
+
+
+class ListsOfTokens(PreTrainedTokenizerFast):
+    """A tokenizer whose chat template returns a list of tokens, as before transformers 5."""
+
+    def apply_chat_template(self, *args: Any, **kwargs: Any) -> Any:
+        """Return no dictionary unless asked for one."""
+        return super().apply_chat_template(*args, **{"return_dict": False, **kwargs})
+
+
+def tokenizer(*, lists: bool = False) -> Any:
+    """Return a tokenizer with a token per character.
+
+    Args:
+        lists: Its chat template returns lists of tokens.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    ids = {token: index for index, token in enumerate(VOCABULARY)}
+    raw = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), behavior="isolated")
+    raw.decoder = decoders.Fuse()
+    cls = ListsOfTokens if lists else PreTrainedTokenizerFast
+    found = cls(tokenizer_object=raw, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left")
+    found.chat_template = TEMPLATE
+    return found
+
+
+def model(kind: str = "Qwen2ForCausalLM", **changes: Any) -> Any:
+    """Return a Qwen2 of two layers with random weights, float32; the generator begins anew with it."""
+    found = copy.deepcopy(_built(kind, tuple(sorted(changes.items()))))
+    torch.manual_seed(7)
+    return found
+
+
+@functools.cache
+def _built(kind: str, changes: tuple[tuple[str, Any], ...]) -> Any:
+    import transformers
+
+    settings = {
+        "vocab_size": len(VOCABULARY),
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+        "initializer_range": 0.2,
+        "attention_dropout": 0.0,
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+        "bos_token_id": None,
+        "num_labels": 1,
+        "attn_implementation": "sdpa",
+        **dict(changes),
+    }
+    torch.manual_seed(7)
+    config = transformers.Qwen2Config(**settings)
+    built = getattr(transformers, kind)(config).float()
+    if hasattr(built, "dropout"):
+        built.dropout = torch.nn.Identity()
+    return built

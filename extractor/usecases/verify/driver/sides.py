@@ -1,27 +1,80 @@
-# mypy: disable-error-code="attr-defined"
 """Load the two sides of a comparison: upstream's modules and a project's."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.abc
+import importlib.machinery
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .blocking import Stubber, block
-
 MAX_STUBS = 20
+_HERE = str(Path(__file__).parent)
+# Methods that a project's classes were made without, "Class.method".
+_without: set[str] = set()
+
+
+class StandIn(ModuleType):
+    """A module, or anything in one; it can be called, subscripted, subclassed and used as a decorator."""
+
+    def __init__(self, name: str = "stand_in") -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and callable(args[0]) and not kwargs:
+            return args[0]
+        return self
+
+    def __getattr__(self, name: str) -> StandIn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn()
+
+    def __getitem__(self, key: Any) -> StandIn:
+        return self
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return (object,)
+
+    def __or__(self, other: Any) -> type:
+        return object
+
+    __ror__ = __or__
+
+
+class Stubber(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Puts an empty stand-in where a package is missing."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = set(names)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Find every module below the stubbed packages."""
+        if fullname.partition(".")[0] in self.names:
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """Make the stand-in."""
+        return StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run nothing."""
+
+
+def block(names: Iterable[str]) -> None:
+    """Make top-level packages unimportable, and unknown to `find_spec`, from now on."""
+    sys.modules.update(dict.fromkeys(names))
 
 
 class NotVendored(Exception):
     """The project does not have this part of upstream."""
-
-
-_HERE = str(Path(__file__).parent)
-# Methods that a project's classes were made without, "Class.method".
-_without: set[str] = set()
 
 
 def is_absent(error: Exception) -> bool:
@@ -30,23 +83,20 @@ def is_absent(error: Exception) -> bool:
     A method that the slice has left out is lacking only where a case asks for it itself: vendored code that does has
     failed.
     """
-    if isinstance(error, AttributeError) and _raised_here(error):
-        kinds = error.obj.__mro__ if isinstance(error.obj, type) else type(error.obj).__mro__
-        return any(f"{kind.__name__}.{error.name}" in _without for kind in kinds)
-    return isinstance(error, NotVendored) or type(error).__name__ == "FeatureNotVendored"
-
-
-def _raised_here(error: Exception) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and trace.tb_frame.f_code.co_filename.startswith(_HERE)
+    if isinstance(error, AttributeError) and trace and trace.tb_frame.f_code.co_filename.startswith(_HERE):
+        kinds = error.obj.__mro__ if isinstance(error.obj, type) else type(error.obj).__mro__
+        return any(f"{kind.__name__}.{error.name}" in _without for kind in kinds)
+    return isinstance(error, NotVendored) or type(error).__name__ == "FeatureNotVendored"
 
 
 class Side:
     """Access to upstream's names.
 
     Attributes:
+        upstream: It is upstream's own code.
         fixes: Ids of the named fixes that the project carries; a case may have to meet them with a counterpart.
         scratch: A directory for files.
     """
@@ -106,7 +156,7 @@ def meet_platform(side: Side) -> None:
     except NotVendored:
         return
 
-    class Processor(manager.PlatformBase):  # type: ignore[misc, name-defined]
+    class Processor(manager.PlatformBase):  # type: ignore[name-defined]
         device_name = vendor_name = "cpu"
         device_module = torch.cpu
 
@@ -133,12 +183,7 @@ class Vendored(Side):
     upstream = False
 
     def __init__(
-        self,
-        root: Path,
-        modules: Mapping[str, str],
-        fixes: frozenset[str],
-        scratch: Path,
-        dropped: Iterable[str] = (),
+        self, root: Path, modules: Mapping[str, str], fixes: frozenset[str], scratch: Path, dropped: Iterable[str] = ()
     ) -> None:
         super().__init__(fixes, scratch)
         _without.update(dropped)

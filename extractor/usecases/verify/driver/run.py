@@ -1,0 +1,232 @@
+"""Run a job in a project's Python: import what is vendored, or compute every case on one side."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import json
+import os
+import random
+import sys
+import traceback
+from collections.abc import Container, Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from .sides import NotVendored, Side, Upstream, Vendored, block, is_absent
+
+Job = dict[str, Any]
+CASES = (
+    *("algorithms", "losses", "tensors", "batches", "metrics", "configs", "dataset", "rewards", "models", "engine"),
+    *("distillation", "declared"),
+)
+# What is slow to import, and is there before lines are traced.
+HEAVY = (
+    *("transformers.models.qwen2.modeling_qwen2", "datasets", "tensordict", "torch.distributed.fsdp"),
+    *("torchdata.stateful_dataloader", "hydra.utils", "pandas", "sympy"),
+)
+
+
+def main(script: str, job_path: Path, result_path: Path) -> None:
+    """Run a job, "imports" or "parity", and write down its result."""
+    job = json.loads(job_path.read_text(encoding="utf-8"))
+    result = {"imports": run_imports, "parity": run_parity}[script](job)
+    result_path.write_text(json.dumps(result), encoding="utf-8")
+    # Worker threads and process groups of upstream's must not keep this process alive.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+# Parity
+
+
+def run_parity(job: Job) -> dict[str, Any]:
+    """Return what every case returned, bit for bit: {side, root, modules, fixes, declared, dropped, trace, scratch}."""
+    families = load_cases(job)
+    fixes, scratch, root = frozenset(job["fixes"]), Path(job["scratch"]), Path(job["root"])
+    side: Side
+    if job["side"] == "upstream":
+        side = Upstream(root, fixes, scratch)
+    else:
+        side = Vendored(root, job["modules"], fixes, scratch, job["dropped"])
+    trace = LineTrace(job["trace"])
+    trace.start()
+    results: dict[str, dict[str, Any]] = {}
+    for family in families:
+        for _, result in iterate_family(family, side):
+            results |= result
+    trace.stop()
+    return {
+        "results": results,
+        "lines": {file: sorted(lines) for file, lines in trace.lines.items()},
+        "stubbed": sorted(side.stubber.names) if isinstance(side, Upstream) else [],
+    }
+
+
+def load_cases(job: Job) -> list[Any]:
+    """Set torch up for numbers that are the same each time, and return the families of cases."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    os.chdir(job["scratch"])
+    preload()
+    for name in CASES:
+        importlib.import_module(f"{__package__}.cases_{name}")
+    from . import cases, cases_declared
+
+    cases_declared.register(job["declared"])
+    return cases.FAMILIES
+
+
+def preload() -> None:
+    """Import what is slow, and give torch.cpu what GPU logging asks of every device."""
+    import torch
+
+    for name in HEAVY:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    for name, value in (("memory_allocated", 0), ("memory_reserved", 0), ("mem_get_info", (0, 0))):
+        if not hasattr(torch.cpu, name):
+            setattr(torch.cpu, name, lambda *args, value=value: value)
+
+
+def iterate_family(
+    family: Any, side: Side, chosen: Container[str] | None = None
+) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
+    """Yield the name and the result of each case of a family, or of those that are chosen."""
+    common = {"module": family.needs, "fixes": list(family.fixes)}
+    try:
+        side.module(family.needs)
+        for part, case in family.expand(side):
+            name = f"{family.name}[{part}]" if part else family.name
+            if chosen is None or name in chosen:
+                yield name, {name: {**_run_case(case), **common}}
+    except NotVendored as error:
+        yield family.name, {family.name: {"absent": str(error), **common}}
+    except Exception as error:
+        yield family.name, {family.name: {**_failure(error), **common}}
+
+
+def _run_case(case: Any) -> dict[str, Any]:
+    import numpy as np
+    import torch
+
+    from .encode import encode
+
+    random.seed(1)
+    np.random.seed(1)
+    torch.manual_seed(1)
+    try:
+        return {"value": encode(case())}
+    except Exception as error:
+        return {"absent": str(error).splitlines()[0]} if is_absent(error) else _failure(error)
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    return {"error": f"{type(error).__name__}: {error}", "traceback": "".join(lines)[-3000:]}
+
+
+class LineTrace:
+    """Records executed lines of some files; other code runs at nearly full speed."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self.lines: dict[str, set[int]] = {file: set() for file in files}
+
+    def start(self) -> None:
+        """Record from now on, in this thread."""
+        sys.settrace(self.call)
+
+    def stop(self) -> None:
+        """Stop recording."""
+        sys.settrace(None)
+
+    def call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """Take a call, as `sys.settrace` and `threading.settrace` hand it over."""
+        lines = self.lines.get(frame.f_code.co_filename)
+        if lines is None:
+            return None
+
+        def local(frame: FrameType, event: str, argument: Any) -> Any:
+            if event == "line":
+                lines.add(frame.f_lineno)
+            return local
+
+        return local
+
+
+# Imports
+
+
+def run_imports(job: Job) -> dict[str, Any]:
+    """Import each module with the required packages only: {root, package, modules, forbidden, required, optional}."""
+    root = Path(job["root"])
+    own = {item.stem for item in root.iterdir() if item.suffix == ".py" or (item / "__init__.py").exists()}
+    unneeded = find_unneeded(job["required"], job["optional"], {job["package"], *own})
+    block(unneeded | set(job["forbidden"]))
+    sys.path.insert(0, str(root))
+    errors: dict[str, str] = {}
+    missing = set()
+    for name in job["modules"]:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            said = str(error)
+            if isinstance(error, ModuleNotFoundError) and error.name:
+                missing.add(error.name.partition(".")[0])
+                said = f"No module named {error.name!r}"
+            frames = traceback.extract_tb(error.__traceback__)
+            # The environment may lie in the project: what breaks in it is not the project's.
+            files = [(Path(frame.filename), frame.lineno) for frame in frames]
+            inside = [item for item in files if item[0].is_relative_to(root) and not item[0].is_relative_to(sys.prefix)]
+            place = f" ({inside[-1][0].relative_to(root).as_posix()}:{inside[-1][1]})" if inside else ""
+            errors[name] = f"{type(error).__name__}: {said}{place}"
+    leaked = sorted(name for name in sys.modules if name.partition(".")[0] in job["forbidden"] and sys.modules[name])
+    return {"errors": errors, "leaked": leaked, "missing": sorted(missing), "blocked": sorted(unneeded)}
+
+
+def find_unneeded(required: Iterable[str], optional: Iterable[str], own: Iterable[str]) -> set[str]:
+    """Return top-level packages that a fresh environment with only the requirements would not have.
+
+    Args:
+        required: The project's requirements, as pyproject.toml writes them.
+        optional: Packages to count among the unneeded ones even where no metadata names them.
+        own: The project's own packages: an environment in which the project is installed names them as well.
+    """
+    needed = _closure(required)
+    found, kept = set(optional), set(own)
+    for distribution in importlib.metadata.distributions():
+        name = canonicalize_name(distribution.metadata["Name"] or "")
+        (kept if name in needed else found).update(_provided_by(distribution))
+    names = {name for name in found - kept if name.isidentifier() and not name.startswith("_")}
+    # What this process has loaded to get here is part of Python.
+    return {name for name in names if name not in sys.modules and name not in sys.stdlib_module_names}
+
+
+def _provided_by(distribution: importlib.metadata.Distribution) -> set[str]:
+    """Return top-level names that a distribution brings; most build tools no longer write them down."""
+    text = distribution.read_text("top_level.txt")
+    files = [Path(file) for file in distribution.files or () if Path(file).suffix in (".py", ".so", ".pyd")]
+    return set(text.split()) if text else {file.parts[0] if len(file.parts) > 1 else file.stem for file in files}
+
+
+def _closure(required: Iterable[str]) -> set[str]:
+    """Return the names of the distributions that requirements bring, with what these require and their extras."""
+    pending = [(Requirement(line), "") for line in required]
+    seen: set[tuple[str, str]] = set()
+    while pending:
+        wanted, asking = pending.pop()
+        if wanted.marker is None or wanted.marker.evaluate({"extra": asking}):
+            name = canonicalize_name(wanted.name)
+            for extra in {"", *wanted.extras} - {extra for known, extra in seen if known == name}:
+                seen.add((name, extra))
+                with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                    pending += [(Requirement(line), extra) for line in importlib.metadata.requires(name) or []]
+    return {name for name, _ in seen}
