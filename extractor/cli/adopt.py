@@ -1,11 +1,11 @@
 """`vextract adopt`: turn a copy of verl that was edited by hand into a project."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from extractor.cli import output, screen
+from extractor.cli import from_run, output, screen
 from extractor.cli.options import (
     Algorithm,
     ConfigDirs,
@@ -26,30 +26,28 @@ from extractor.cli.options import release as release_option
 from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
-    from extractor.importers.adopt import Adoption, ForkEdit, Recognised, Share
+    from extractor.importers.adopt import Adoption, ForkEdit, Recognised
 
 _PACKAGE = "myproj"
+
+Fork = Annotated[Path, typer.Argument(metavar="FORK_DIR", help="Your copy of verl, or a directory that holds it.")]
+Target = Annotated[Path | None, typer.Argument(help="Directory of the project; without it nothing is written.")]
+Release = Annotated[str | None, release_option("Release of verl that was copied; the nearest one by default.")]
+Package = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Name of the Python package; the last part of TARGET by default.")
+]
 
 
 def command(
     context: typer.Context,
-    fork: Annotated[Path, typer.Argument(metavar="FORK_DIR", help="Your copy of verl, or a directory that holds it.")],
-    target: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Argument(help="Directory of the project; without it nothing is written."),
-    ] = None,
+    fork: Fork,
+    target: Target = None,
     engine: Engine = "hf",
-    verl: Annotated[
-        Optional[str],  # noqa: UP045
-        release_option("Release of verl that was copied; the nearest one by default."),
-    ] = None,
+    verl: Release = None,
     algorithm: Algorithm = "grpo",
     with_: With = None,
-    package: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(metavar="NAME", help="Name of the Python package; the last part of TARGET by default."),
-    ] = None,
-    from_run: FromRun = None,
+    package: Package = None,
+    from_verl_run: FromRun = None,
     run_verl: RunVerl = None,
     variables: Variables = None,
     config_dir: ConfigDirs = None,
@@ -66,17 +64,17 @@ def command(
     there is parked below orphaned/, with a note. From then on `vextract upgrade` keeps your edits. With --from-verl-run
     the project also has the experiment of a launch script of yours.
     """
-    from extractor.cli import from_run as runs
     from extractor.importers.adopt import adopt, adopt_with_run, recognise
     from extractor.pipeline.generate import complete
     from extractor.project import location
     from extractor.values import releases
     from extractor.values.options import Options
 
-    request = runs.request(from_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
+    request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     place = location.check_target(target) if target is not None else None
     name = package if package is not None else location.package_name(place.name) if place is not None else _PACKAGE
     location.check_package(name, "--package" if package is not None else "TARGET")
+    written = place if not dry_run else None
     with output.steps("adopting") as say:
         found = recognise(fork, verl, offline=offline, say=say)
         manifest = releases.load(found.source.release)
@@ -86,26 +84,22 @@ def command(
         else:
             chosen = frozenset(item for item in ("engine", "algorithm") if is_given(context, item))
             adoption = adopt_with_run(found, asked, chosen, request, manifest, say)
-        written = place is not None and not dry_run
-        if place is not None and not dry_run:
+        if written is not None:
             say(f"writing {target}")
-            write(place, adoption, found)
+            _write(written, adoption, found)
     for text in (*found.warnings, *adoption.generated.warnings):
         output.warning(text)
     if json:
-        run = {} if adoption.run is None else {"run": runs.report(adoption.run)}
-        output.data_json({**_report(found, adoption, place, written), **run})
+        output.data_json(_report(found, adoption, place, written is not None))
         return
-    _show(found, adoption, verbose, below=6)
-    if adoption.run is not None:
-        runs.show(adoption.run, verbose=verbose, below=6)
-    if target is not None and written:
+    _show(found, adoption, verbose)
+    if target is not None and written is not None:
         output.data(f"made {target}\nnext:\n  cd {in_shell(target)}\n  vextract diff\n  make setup\n  make train")
     else:
         output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
 
 
-def write(target: Path, adoption: "Adoption", found: "Recognised") -> None:
+def _write(target: Path, adoption: "Adoption", found: "Recognised") -> None:
     from extractor import __version__
     from extractor.pipeline import apply
     from extractor.project import base, lock
@@ -117,41 +111,16 @@ def write(target: Path, adoption: "Adoption", found: "Recognised") -> None:
     apply.create(target, adoption.plan, lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
 
 
-def _show(found: "Recognised", adoption: "Adoption", verbose: bool, below: int) -> None:
+def _show(found: "Recognised", adoption: "Adoption", verbose: bool) -> None:
     from extractor.importers.adopt import Outcome
 
-    head = [f"copy of verl: {found.copy.root}"]
-    if found.copy.others:
-        head.append(f"other copies of verl here: {', '.join(map(str, found.copy.others))} (name one to adopt it)")
-    if found.copy.prefixes:
-        head.append(f"imports itself as: {', '.join(found.copy.prefixes)}")
-    score = found.score
-    head.append(
-        f"nearest release: verl {score.release} ({score.similarity:.1%}): {score.identical} files identical,"
-        f" {score.edited} edited, {score.missing} missing"
-    )
-    if found.copy.says and found.copy.says != score.release:
-        head.append(f"its version file says {found.copy.says}")
-    if found.older is not None:
-        older = found.older
-        head.append(f"made from verl {older.release}, which is too old for a project ({older.similarity:.1%})")
-    head.append(_behind(found))
-    head.append(f"carried over: {_share(adoption.hunks, 'hunks')}, {_share(adoption.symbols, 'symbols')}")
-    if drifted := [edit for edit in adoption.edits if edit.outcome is Outcome.UPSTREAM]:
-        count = "1 place" if len(drifted) == 1 else f"{len(drifted)} places"
-        head.append(f"of another day of upstream's, not edits: {count}; the project has verl {score.release}'s")
-    if adoption.options.methods:
-        names = ", ".join(name.partition(":")[2] for name in adoption.options.methods)
-        head.append(f"methods that are here because your edits need them: {names}")
-    if adoption.outside:
-        head.append(f"your edits also import: {', '.join(adoption.outside)} (add them to pyproject.toml)")
     edits = {fate: [_line(edit) for edit in adoption.edits if edit.outcome is fate] for fate in Outcome}
     own = [
         f"  {file.path}" + (f" -> {file.copied}" if file.copied else "  (not copied)")
         for file in adoption.own
         if not file.is_upstreams
     ]
-    others = [f"  verl {other.release}: {other.similarity:.1%}" for other in found.scores if other is not score]
+    others = [f"  verl {other.release}: {other.similarity:.1%}" for other in found.scores if other is not found.score]
     sections = [
         screen.Section(edits[Outcome.ORPHANED], "without a place, parked below orphaned/:"),
         screen.Section(edits[Outcome.CARRIED], "carried over:"),
@@ -159,14 +128,43 @@ def _show(found: "Recognised", adoption: "Adoption", verbose: bool, below: int) 
         screen.Section(edits[Outcome.UPSTREAM], "as upstream had it on another day:"),
         screen.Section(others, "other releases:"),
     ]
-    screen.show(head, sections, verbose=verbose, below=below)
+    screen.show(_head(found, adoption, len(edits[Outcome.UPSTREAM])), sections, verbose=verbose)
+    if adoption.run is not None:
+        from_run.show(adoption.run, verbose=verbose)
 
 
-def _behind(found: "Recognised") -> str:
-    if not found.newer:
-        return "that is the newest supported release"
-    count = "1 supported release" if len(found.newer) == 1 else f"{len(found.newer)} supported releases"
-    return f"behind by {count}: {', '.join(found.newer)}"
+def _head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
+    """Say which release was copied, and how much of the edits came along."""
+    copy, score, older = found.copy, found.score, found.older
+    head = [f"copy of verl: {copy.root}"]
+    if copy.others:
+        head.append(f"other copies of verl here: {', '.join(map(str, copy.others))} (name one to adopt it)")
+    if copy.prefixes:
+        head.append(f"imports itself as: {', '.join(copy.prefixes)}")
+    head.append(
+        f"nearest release: verl {score.release} ({score.similarity:.1%}): {score.identical} files identical,"
+        f" {score.edited} edited, {score.missing} missing"
+    )
+    if copy.says and copy.says != score.release:
+        head.append(f"its version file says {copy.says}")
+    if older is not None:
+        head.append(f"made from verl {older.release}, which is too old for a project ({older.similarity:.1%})")
+    behind = f"behind by {output.counted(len(found.newer), 'supported release')}: {', '.join(found.newer)}"
+    head.append(behind if found.newer else "that is the newest supported release")
+    shares = [
+        f"{share.carried} of {share.total} {noun} ({share.percent:.0f} %)"
+        for share, noun in ((adoption.hunks, "hunks"), (adoption.symbols, "symbols"))
+    ]
+    head.append(f"carried over: {', '.join(shares)}")
+    if drifted:
+        places = output.counted(drifted, "place")
+        head.append(f"of another day of upstream's, not edits: {places}; the project has verl {score.release}'s")
+    if adoption.options.methods:
+        names = ", ".join(name.partition(":")[2] for name in adoption.options.methods)
+        head.append(f"methods that are here because your edits need them: {names}")
+    if adoption.outside:
+        head.append(f"your edits also import: {', '.join(adoption.outside)} (add them to pyproject.toml)")
+    return head
 
 
 def _line(edit: "ForkEdit") -> str:
@@ -175,60 +173,32 @@ def _line(edit: "ForkEdit") -> str:
     return f"  {edit.upstream_path}: {edit.symbol}, {edit.what}{parts}{place}"
 
 
-def _share(share: "Share", noun: str) -> str:
-    return f"{share.carried} of {share.total} {noun} ({share.percent:.0f} %)"
-
-
 def _report(found: "Recognised", adoption: "Adoption", target: Path | None, written: bool) -> dict[str, object]:
-    options = adoption.options
+    copy = found.copy
     return {
-        "path": str(target) if target is not None else None,
+        "path": target,
         "written": written,
-        "fork": {
-            "path": str(found.copy.root),
-            "others": list(map(str, found.copy.others)),
-            "imports": list(found.copy.prefixes),
-            "says": found.copy.says,
-        },
+        "fork": {"path": copy.root, "others": copy.others, "imports": copy.prefixes, "says": copy.says},
         "release": found.source.release,
         "made_from": found.older.release if found.older is not None else found.source.release,
-        "newer": list(found.newer),
+        "newer": found.newer,
         "scores": [
-            {
-                "release": score.release,
-                "similarity": round(score.similarity, 4),
-                "identical": score.identical,
-                "edited": score.edited,
-                "missing": score.missing,
-            }
+            output.pick(score, "release similarity identical edited missing")
+            | {"similarity": round(score.similarity, 4)}
             for score in found.scores
         ],
-        "options": {
-            "package": options.package,
-            "verl": options.verl,
-            "engine": options.engine,
-            "algorithm": options.algorithm,
-            "features": list(options.features),
-            "methods": list(options.methods),
-        },
+        "options": output.pick(adoption.options, "package verl engine algorithm features methods"),
         "edits": [
             {
                 "upstream": edit.upstream_path,
-                "symbol": edit.symbol,
-                "what": edit.what,
-                "parts": list(edit.parts),
-                "hunks": edit.hunks,
-                "fate": edit.outcome.value,
-                "where": edit.where,
+                **output.pick(edit, "symbol what parts hunks", fate=edit.outcome, where=edit.where),
                 "why": edit.why or None,
             }
             for edit in adoption.edits
         ],
-        "own": [{"path": file.path, "copied": file.copied, "upstreams": file.is_upstreams} for file in adoption.own],
-        "outside": list(adoption.outside),
-        "carried": {
-            "hunks": {"carried": adoption.hunks.carried, "total": adoption.hunks.total},
-            "symbols": {"carried": adoption.symbols.carried, "total": adoption.symbols.total},
-        },
+        "own": [output.pick(file, "path copied", upstreams=file.is_upstreams) for file in adoption.own],
+        "outside": adoption.outside,
+        "carried": {name: output.pick(getattr(adoption, name), "carried total") for name in ("hunks", "symbols")},
         "warnings": [*found.warnings, *adoption.generated.warnings],
+        **({} if adoption.run is None else {"run": from_run.report(adoption.run)}),
     }

@@ -9,20 +9,17 @@ import typer
 
 from extractor import __version__
 from extractor.cli import (
-    add,
     adopt,
-    attack,
     changes,
     diff,
     explain,
     export,
     graph,
+    in_project,
     manifest,
     new,
     output,
-    plan,
     provenance,
-    remove,
     report,
     sbom,
     status,
@@ -44,28 +41,29 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _module in (
-    new,
-    adopt,
-    sync,
-    status,
-    diff,
-    upgrade,
-    add,
-    remove,
-    verify,
-    sbom,
-    provenance,
-    explain,
-    graph,
-    changes,
-    export,
-    report,
-    plan,
-    attack,
-    versions,
-):
-    app.command(_module.__name__.rpartition(".")[2])(_module.command)
+_COMMANDS: dict[str, Any] = {
+    "new": new.command,
+    "adopt": adopt.command,
+    "sync": sync.command,
+    "status": status.command,
+    "diff": diff.command,
+    "upgrade": upgrade.command,
+    "add": upgrade.add,
+    "remove": upgrade.remove,
+    "verify": verify.command,
+    "sbom": sbom.command,
+    "provenance": provenance.command,
+    "explain": explain.command,
+    "graph": graph.command,
+    "changes": changes.command,
+    "export": export.command,
+    "report": report.command,
+    "plan": in_project.plan,
+    "attack": in_project.attack,
+    "versions": versions.command,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
 app.add_typer(manifest.commands, name="manifest")
 
 # Typer has carried its own copy of click since 0.25 or so: take the class from wherever its errors come.
@@ -98,30 +96,27 @@ def run(arguments: list[str]) -> int:
         if code == INTERRUPTED:
             output.error("interrupted", None)
         return code
-    except VextractError as error:
+    except (KeyboardInterrupt, typer.Abort):
+        output.error("interrupted", None)
+        return INTERRUPTED
+    except _ClickException as error:
+        output.error(*_usage(error, list(getattr(command, "commands", {}))))
+        return USAGE
+    except Exception as error:
         if debug:
-            _traceback()
+            import traceback
+
+            traceback.print_exc(file=sys.stderr)
+        return _describe(error, debug)
+
+
+def _describe(error: Exception, debug: bool) -> int:
+    """Print an error of ours, of the machine or the input, or a bug, and return its exit code."""
+    if isinstance(error, VextractError):
         for line in error.details:
             output.note(f"  {line}")
         output.error(error.message, error.hint)
         return error.code
-    except _ClickException as error:
-        output.error(*_usage(error, arguments, list(getattr(command, "commands", {}))))
-        return USAGE
-    except (KeyboardInterrupt, typer.Abort):
-        output.error("interrupted", None)
-        return INTERRUPTED
-    except Exception as error:
-        if debug:
-            _traceback()
-        return _unforeseen(error, debug)
-
-
-def _unforeseen(error: Exception, debug: bool) -> int:
-    """Describe an unforeseen error, and return its exit code.
-
-    The cause may be the machine, the input, or a bug of ours.
-    """
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error)
         output.error(what, "look at what lies there, its permissions and the free space")
@@ -146,13 +141,7 @@ def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:
     return [item for item in arguments[:end] if item != "--debug"] + arguments[end:], wanted
 
 
-def _traceback() -> None:
-    import traceback
-
-    traceback.print_exc(file=sys.stderr)
-
-
-def _usage(error: Any, arguments: list[str], commands: list[str]) -> tuple[str, str]:
+def _usage(error: Any, commands: list[str]) -> tuple[str, str]:
     """Return message and hint for a command line that does not parse."""
     from extractor.values.nearest import nearest
 
@@ -164,12 +153,10 @@ def _usage(error: Any, arguments: list[str], commands: list[str]) -> tuple[str, 
     missing = re.match(r"No such command '(.*)'", message)
     if missing:
         near = nearest(missing.group(1), commands)
-        hint = f"did you mean `vextract {near[0]}`?" if near else f"commands: {', '.join(sorted(commands))}"
-        return message, hint
+        return message, f"did you mean `vextract {near[0]}`?" if near else f"commands: {', '.join(sorted(commands))}"
     unknown = re.match(r"No such option:? '?(-\S+?)'?$", message)
     if unknown and context is not None:
         known = [name for item in context.command.get_params(context) for name in item.opts if name.startswith("--")]
-        near = nearest(unknown.group(1), known)
-        if near:
+        if near := nearest(unknown.group(1), known):
             return message, f"did you mean `{near[0]}`? (`{path} --help`)"
     return message, f"{said.rstrip('.')} (`{path} --help`)" if said and not unknown else f"see `{path} --help`"

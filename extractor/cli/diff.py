@@ -3,25 +3,22 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from extractor.cli import output, pager, screen, unfinished
+from extractor.cli import output, screen, unfinished
 from extractor.cli.options import Json, Verbose
 
 if TYPE_CHECKING:
     from extractor.usecases.diff import FileDiff
 
-_WIDEST_BAR = 40
-_NARROWEST_BAR = 8
-_ANY_WIDTH = 1000
+_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"), ("\\", "dim"))
 
 
 def command(
     paths: Annotated[
-        Optional[list[Path]],  # noqa: UP045
-        typer.Argument(metavar="PATH", help="The project, or files and directories in it."),
+        list[Path] | None, typer.Argument(metavar="PATH", help="The project, or files and directories in it.")
     ] = None,
     stat: Annotated[bool, typer.Option("--stat", help="Count the lines only.")] = False,
     no_pager: Annotated[bool, typer.Option("--no-pager", help="Never start a pager.")] = False,
@@ -40,11 +37,13 @@ def command(
     locked = lock.read(root)
     found = edits(root, locked, base.read(root, locked), only)
     if json:
-        output.data_json([_report(item) for item in found])
+        output.data_json(
+            [output.pick(item, "path added removed", diff=item.text.decode(errors="replace")) for item in found]
+        )
     elif stat:
         _show_stat(found, verbose)
     elif found:
-        pager.show_diff(b"".join(item.text for item in found), page=not no_pager)
+        _show_diff(b"".join(item.text for item in found), page=not no_pager)
     else:
         output.note("no edits")
 
@@ -74,28 +73,32 @@ def _split(paths: list[Path]) -> tuple[Path, list[str]]:
 
 def _show_stat(found: "tuple[FileDiff, ...]", verbose: bool) -> None:
     width = max((len(item.path) for item in found), default=0)
-    most = max((item.added + item.removed for item in found), default=0)
-    # What a terminal has beside the path, the number and what stands between them.
-    widest = min(_WIDEST_BAR, max((output.width_of(sys.stdout) or _ANY_WIDTH) - width - 11, _NARROWEST_BAR))
-    scale = min(1.0, widest / most) if most else 1.0
-    lines = []
-    for item in found:
-        bar = "+" * _length(item.added, scale) + "-" * _length(item.removed, scale)
-        lines.append(f" {item.path:{width}} | {item.added + item.removed:4} {bar}".rstrip())
+    lines = [f" {item.path:{width}} | {item.added:4} + {item.removed:4} -" for item in found]
     added, removed = sum(item.added for item in found), sum(item.removed for item in found)
-    files = "1 file" if len(found) == 1 else f"{len(found)} files"
-    head = [f" {files} edited, {added} lines added, {removed} removed"]
+    head = [f" {output.counted(len(found), 'file')} edited, {added} lines added, {removed} removed"]
     screen.show(head, [screen.Section(lines, prefix=" ")], verbose=verbose)
 
 
-def _length(lines: int, scale: float) -> int:
-    return max(1, round(lines * scale)) if lines else 0
+def _show_diff(diff: bytes, *, page: bool) -> None:
+    """Print a diff: byte for byte, or on a terminal escaped, in colour and through the user's pager."""
+    if not sys.stdout.isatty():
+        try:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(diff)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            output.reader_left()
+        return
+    from contextlib import nullcontext
 
+    from rich.console import Console
+    from rich.text import Text
 
-def _report(item: "FileDiff") -> dict[str, object]:
-    return {
-        "path": item.path,
-        "added": item.added,
-        "removed": item.removed,
-        "diff": item.text.decode("utf-8", errors="replace"),
-    }
+    text = Text()
+    for line in output.plain(diff.decode("utf-8", errors="replace").replace("\r\n", "\n")).splitlines(keepends=True):
+        text.append(line, next((style for start, style in _STYLES if line.startswith(start)), ""))
+    console = Console(highlight=False)
+    # As git does: leave at the end where all fits on one screen, and let colours through.
+    os.environ.setdefault("LESS", "FRX")
+    with console.pager(styles=not os.environ.get("NO_COLOR")) if page else nullcontext():
+        console.print(text, end="", soft_wrap=True)

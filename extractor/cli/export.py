@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,28 +13,29 @@ from extractor.values.shell import in_shell
 if TYPE_CHECKING:
     from extractor.importers.export import Export
 
+OutputDir = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="DIR", help="Directory to write; by default PATH-verl beside PATH."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting, as main.py takes it; repeatable."),
+]
+Modules = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODULE", help="A module of the package that code of yours imports there, such as rewards/text.py."
+    ),
+]
+
 
 def command(
     path: Project = Path(),
     to: Annotated[str, typer.Option("--to", metavar="TARGET", help="Where to: verl.")] = "verl",
-    verl: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(metavar="RELEASE", help="Release of verl, which has to be the project's own.", hidden=True),
-    ] = None,
-    out: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("-o", "--output", metavar="DIR", help="Directory to write; by default PATH-verl beside PATH."),
-    ] = None,
-    settings: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting, as main.py takes it; repeatable."),
-    ] = None,
-    include: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(
-            metavar="MODULE", help="A module of the package that code of yours imports there, such as rewards/text.py."
-        ),
-    ] = None,
+    verl: Annotated[str | None, typer.Option(metavar="RELEASE", hidden=True)] = None,
+    out: OutputDir = None,
+    settings: Settings = None,
+    include: Modules = None,
     from_: From = None,
     offline: Offline = False,
     dry_run: DryRun = False,
@@ -56,12 +57,17 @@ def command(
     folder = location.find(path)
     unfinished.refuse(folder)
     locked = lock.read(folder)
-    release = verl or (detect_release(from_) if from_ is not None else locked.options.verl)
+    own = locked.options.verl
+    release = verl or (detect_release(from_) if from_ is not None else own)
     target = Path(os.path.abspath(out if out is not None else folder.parent / f"{folder.name}-verl"))  # noqa: PTH100
     if target.resolve().is_relative_to(folder.resolve()):
         raise UsageError(f"{target}: inside the project", hint="pass a directory outside it with -o")
-    _check_release(release, locked.options.verl)
-    with output.progress(f"reading verl {release}"):
+    if release != own:
+        raise UsageError(
+            f"verl {release}: an export is for the project's own release, {own}",
+            hint=f"in a copy of the project: vextract upgrade --to {release}; then export that",
+        )
+    with output.steps(f"reading verl {release}"):
         _, source = restore.upstream(locked, origin=from_, offline=offline)
     made = exporting.export(folder, locked, source, tuple(settings or ()), tuple(include or ()))
     if not dry_run:
@@ -71,7 +77,8 @@ def command(
     if json:
         output.data_json(_report(target, made, release, dry_run))
         return
-    counts = ", ".join(f"{number} {name}" for name, number in _counts(made).items() if number)
+    found = {status: sum(key.status is status for key in made.keys) for status in exporting.KeyStatus}
+    counts = ", ".join(f"{number} {status.value}" for status, number in found.items() if number)
     if dry_run:
         head = [f"would make {target}: {counts}; nothing was written"]
         screen.show(head, [screen.Section([f"  {path}" for path in made.files])], verbose=verbose)
@@ -80,49 +87,20 @@ def command(
     output.data(f"next:\n  cd {in_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh")
 
 
-def _check_release(release: str, own: str) -> None:
-    """Refuse another release than the project's own.
-
-    Raises:
-        UsageError: it is another one.
-    """
-    from extractor.values.errors import UsageError
-
-    if release != own:
-        raise UsageError(
-            f"verl {release}: an export is for the project's own release, {own}",
-            hint=f"in a copy of the project: vextract upgrade --to {release}; then export that",
-        )
-
-
-def _counts(made: "Export") -> dict[str, int]:
-    from extractor.importers.export import KeyStatus
-
-    return {status.value: sum(key.status is status for key in made.keys) for status in KeyStatus}
-
-
 def _report(target: Path, made: "Export", release: str, dry_run: bool) -> dict[str, object]:
     return {
-        "path": str(target),
+        "path": target,
         "written": not dry_run,
         "verl": release,
         "files": list(made.files),
-        "overrides": list(made.overrides),
+        "overrides": made.overrides,
         "keys": [
             {
-                "key": key.key,
-                "value": key.value,
-                "status": key.status.name.lower(),
-                "target": key.target,
-                "target_value": key.target_value,
-                "added": key.mark == "+",
-                "reason": key.reason,
+                **output.pick(key, "key value", status=key.status.name.lower()),
+                **output.pick(key, "target target_value", added=key.mark == "+", reason=key.reason),
             }
             for key in made.keys
         ],
-        "edits": [
-            {"path": edit.path, "upstream_path": edit.upstream_path, "applies": edit.applies, "why": edit.why}
-            for edit in made.edits
-        ],
-        "remarks": list(made.remarks),
+        "edits": output.pick_all(made.edits, "path upstream_path applies why"),
+        "remarks": made.remarks,
     }

@@ -1,9 +1,9 @@
-"""Print what `--from-verl-run` found in a run."""
+"""Read the options about a run, and print what was found in it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from extractor.cli import output, screen
 
@@ -37,9 +37,8 @@ def request(
                 hint="pass --from-verl-run FILE as well",
             )
         return None
-    named = [("--cwd", started_in)] if started_in is not None else []
-    for flag, folder in [*named, *(("--config-dir", item) for item in config_dirs or ())]:
-        if not folder.is_dir():
+    for flag, folder in [("--cwd", started_in), *(("--config-dir", item) for item in config_dirs or ())]:
+        if folder is not None and not folder.is_dir():
             raise UsageError(f"{flag} {folder}: no such directory", hint="check its path")
     from extractor.importers.runs.carry_over import RunRequest
 
@@ -56,48 +55,31 @@ def report(settled: ImportedProject) -> dict[str, object]:
         "file": settled.run.file,
         "verl": settled.release,
         "settings": settled.settings,
-        "remarks": [
-            {"key": item.key, "value": item.value, "what": item.what, "why": item.why}
-            for item in settled.remarks
-            if item.what != KEPT
-        ],
+        "remarks": output.pick_all((item for item in settled.remarks if item.what != KEPT), "key value what why"),
         "kept": {item.key: item.value for item in settled.remarks if item.what == KEPT},
-        "notes": list(settled.run.notes),
+        "notes": settled.run.notes,
     }
 
 
-def show(settled: ImportedProject, *, verbose: bool, below: int) -> None:
+def show(settled: ImportedProject, *, verbose: bool) -> None:
     """Say what is not as it was in the run."""
     from extractor.importers.runs.placeholders import readable
     from extractor.importers.runs.report import FILE, FIRST, TITLES
 
     for text in settled.run.notes:
         output.warning(readable(text))
-    sections = [
-        screen.Section(
-            [f"  {item.key}{_said(item.value)}: {item.why}" for item in settled.remarks if item.what == what],
-            f"{title}:",
-        )
-        for what, title in TITLES.items()
-        if verbose or what in FIRST
-    ]
+    lines: dict[str, list[str]] = {what: [] for what in TITLES if verbose or what in FIRST}
+    for item in settled.remarks:
+        said = " ".join(readable(str(item.value)).split())
+        said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
+        if item.what in lines:
+            lines[item.what].append(f"  {item.key}{f'={said}' if item.value != '' else ''}: {item.why}")
     rest = sum(item.what not in FIRST for item in settled.remarks)
-    tail = (
-        []
-        if verbose or settled.run.hints or not rest
-        else [f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"]
+    tail = [f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"]
+    screen.show(
+        [readable(settled.headline)],
+        [screen.Section(told, f"{TITLES[what]}:") for what, told in lines.items()],
+        [] if verbose or settled.run.hints or not rest else tail,
+        verbose=verbose,
+        aside=True,
     )
-    screen.show([readable(settled.headline)], sections, tail, verbose=verbose, below=below, aside=True)
-
-
-def _said(value: Any) -> str:
-    """Return a setting's value in words; nothing for other remarks."""
-    return f"={_brief(value)}" if value != "" else ""
-
-
-def _brief(value: Any) -> str:
-    """Shorten a value to one line of a screen."""
-    from extractor.importers.runs.placeholders import readable
-
-    said = " ".join(readable(str(value)).split())
-    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."

@@ -1,11 +1,11 @@
 """`vextract new`: make a project."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from extractor.cli import output, screen
+from extractor.cli import from_run, output, screen
 from extractor.cli.options import (
     Algorithm,
     ConfigDirs,
@@ -30,47 +30,51 @@ from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
     from extractor.importers.runs.imported_project import ImportedProject
-    from extractor.usecases.new import NewProject
-    from extractor.values.options import Options
-    from extractor.values.tree import Tree
+    from extractor.usecases.new import NewProject, NewRequest
+
+_COUNTED = ("vendored", "ours", "tests")
+
+
+NewPath = Annotated[
+    Path | None,
+    typer.Argument(
+        show_default=False,
+        help="Directory of the project; it must be empty or not exist. Without it, in a terminal, this and the main"
+        " options are asked for.",
+    ),
+]
+Release = Annotated[str | None, release_option("Release of verl; the newest supported one by default.")]
+Without = Annotated[list[str] | None, features("--without", "Leave a feature out")]
+Package = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Name of the Python package; by default the last part of PATH, my_proj for my-proj."
+    ),
+]
+Experimental = Annotated[
+    bool,
+    typer.Option(
+        "--experimental",
+        help="Try an unsupported release with the manifest of the one before it: what is gone and fixes that no"
+        " longer fit are left out, and nothing is tested. Where the project's own code needs what is gone,"
+        " nothing is made.",
+    ),
+]
 
 
 def command(
     context: typer.Context,
-    path: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Argument(
-            show_default=False,
-            help="Directory of the project; it must be empty or not exist. Without it, in a terminal, this and the main"
-            " options are asked for.",
-        ),
-    ] = None,
+    path: NewPath = None,
     engine: Engine = "hf",
-    verl: Annotated[
-        Optional[str],  # noqa: UP045
-        release_option("Release of verl; the newest supported one by default."),
-    ] = None,
+    verl: Release = None,
     algorithm: Algorithm = "grpo",
     recipe: Recipe = "toy",
     with_: With = None,
-    without: Annotated[Optional[list[str]], features("--without", "Leave a feature out")] = None,  # noqa: UP045
-    package: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="NAME", help="Name of the Python package; by default the last part of PATH, my_proj for my-proj."
-        ),
-    ] = None,
+    without: Without = None,
+    package: Package = None,
     from_: From = None,
-    experimental: Annotated[
-        bool,
-        typer.Option(
-            "--experimental",
-            help="Try an unsupported release with the manifest of the one before it: what is gone and fixes that no"
-            " longer fit are left out, and nothing is tested. Where the project's own code needs what is gone,"
-            " nothing is made.",
-        ),
-    ] = False,
-    from_run: FromRun = None,
+    experimental: Experimental = False,
+    from_verl_run: FromRun = None,
     run_verl: RunVerl = None,
     variables: Variables = None,
     config_dir: ConfigDirs = None,
@@ -82,22 +86,22 @@ def command(
     json: Json = False,
 ) -> None:
     """Make a project: the core of verl, without Ray."""
-    from extractor.cli import from_run as runs
-    from extractor.cli import questions, unsupported
+    from extractor.cli import questions
     from extractor.pipeline.source import detect_release
     from extractor.project import location
-    from extractor.usecases import new
+    from extractor.usecases.new import NewRequest
     from extractor.values import releases
     from extractor.values.options import Options
 
-    request = runs.request(from_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
+    request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     if path is None:
-        path, package, verl, engine, algorithm, recipe = questions.ask(context, json=json)
+        answers = questions.ask(context, json=json)
+        path, package, verl, engine, algorithm, recipe = (answers[name] for name in questions.ASKED)
     target = location.check_target(path)
     name = package if package is not None else location.package_name(target.name)
     location.check_package(name, "PATH" if package is None else "--package")
     release = verl or (detect_release(from_) if from_ is not None else releases.default())
-    wanted = new.NewRequest(
+    wanted = NewRequest(
         Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe),
         chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if is_given(context, item)),
         without=tuple(without or ()),
@@ -106,41 +110,47 @@ def command(
         experimental=experimental,
         offline=offline,
     )
-    with unsupported.shown(verbose=verbose, json=json), output.steps(f"making {path}") as step:
-        made = new.work_out(wanted, step)
-        if not dry_run:
-            step("writing it")
-            new.write(target, made)
+    made = _make(wanted, path, target, dry_run=dry_run, verbose=verbose, json=json)
+    if json:
+        output.data_json(_report(target, made, dry_run))
+    else:
+        _show(path, made, dry_run, verbose)
+
+
+def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool, json: bool) -> "NewProject":
+    from extractor.cli import unsupported
+    from extractor.usecases import new
+
+    try:
+        with output.steps(f"making {path}") as step:
+            made = new.work_out(wanted, step)
+            if not dry_run:
+                step("writing it")
+                new.write(target, made)
+    except new.NotSupported as error:
+        unsupported.show_fit(error.found, verbose=verbose, json=json)
+        raise
     if made.fit is not None:
         unsupported.show_left_out(made.fit, verbose=verbose)
     for text in made.warnings:
         output.warning(text)
     for feature in made.manifest.features:
-        if feature.name in (with_ or ()):
+        if feature.name in wanted.options.features:
             output.note(f"with {feature.name}: {feature.summary}")
-    settled = cast("ImportedProject | None", made.run)
-    if json:
-        run = {} if settled is None else {"run": runs.report(settled)}
-        output.data_json({**_report(target, made, dry_run), **run})
-        return
-    if settled is not None:
-        runs.show(settled, verbose=verbose, below=6)
+    return made
+
+
+def _show(path: Path, made: "NewProject", dry_run: bool, verbose: bool) -> None:
+    if made.run is not None:
+        from_run.show(cast("ImportedProject", made.run), verbose=verbose)
     if dry_run:
-        _show_files(f"would make {path}: {_size(made)}; nothing was written", made.tree, verbose)
+        files = [f"add  {file.kind.value:8}  {file.path}" for file in made.tree]
+        head = f"would make {path}: {_size(made)}; nothing was written"
+        screen.show([head], [screen.Section(files, prefix="add  ")], verbose=verbose)
     else:
-        _show_made(path, made.options, _size(made))
-
-
-def _show_files(head: str, tree: "Tree", verbose: bool) -> None:
-    files = [f"add  {file.kind.value:8}  {file.path}" for file in tree]
-    screen.show([head], [screen.Section(files, prefix="add  ")], verbose=verbose)
-
-
-def _show_made(path: Path, options: "Options", size: str) -> None:
-    """Say what was made and how to go on."""
-    named = "" if options.package == path.name else f", package {options.package}"
-    output.data(f"made {path}{named}: {size}")
-    output.data(f"next:\n  cd {in_shell(path)}\n  make setup\n  make train")
+        package = made.options.package
+        output.data(f"made {path}{'' if package == path.name else f', package {package}'}: {_size(made)}")
+        output.data(f"next:\n  cd {in_shell(path)}\n  make setup\n  make train")
 
 
 def _size(made: "NewProject") -> str:
@@ -155,23 +165,14 @@ def _size(made: "NewProject") -> str:
 def _report(target: Path, made: "NewProject", dry_run: bool) -> dict[str, object]:
     from extractor.values.tree import FileKind
 
-    options, source = made.options, made.source
-    files, lines = made.vendored
+    counted = {name: dict(zip(("files", "lines"), getattr(made, name), strict=True)) for name in _COUNTED}
     return {
-        "path": str(target),
+        "path": target,
         "written": not dry_run,
-        "options": {
-            "package": options.package,
-            "verl": options.verl,
-            "engine": options.engine,
-            "algorithm": options.algorithm,
-            "features": list(options.features),
-            "recipe": options.recipe,
-        },
-        "source": {"kind": source.kind, "sha256": source.sha256, "lines": source.lines},
-        "vendored": {"files": files, "lines": lines},
-        "ours": dict(zip(("files", "lines"), made.ours, strict=True)),
-        "tests": dict(zip(("files", "lines"), made.tests, strict=True)),
+        "options": output.pick(made.options, "package verl engine algorithm features recipe"),
+        "source": output.pick(made.source, "kind sha256 lines"),
+        **counted,
         "files": {kind.value: [file.path for file in made.generated.tree if file.kind is kind] for kind in FileKind},
-        "warnings": list(made.warnings),
+        "warnings": made.warnings,
+        **({} if made.run is None else {"run": from_run.report(cast("ImportedProject", made.run))}),
     }

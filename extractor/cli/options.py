@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -32,6 +32,12 @@ def features(flag: str, purpose: str) -> Any:
     )
 
 
+def described(options: Any) -> str:
+    """Return a project's options in words."""
+    features = f" with {', '.join(options.features)}" if options.features else ""
+    return f"verl {options.verl}, engine {options.engine}, algorithm {options.algorithm}{features}"
+
+
 def is_given(context: typer.Context, name: str) -> bool:
     """Tell whether an option stands on the command line."""
     where = context.get_parameter_source(name)
@@ -55,7 +61,7 @@ def algorithm(text: str) -> Any:
 
 Project = Annotated[Path, typer.Argument(metavar="PATH", help="The project, or a directory in it.")]
 Python = Annotated[
-    Optional[str],  # noqa: UP045 - Typer evaluates it on Python 3.10 as well
+    str | None,
     typer.Option(
         metavar="PYTHON", help="Interpreter that has the project's requirements; the project's own by default."
     ),
@@ -67,14 +73,14 @@ AllowDirty = Annotated[
     bool, typer.Option("--allow-dirty", help="Go on although managed files have uncommitted changes.")
 ]
 From = Annotated[
-    Optional[Path],  # noqa: UP045 - Typer evaluates it on Python 3.10 as well
+    Path | None,
     typer.Option(
         "--from", metavar="PATH", help="Read verl from a wheel, an sdist, a checkout or an installed package."
     ),
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never download; use the cache.")]
 Output = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to a file; without it, to stdout."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
@@ -90,11 +96,11 @@ Recipe = Annotated[
     ),
 ]
 With = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     features("--with", "Vendor optional features as well; `vextract versions -v` says what each is"),
 ]
 FromRun = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option(
         "--from-verl-run",
         metavar="FILE",
@@ -103,7 +109,7 @@ FromRun = Annotated[
     ),
 ]
 RunVerl = Annotated[
-    Optional[str],  # noqa: UP045
+    str | None,
     typer.Option(
         "--run-verl",
         metavar="RELEASE",
@@ -112,7 +118,7 @@ RunVerl = Annotated[
     ),
 ]
 Variables = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     typer.Option(
         "--set",
         metavar="VAR=VALUE",
@@ -120,11 +126,11 @@ Variables = Annotated[
     ),
 ]
 ConfigDirs = Annotated[
-    Optional[list[Path]],  # noqa: UP045
+    list[Path] | None,
     typer.Option("--config-dir", metavar="DIR", help="Directory of configs that the run names; repeatable."),
 ]
 StartedIn = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option(
         "--cwd",
         metavar="DIR",

@@ -5,15 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
-_GLUE = "\0"
-_IN_BACKTICKS = re.compile(r"`[^`]*`")
-_NARROWEST = 20
 # Characters that a terminal obeys, or that change the order in which it shows others.
 _OBEYED = re.compile("[^\\n\\t -~\u00a0-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -42,10 +38,25 @@ def reader_left() -> NoReturn:
 
 
 def data_json(value: object) -> None:
-    """Print data as JSON."""
+    """Print data as JSON; paths and enumerations as text."""
     import json
 
-    data(json.dumps(value, indent=2, ensure_ascii=False))
+    data(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def pick(item: object, names: str, **more: object) -> dict[str, Any]:
+    """Return attributes of an object by name, and more, for JSON."""
+    return {**{name: getattr(item, name) for name in names.split()}, **more}
+
+
+def pick_all(items: Iterable[object], names: str) -> list[dict[str, Any]]:
+    """Return attributes of each object by name, for JSON."""
+    return [pick(item, names) for item in items]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return "1 file" or "2 files"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def write_file(path: Path, text: str) -> None:
@@ -57,7 +68,7 @@ def write_file(path: Path, text: str) -> None:
     from extractor.values.errors import UsageError
 
     try:
-        path.write_text(text, encoding="utf-8", newline="\n")
+        path.write_bytes(text.encode(errors="backslashreplace"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="choose another file, in a directory that exists") from None
     note(f"wrote {path}")
@@ -65,35 +76,24 @@ def write_file(path: Path, text: str) -> None:
 
 def note(text: str) -> None:
     """Say something that is not data."""
-    _say(plain(text))
+    print(plain(text), file=sys.stderr, flush=True)
 
 
 def warning(text: str) -> None:
     """Warn."""
-    _say(f"{_paint('warning:', '33')} {plain(text)}")
+    _say("warning:", "33", text)
 
 
 def error(text: str, hint: str | None) -> None:
     """Say what went wrong, and what to do next."""
-    _say(f"{_paint('error:', '1;31')} {plain(text)}")
+    _say("error:", "1;31", text)
     if hint:
-        _say(f"{_paint('hint:', '36')} {plain(hint)}")
+        _say("hint:", "36", hint)
 
 
-def _say(text: str) -> None:
-    print(_wrapped(text, sys.stderr), file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def progress(text: str) -> Iterator[None]:
-    """Show that something goes on, on a terminal."""
-    if not _fancy(sys.stderr):
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(text):
-        yield
+def _say(word: str, code: str, text: str) -> None:
+    word = f"\x1b[{code}m{word}\x1b[0m" if _fancy(sys.stderr) else word
+    print(f"{word} {plain(text)}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -106,36 +106,6 @@ def steps(text: str) -> Iterator[Callable[[str], None]]:
 
     with Console(stderr=True).status(text) as status:
         yield lambda step: status.update(f"{text}: {plain(step)}")
-
-
-def width_of(stream: TextIO) -> int | None:
-    """Return a terminal's columns, or None off a terminal."""
-    return max(_NARROWEST, shutil.get_terminal_size().columns) if stream.isatty() else None
-
-
-def _wrapped(text: str, stream: TextIO) -> str:
-    """Break lines between words where a terminal would break them anywhere.
-
-    What stands in backticks stays whole, spaces and all, so that it can be copied; so does a word that is too long.
-    """
-    import textwrap
-
-    width = width_of(stream)
-    if width is None:
-        return text
-    wrapper = textwrap.TextWrapper(
-        width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False, drop_whitespace=True
-    )
-    lines = []
-    for line in text.splitlines():
-        kept = _IN_BACKTICKS.sub(lambda found: found.group().replace(" ", _GLUE), line)
-        wrapper.subsequent_indent = " " * (len(line) - len(line.lstrip()))
-        lines += [part.replace(_GLUE, " ") for part in wrapper.wrap(kept)] or [""]
-    return "\n".join(lines)
-
-
-def _paint(text: str, code: str) -> str:
-    return f"\x1b[{code}m{text}\x1b[0m" if _fancy(sys.stderr) else text
 
 
 def _fancy(stream: TextIO) -> bool:

@@ -35,7 +35,7 @@ def check(root: Path, given: Path | None, *, strict: bool, from_: Path | None, o
 
     locked = lock.read(root)
     said = read_statement(given) if given is not None else None
-    with output.progress("making the project anew"):
+    with output.steps("making the project anew"):
         again = restore.regenerate(locked, origin=from_, offline=offline)
     return check_provenance(
         root, locked, again.generated.tree, again.source, wheel=wheel_of(locked), given=said, strict=strict

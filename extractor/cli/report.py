@@ -2,28 +2,24 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated
 
 import typer
 
 from extractor.cli import output
 
-if TYPE_CHECKING:
-    from extractor.usecases.report.runs import RecordedRun
-
 
 def command(
     runs: Annotated[
-        Optional[list[Path]],  # noqa: UP045 - Typer evaluates it on Python 3.10 as well
+        list[Path] | None,
         typer.Argument(metavar="RUN", help="A run's directory; without one, every run under checkpoints/."),
     ] = None,
     file: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="The page; by default report.html in the run's directory."),
     ] = None,
     csv: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--csv", metavar="FILE", help="Write all metrics as a table as well."),
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write all metrics as a table as well.")
     ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="Serve a page that follows the runs; write none.")] = False,
     port: Annotated[int, typer.Option("--port", help="Port of --serve; 0 takes any that is free.")] = 8000,
@@ -33,8 +29,7 @@ def command(
     A RUN may also be metrics.N.jsonl, an earlier run in its directory. The page opens without a network.
     """
     from extractor.usecases.report.page import render
-    from extractor.usecases.report.runs import find_runs, read_runs
-    from extractor.usecases.report.table import metrics_table
+    from extractor.usecases.report.runs import find_runs, metrics_table, read_runs
 
     paths = runs or find_runs(Path("checkpoints"))
     found = read_runs(paths)
@@ -46,11 +41,7 @@ def command(
     if serve:
         _serve(paths, port)
     else:
-        _write(file or _default_page(found), render(found))
-
-
-def _default_page(runs: "list[RecordedRun]") -> Path:
-    return (runs[0].directory if len(runs) == 1 else Path()) / "report.html"
+        _write(file or (found[0].directory if len(found) == 1 else Path()) / "report.html", render(found))
 
 
 def _write(path: Path, text: str) -> None:

@@ -21,25 +21,22 @@ def refuse(root: Path) -> None:
     """
     from extractor.values.errors import CheckFailed
 
-    text = _open(root)
-    if text:
+    if text := _describe_open(root):
         raise CheckFailed(text, hint=RESOLVE)
 
 
 def warn(root: Path) -> None:
     """Warn, before an answer that holds nevertheless."""
-    text = _open(root)
-    if text:
+    if text := _describe_open(root):
         output.warning(f"{text}; {RESOLVE}")
 
 
-def _open(root: Path) -> str:
-    """Return the open conflicts, and how to finish the upgrade."""
+def _describe_open(root: Path) -> str:
+    """Return the open conflicts; empty without one."""
     from extractor.project import journal
-    from extractor.project.journal import Phase
 
     entry = journal.read(root)
-    if entry is None or journal.phase(root, entry) is not Phase.CONFLICTS:
+    if entry is None or journal.phase(root, entry) is not journal.Phase.CONFLICTS:
         return ""
     from extractor.usecases.upgrade.unresolved import unresolved
 

@@ -51,7 +51,7 @@ def command(
         report = of_provenance(root, statement, strict=strict, from_=from_, offline=offline)
         return _finish(root, report, "`vextract diff` shows your edits", verbose=verbose, json=json)
     locked = lock.read(root)
-    with output.progress(f"reading verl {locked.options.verl}"):
+    with output.steps(f"reading verl {locked.options.verl}"):
         manifest, source = restore.upstream(locked, origin=from_, offline=offline)
     if source.sha256 != locked.source_sha256:
         output.warning(
@@ -90,7 +90,7 @@ def _finish(
         passed = sum(check.ok and check.status is not CheckStatus.SKIPPED for check in report.checks)
         verdict = f"verdict: failed: {', '.join(failed)}" if failed else f"verdict: passed: {passed} checks"
         verdict += f"; not checked: {', '.join(skipped)}" if skipped else ""
-        screen.show(head, sections, [verdict], verbose=verbose, below=0 if report.ok else 2)
+        screen.show(head, sections, [verdict], verbose=verbose)
     if failed:
         output.error(f"{len(failed)} of {len(report.checks)} checks failed", hint)
     return 1 if failed else 0

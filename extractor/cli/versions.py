@@ -1,26 +1,22 @@
 """`vextract versions`: list the supported releases and their features."""
 
-import sys
 import textwrap
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from extractor.cli import output, screen
+from extractor.cli import output
 from extractor.cli.options import Json, Verbose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from extractor.values.manifest import Manifest
-
-_YES, _NO = "x", "."
 
 
 def command(
     name: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Argument(metavar="NAME", help="Describe this release, feature, preset or engine only."),
+        str | None, typer.Argument(metavar="NAME", help="Describe this release, feature, preset or engine only.")
     ] = None,
     verbose: Verbose = False,
     json: Json = False,
@@ -31,20 +27,19 @@ def command(
     """
     from extractor.values import releases
 
-    known = list(reversed(releases.supported()))
+    known, default = list(reversed(releases.supported())), releases.default()
     manifests = [releases.load(item) for item in ([name] if name in known else known)]
     if json:
-        output.data_json([_report(manifest, releases.default()) for manifest in manifests])
+        output.data_json([_report(manifest, default) for manifest in manifests])
     elif name is not None and name not in known:
-        screen.show([], [screen.Section(_about(name, manifests))], verbose=True)
+        output.data("\n".join(_describe(name, manifests)))
     elif verbose or name is not None:
-        lines = [line for manifest in manifests for line in ("", *_lines(manifest, releases.default()))]
-        screen.show([], [screen.Section(lines[1:])], verbose=True)
+        output.data("\n\n".join("\n".join(_lines(manifest, default)) for manifest in manifests))
     else:
-        _show_matrix(manifests, releases.default())
+        _show_matrix(manifests, default)
 
 
-def _about(name: str, manifests: "Sequence[Manifest]") -> list[str]:
+def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
     """Describe a feature, preset or engine, and the releases that have it.
 
     Raises:
@@ -53,27 +48,21 @@ def _about(name: str, manifests: "Sequence[Manifest]") -> list[str]:
     from extractor.values.errors import UsageError
     from extractor.values.nearest import nearest
 
-    features = {item.name: item.summary for manifest in reversed(manifests) for item in manifest.features}
-    presets = {item for manifest in manifests for item in manifest.algorithms}
-    engines = {item for manifest in manifests for item in manifest.engines}
-    if name in features:
-        what, having = (
-            f"a feature: {features[name]}",
-            [name in {item.name for item in one.features} for one in manifests],
-        )
-    elif name in presets:
-        what, having = "a preset, for --algorithm", [name in one.algorithms for one in manifests]
-    elif name in engines:
-        what, having = "an engine, for --engine", [name in one.engines for one in manifests]
-    else:
-        known = [*(one.release for one in manifests), *sorted({*features, *presets, *engines})]
-        near = nearest(name, known, 3)
+    kinds: dict[str, dict[str, str]] = {}  # release -> name -> what it is
+    for one in manifests:
+        kinds[one.release] = {
+            **{item.name: f"a feature: {item.summary}" for item in one.features},
+            **dict.fromkeys(one.algorithms, "a preset, for --algorithm"),
+            **dict.fromkeys(one.engines, "an engine, for --engine"),
+        }
+    having = [release for release, named in kinds.items() if name in named]
+    if not having:
+        near = nearest(name, [*kinds, *sorted({item for named in kinds.values() for item in named})], 3)
         raise UsageError(
             f"{name!r} is no supported release, feature, preset or engine",
             hint=f"did you mean {', '.join(near)}?" if near else "`vextract versions` lists them",
         )
-    told = [one.release for one, has in zip(manifests, having, strict=True) if has]
-    return [f"{name}  {what}", f"  in verl {', '.join(told)}"]
+    return [f"{name}  {kinds[having[0]][name]}", f"  in verl {', '.join(having)}"]
 
 
 def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
@@ -81,31 +70,18 @@ def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
     engines = sorted({name for manifest in manifests for name in manifest.engines})
     offered = [{feature.name for feature in manifest.features} for manifest in manifests]
     everywhere = set.intersection(*offered)
-    features = sorted(set.union(*offered) - everywhere)
     rows = {
+        "verl": [manifest.release for manifest in manifests],
         "presets": [str(len(manifest.algorithms)) for manifest in manifests],
-        **{f"engine {name}": _marks(name in manifest.engines for manifest in manifests) for name in engines},
-        **{name: _marks(name in names for names in offered) for name in features},
+        **{f"engine {name}": [".x"[name in manifest.engines] for manifest in manifests] for name in engines},
+        **{name: [".x"[name in names] for names in offered] for name in sorted(set.union(*offered) - everywhere)},
     }
     width = max(map(len, rows))
-    room = output.width_of(sys.stdout)
-    columns = [manifest.release for manifest in manifests]
-    while len(columns) > 1 and room is not None and width + 2 + len(" ".join(columns)) > room:
-        columns.pop()
-    head = [f"{'verl':{width}}  {' '.join(columns)}"]
-    lines = [
-        f"{name:{width}}  " + " ".join(f"{mark:^{len(column)}}" for mark, column in zip(marks, columns, strict=False))
-        for name, marks in rows.items()
-    ]
-    tail = textwrap.wrap(f"in all of them: {', '.join(sorted(everywhere))}", room or 100)
-    tail += [f"default: {default}; what each is: `vextract versions -v`"]
-    if len(columns) < len(manifests):
-        tail.append(f"{len(manifests) - len(columns)} older releases need a wider terminal, or -v")
-    screen.show(head, [screen.Section([line.rstrip() for line in lines], prefix="")], tail, verbose=False)
-
-
-def _marks(found: "Iterable[bool]") -> list[str]:
-    return [_YES if item else _NO for item in found]
+    for name, marks in rows.items():
+        columns = (f"{mark:^{len(manifest.release)}}" for mark, manifest in zip(marks, manifests, strict=True))
+        output.data(f"{name:{width}}  {' '.join(columns)}".rstrip())
+    output.data(textwrap.fill(f"in all of them: {', '.join(sorted(everywhere))}", 100))
+    output.data(f"default: {default}; what each is: `vextract versions -v`")
 
 
 def _lines(manifest: "Manifest", default: str) -> list[str]:
@@ -127,15 +103,9 @@ def _report(manifest: "Manifest", default: str) -> dict[str, object]:
     return {
         "release": manifest.release,
         "default": manifest.release == default,
-        "engines": list(manifest.engines),
-        "algorithms": list(manifest.algorithms),
+        **output.pick(manifest, "engines algorithms"),
         "features": [
-            {
-                "name": feature.name,
-                "summary": feature.summary,
-                "algorithms": list(feature.algorithms),
-                "engines": list(feature.engines) or list(manifest.engines),
-            }
+            output.pick(feature, "name summary algorithms", engines=feature.engines or manifest.engines)
             for feature in sorted(manifest.features, key=lambda feature: feature.name)
         ],
     }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
@@ -14,9 +15,12 @@ from extractor.pipeline.index.reading import Reading
 from extractor.pipeline.index.syntax import first_line
 from extractor.pipeline.slicer import Slice
 from extractor.pipeline.source import Source
+from extractor.project.lock import Lock
+from extractor.usecases.explain.ours import own_files
 from extractor.values import readers
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
+from extractor.values.tree import FileKind
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -101,6 +105,30 @@ def of_edits(before: str, text: str, package: str) -> MethodDemand:
     known, now = _methods(old, before), _methods(new, text)
     edited = frozenset(name for name, code in now.items() if name in known and code != known[name])
     return MethodDemand(_words(new, changed, package), edited)
+
+
+def of_project(project: Path, lock: Lock, base: Mapping[str, bytes]) -> MethodDemand:
+    """Return what a project's hooks, its owner's files and edits need of verl.
+
+    Args:
+        project: Its directory.
+        lock: Its lock.
+        base: What was emitted, by path, for all but hooks.
+    """
+    package, kinds = lock.options.package, {file.path: file.kind for file in lock.files}
+    found = MethodDemand()
+    for path in (*kinds, *own_files(project, lock)):
+        if not path.endswith(".py"):
+            continue
+        try:
+            text = (project / path).read_bytes().decode("utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if kinds.get(path, FileKind.HOOK) is FileKind.HOOK:
+            found |= of_code(text, package)
+        elif text.encode() != base[path]:
+            found |= of_edits(base[path].decode("utf-8", "replace"), text, package)
+    return found
 
 
 def _parse(text: str) -> ast.Module | None:

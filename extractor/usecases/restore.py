@@ -21,19 +21,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Regenerated:
-    """The emitted files of a project, verified against its lock.
-
-    Attributes:
-        files: Vendored and template files by path.
-        rebuilt: Why the base has to be written anew; None where it is intact.
-    """
-
-    files: Mapping[str, bytes]
-    rebuilt: str | None
-
-
-@dataclass(frozen=True)
 class Again:
     """A project made once more from its lock.
 
@@ -48,8 +35,10 @@ class Again:
     source: Source
 
 
-def emitted(project: Path, lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Regenerated:
-    """Return the emitted bytes of a project.
+def emitted(
+    project: Path, lock: Lock, *, origin: Path | None = None, offline: bool = False
+) -> tuple[Mapping[str, bytes], str | None]:
+    """Return the emitted bytes of a project by path, and why its base has to be written anew, if so.
 
     Args:
         project: Its directory.
@@ -61,9 +50,18 @@ def emitted(project: Path, lock: Lock, *, origin: Path | None = None, offline: b
         CheckFailed: this vextract does not emit what the lock says was emitted.
     """
     try:
-        return Regenerated(base.read(project, lock), rebuilt=None)
+        return base.read(project, lock), None
     except CheckFailed as error:
-        return Regenerated(_generate(lock, origin, offline), rebuilt=error.message)
+        damage = error.message
+    again = regenerate(lock, origin=origin, offline=offline)
+    files = base.of_tree(again.generated.tree)
+    if different := differences(lock, files):
+        more = f" and {len(different) - 1} more" if len(different) > 1 else ""
+        raise CheckFailed(
+            f"this project cannot be restored byte for byte: {different[0]}{more}",
+            hint=_hint(lock, again.source.sha256),
+        )
+    return files, damage
 
 
 def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Again:
@@ -95,19 +93,6 @@ def upstream(lock: Lock, *, origin: Path | None = None, offline: bool = False) -
     opened = open_unpinned(lock.options.verl, origin, offline=offline)
     old = open_source(releases.load(lock.borrowed_from).pin, offline=offline)
     return fit(lock.borrowed_from, old, opened.source, opened.filename, lambda step: None).manifest, opened.source
-
-
-def _generate(lock: Lock, origin: Path | None, offline: bool) -> dict[str, bytes]:
-    again = regenerate(lock, origin=origin, offline=offline)
-    files = base.of_tree(again.generated.tree)
-    different = differences(lock, files)
-    if different:
-        more = f" and {len(different) - 1} more" if len(different) > 1 else ""
-        raise CheckFailed(
-            f"this project cannot be restored byte for byte: {different[0]}{more}",
-            hint=_hint(lock, again.source.sha256),
-        )
-    return files
 
 
 def differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:

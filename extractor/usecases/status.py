@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from enum import Enum
@@ -78,6 +79,25 @@ class Status:
         """Return the files in a state."""
         return tuple(file.path for file in self.files if file.state is state)
 
+    def next_steps(self) -> list[str]:
+        """Return what to do about it, a line each."""
+        lines = []
+        if self.phase is not None:
+            first = "resolve the conflicts, then " if self.phase is Phase.CONFLICTS else ""
+            lines.append(
+                f"{first}`vextract upgrade --continue` finishes the upgrade, `vextract upgrade --abort` undoes it"
+            )
+        missing = {file.kind for file in self.files if file.state is State.MISSING}
+        if self.base or FileKind.VENDORED in missing:
+            lines.append("`vextract sync` restores what is missing of verl")
+        if FileKind.TEMPLATE in missing:
+            lines.append("`vextract sync --removed` restores all that is missing")
+        if self.paths(State.EDITED):
+            lines.append("`vextract diff` shows your edits")
+        if (self.newer or self.vextract) and self.phase is None:
+            lines.append("`vextract upgrade --dry-run` shows what an upgrade would do")
+        return lines
+
 
 def status(project: Path, lock: Lock) -> Status:
     """Look at every file of a project."""
@@ -90,21 +110,16 @@ def status(project: Path, lock: Lock) -> Status:
     files += _orphans(project)
     files += _owners(project, lock)
     known = releases.supported()
-    present = lock.options.verl
+    before = releases.before(lock.options.verl)
     return Status(
         lock=lock,
         files=tuple(sorted(files, key=lambda file: file.path)),
         base="" if (project / base.PATH).is_file() else f"{base.PATH} is missing",
         upgrade=entry.title if entry is not None else None,
         phase=phase,
-        newer=_newer(present, known),
+        newer=known[known.index(before) + 1 :] if before is not None else known,
         vextract=__version__ if lock.vextract != __version__ else None,
     )
-
-
-def _newer(present: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    before = releases.before(present)
-    return known[known.index(before) + 1 :] if before is not None else known
 
 
 def _file(project: Path, path: str, kind: FileKind, found: str | None, emitted: str) -> FileStatus:
@@ -116,19 +131,10 @@ def _file(project: Path, path: str, kind: FileKind, found: str | None, emitted: 
         return FileStatus(path, State.MISSING, kind)
     if found == emitted:
         return FileStatus(path, State.CLEAN, kind)
-    line = _conflict(project / path)
-    if line:
-        return FileStatus(path, State.CONFLICTED, kind, f"line {line}")
+    with contextlib.suppress(OSError):
+        if line := merge.find_first_conflict(readers.read_bytes(project / path)):
+            return FileStatus(path, State.CONFLICTED, kind, f"line {line}")
     return FileStatus(path, State.EDITED, kind)
-
-
-def _conflict(path: Path) -> int:
-    """Return the line of the first marker; 0 where there is none."""
-    try:
-        data = readers.read_bytes(path)
-    except OSError:
-        return 0
-    return merge.find_first_conflict(data)
 
 
 def _orphans(project: Path) -> list[FileStatus]:

@@ -91,7 +91,6 @@ def test_registered_losses_return_a_loss_and_metrics(forward: Changes) -> None:
 
 def test_a_class_is_found_where_it_moved(forward: Changes) -> None:
     moved = symbol(forward, "verl.workers.config.critic:FSDPCriticConfig")
-    assert moved.moved
     assert moved.old is not None
     assert moved.old.symbol == "verl.trainer.config.config:FSDPCriticConfig"
     assert moved.details[0] == "was verl.trainer.config.config:FSDPCriticConfig"
@@ -127,17 +126,6 @@ def test_config_keys(forward: Changes) -> None:
     optim = "actor_rollout_ref.actor.optim"
     assert LostKey(f"{optim}.warmup_style", f"{optim}.lr_scheduler_type") in forward.project_keys.lost
     assert {f"{optim}.lr_scheduler_type", f"{optim}.optimizer"} <= set(forward.project_keys.gained)
-    assert f"{optim}.betas" in forward.upstream_keys.gained
-    assert not any(key.startswith("ray_") for key in forward.upstream_keys.gained)
-    assert forward.upstream_keys.others > 100
-    assert ("actor_rollout_ref.rollout.load_format", "dummy_dtensor", "dummy") in [
-        (item.key, item.old, item.new) for item in forward.upstream_keys.defaults
-    ]
-
-
-def test_fields_of_config_classes(forward: Changes) -> None:
-    found = {item.symbol.partition(":")[2]: item for item in forward.fields}
-    assert "enable" in found["CriticConfig"].gained
 
 
 def test_the_way_back(compared, forward: Changes) -> None:
@@ -156,7 +144,6 @@ def test_nothing_changes_between_a_release_and_itself(compared) -> None:
     assert same.counts()[ChangeKind.UNCHANGED] == len(same.symbols)
     assert not any((item.gained or item.lost) for item in same.registries)
     assert (same.project_keys.gained, same.project_keys.lost, same.project_keys.defaults) == ((), (), ())
-    assert (same.upstream_keys.gained, same.upstream_keys.lost, same.upstream_keys.defaults) == ((), (), ())
 
 
 def test_the_owners_keys(compared, sides: dict[str, Side]) -> None:
@@ -245,7 +232,7 @@ def test_keys_of_a_section_that_went_to_several_places_are_named_one_by_one() ->
     lost = compare_project_keys(old, new, table.get).lost
     assert [(item.key, item.renamed_to) for item in lost] == [("a.b", "x.b"), ("a.c", "y.c"), ("a.d", None)]
     owner = {"config/ppo_trainer.yaml": "a:\n  b: 1\n  c:\n    deep: 2\n    more: 3\n  d: ${a.b}\n"}
-    found = gone_in(owner, known[0], known[1], known[1], known[0], table.get)
+    found = gone_in(owner, [(known[0], known[1])], table.get)
     assert [(item.line, item.key, item.renamed_to, item.reference) for item in found] == [
         (1, "a", None, False),
         (2, "a.b", "x.b", False),

@@ -141,27 +141,6 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().err == "error: x\nhint: y\n"
 
 
-@pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
-def test_a_terminal_breaks_no_word(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int
-) -> None:
-    """Neither a path nor a command in backticks; off a terminal nothing is broken at all."""
-    path = "/a/rather/long/path/to/a-project-whose-name-is/vextract.lock"
-    text = f"{path}: is not there\n  run `vextract new my-project --with lora --engine vllm`, or look into {path} first"
-    output.note(text)
-    assert capsys.readouterr().err == f"{text}\n"
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", str(width))
-    output.note(text)
-    lines = capsys.readouterr().err.splitlines()
-    assert " ".join(" ".join(lines).split()) == " ".join(text.split())
-    assert sum(path in line for line in lines) == 2
-    assert any("`vextract new my-project --with lora --engine vllm`," in line for line in lines)
-    for line in lines:
-        whole = line.strip().startswith(("`", path))  # what is longer than the terminal stands alone
-        assert len(line) <= width or whole, line
-
-
 def complete(*words: str) -> list[str]:
     """What bash offers for the last of the words."""
     done = spawn("-m", "extractor", **asking(*words))

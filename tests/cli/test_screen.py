@@ -1,4 +1,4 @@
-"""Reports in a terminal: the verdict and one screen first, no line wider than it, the rest with -v."""
+"""Reports: the verdict and one screen first, the rest with -v; what a terminal obeys is escaped."""
 
 from __future__ import annotations
 
@@ -15,19 +15,10 @@ import pytest
 from extractor.cli import output, screen
 
 ROWS = 24
-REPORTS = [
-    ("versions",),
-    ("graph", "PROJECT"),
-    ("status", "PROJECT"),
-    ("diff", "--stat", "PROJECT"),
-    ("explain", "toy/vendored/algorithms/core_algos.py", "PROJECT"),
-    ("sync", "PROJECT", "--dry-run"),
-    ("upgrade", "PROJECT", "--dry-run", "--to", "0.7.1"),
-]
 
 
-def in_terminal(columns: int, *arguments: str) -> list[str]:
-    """Run `vextract` in a terminal of this width and 24 rows; what it prints there, line by line."""
+def in_terminal(*arguments: str) -> list[str]:
+    """Run `vextract` in a terminal of 24 rows; what it prints there, line by line."""
     pid, terminal = pty.fork()
     if pid == 0:
         # The child does nothing before the terminal has its size.
@@ -35,7 +26,7 @@ def in_terminal(columns: int, *arguments: str) -> list[str]:
         settings = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         settings |= {"TERM": "xterm", "NO_COLOR": "1"}
         os.execve(sys.executable, [sys.executable, "-m", "extractor", *arguments], settings)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, 200, 0, 0))
     os.write(terminal, b"\n")
     data = b""
     while True:
@@ -62,15 +53,6 @@ def edited(project: Path) -> Path:
     return project
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
-def test_reports_fit_the_screen(edited: Path, columns: int) -> None:
-    for report in REPORTS if columns == 80 else REPORTS[:4]:
-        lines = in_terminal(columns, *(str(edited) if item == "PROJECT" else item for item in report))
-        # One row is the prompt's.
-        assert len(lines) < ROWS, (report, lines)
-        assert max(map(len, lines)) <= columns, (report, lines)
-
-
 def test_what_does_not_fit_is_counted_and_shown_on_demand(run, edited: Path) -> None:
     short, whole = run("status", edited).out.splitlines(), run("status", edited, "-v").out.splitlines()
     assert len(short) < ROWS < len(whole)
@@ -81,35 +63,23 @@ def test_what_does_not_fit_is_counted_and_shown_on_demand(run, edited: Path) -> 
     assert len(shown) + hidden == len(whole)
 
 
-@pytest.mark.parametrize(
-    "sizes", [(), (1,), (30,), (3, 50), (50, 3), (9, 9, 9), (1, 1, 1, 1, 60), (40,) * 9, (2,) * 30]
-)
-@pytest.mark.parametrize("room", [3, 8, 20])
-def test_sections_share_the_room(sizes: tuple[int, ...], room: int) -> None:
+@pytest.mark.parametrize("sizes", [(), (1,), (30,), (3, 50), (50, 3), (9, 9, 9), (1, 1, 1, 1, 60), (40,) * 9, (2,) * 5])
+def test_sections_share_the_room(sizes: tuple[int, ...], capsys: pytest.CaptureFixture[str]) -> None:
     sections = [
         screen.Section([f"  {number}.{line}" for line in range(size)], f"section {number}:")
         for number, size in enumerate(sizes)
     ]
-    lines = screen._fitted(sections, room)
-    assert len(lines) <= max(room, 3 + 1)
+    screen.show(["head"], sections, ["tail"], verbose=False)
+    head, *lines, tail = capsys.readouterr().out.splitlines()
+    assert (head, tail) == ("head", "tail")
+    assert len(lines) <= max(screen.ROWS, 3 * len(sizes))
     whole = [line for section in sections for line in (section.title, *section.lines)]
-    if len(whole) <= room:
+    if len(whole) <= 20:
         assert lines == whole
     else:
-        assert any("-v shows all" in line for line in lines)
-        # What matters most is there.
         assert lines[:2] == whole[:2]
-
-
-def test_wrapping() -> None:
-    line = "reported  coverage  the cases ran 61% of the lines of the functions in 45 vendored files, in 216 of 338"
-    for width in (40, 60, 80):
-        pieces = screen.wrapped([line], width)
-        assert max(map(len, pieces)) <= width
-        assert " ".join(piece.strip() for piece in pieces).split() == line.split()
-    assert screen.wrapped([line], 60)[1].startswith(" " * 20)
-    assert screen.wrapped([line], None) == [line]
-    assert screen.cut("a path that is long", 10) == "a path th…"
+        hidden = [int(line.split()[1]) for line in lines if line.endswith("more (-v shows all)")]
+        assert len(lines) - len(hidden) + sum(hidden) == len(whole)
 
 
 def test_a_terminal_obeys_nothing_that_a_project_holds(project: Path) -> None:
@@ -119,7 +89,7 @@ def test_a_terminal_obeys_nothing_that_a_project_holds(project: Path) -> None:
     changed = project / "main.py"
     changed.write_text(f"{changed.read_text(encoding='utf-8')}# {orders}\r\n", encoding="utf-8", newline="")
     for report in (("status",), ("diff", "--no-pager"), ("graph", "-v")):
-        shown = "\n".join(in_terminal(200, report[0], str(project), *report[1:]))
+        shown = "\n".join(in_terminal(report[0], str(project), *report[1:]))
         assert not any(order in shown for order in ("\x1b]", "\x07", "\x1b[2J", "\x9b", "\u202e")), report
         assert r"\x1b]0;title\x07\x1b[2J\x9b2J\u202e" in shown, report
 

@@ -561,10 +561,10 @@ def test_diff(run: Run, edited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "+++ /dev/null" in run("diff", edited / "Makefile").out
     assert run("diff", edited, "--stat").out == (
         " 4 files edited, 3 lines added, 2 removed\n"
-        " Makefile        |    1 -\n"
-        " main.py         |    2 +-\n"
-        " toy/gone.py     |    1 +\n"
-        " toy/protocol.py |    1 +\n"
+        " Makefile        |    0 +    1 -\n"
+        " main.py         |    1 +    1 -\n"
+        " toy/gone.py     |    1 +    0 -\n"
+        " toy/protocol.py |    1 +    0 -\n"
     )
     report = json.loads(run("diff", edited, "--json").out)
     assert [(item["path"], item["added"], item["removed"]) for item in report][:2] == [

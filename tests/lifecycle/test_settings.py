@@ -11,11 +11,9 @@ import pytest
 
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
-from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.own_config import rename_own_settings
 from extractor.usecases.upgrade.settings import CarriedSettings, Lost, Moved, carry
-from extractor.usecases.upgrade.unread_keys import no_longer_read
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade, with_settings
 from extractor.values.tree import File, Tree
 from tests.lifecycle.worlds import LABELS, NEW, OLD, create, files_of, lock_of, ready, template, vendored
@@ -258,7 +256,7 @@ def trees() -> tuple[Tree, Tree]:
 
 def upgraded(project: Path, old: Tree, new: Tree, back: bool = False) -> dict[str, tuple[Verdict, Reason, str]]:
     from extractor.pipeline import apply
-    from extractor.project import base, lock
+    from extractor.project import base
 
     there = lock.read(project)
     found = look(project, {file.path for file in old} | {file.path for file in new})
@@ -422,18 +420,6 @@ def _config(optimizer: str, *files: File) -> Tree:
     return Tree.of([template(MAIN, text.encode()), template("main.py", b"# a\n"), *files])
 
 
-def test_keys_that_only_parked_code_reads_are_named(tmp_path: Path) -> None:
-    old, new = _config("      lr: 1\n", vendored("actor.py", b"# vextract:vendored\n")), _config("      lr: 1\n")
-    project = create(tmp_path / "toy", old, OLD)
-    (project / "toy/actor.py").write_text("# vextract:vendored\nrank = config.svd_rank\n")
-    (project / "toy/mine.py").write_text("bonus = config.bonus\n")
-    (project / "config/mine.yaml").write_text("data:\n  bonus: 2\n  svd_rank: 3\n  read_by_nobody: 4\n")
-    entry = ready(project, new, NEW)
-    emitted = {file.path: file.data for file in old}
-    found = no_longer_read(project, lock.read(project), emitted, new, entry.plan)
-    assert found == (OwnerKey("config/mine.yaml", 3, "data.svd_rank", None, unread=True),)
-
-
 def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """What is moved, lost, and left to the owner is said, in a dry run as well, and as JSON."""
     from extractor.cli import upgrade
@@ -446,7 +432,7 @@ def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
         generate, "generate", lambda *arguments: generate.Generated(new, SimpleNamespace(dropped={}), (), ())
     )  # type: ignore[arg-type]
     monkeypatch.setattr(source, "open_source", lambda *arguments, **options: Source)
-    monkeypatch.setattr(upgrade, "_changes", lambda *arguments: None)
+    monkeypatch.setattr(upgrade, "_compare", lambda *arguments: None)
     monkeypatch.setattr(releases, "supported", lambda: ("0.5.0", "0.6.0", "0.6.1"))
 
     class Source:

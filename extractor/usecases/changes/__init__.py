@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
+from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.source import Source
-from extractor.usecases.changes.changeset import (
-    ChangeKind,
-    Changes,
-    DefaultChange,
-    FieldChange,
-    KeyChanges,
-    LostKey,
-    OwnerKey,
-    Place,
-    RegistryChange,
-    SymbolChange,
-)
-from extractor.usecases.changes.compare import fields_of
-from extractor.usecases.changes.config_keys import (
-    MAIN,
-    compare_project_keys,
-    compare_upstream_keys,
-    gone_in,
-    project_config,
-    upstream_config,
-)
+from extractor.pipeline.source import Source, open_source
+from extractor.usecases.changes.changeset import ChangeKind, Changes, KeyChanges, OwnerKey, Place, SymbolChange
+from extractor.usecases.changes.config_keys import MAIN, compare_project_keys, gone_in, project_config, upstream_config
 from extractor.usecases.changes.registries import compare_registries
 from extractor.usecases.changes.symbols import compare_symbols
+from extractor.values import releases
 from extractor.values.configtree.settings import every_setting, unreadable
+from extractor.values.errors import UsageError
+from extractor.values.options import Options
 from extractor.values.renames import Renames
 
-__all__ = [
-    "ChangeKind",
-    "Changes",
-    "DefaultChange",
-    "FieldChange",
-    "KeyChanges",
-    "LostKey",
-    "OwnerKey",
-    "Place",
-    "RegistryChange",
-    "SymbolChange",
-    "report",
-]
+__all__ = ["ChangeKind", "Changes", "KeyChanges", "OwnerKey", "Place", "SymbolChange", "report", "report_releases"]
 
 
 def report(
@@ -70,46 +43,48 @@ def report(
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
         symbols = compare_symbols(old, new, old_source, new_source)
         registries = compare_registries(old, new)
-        fields = tuple(_field_changes(symbols))
     renames = Renames(old_source.release, new_source.release)
     old_files, new_files = project_config(old), project_config(new)
-    old_upstream, new_upstream = upstream_config(old_source), upstream_config(new_source)
-    owner_keys: tuple[OwnerKey, ...] = ()
+    owner_keys = tuple[OwnerKey, ...]()
     if owner_config:
-        old_project = {item.key for item in every_setting(old_files, MAIN)}
-        new_project = {item.key for item in every_setting(new_files, MAIN)}
-        owner_keys = gone_in(
-            owner_config,
-            old_project | set(old_upstream),
-            new_project | set(new_upstream),
-            new_project,
-            old_project,
-            renames,
-        )
+        old_keys, new_keys = ({item.key for item in every_setting(files, MAIN)} for files in (old_files, new_files))
+        everything = old_keys | set(upstream_config(old_source)), new_keys | set(upstream_config(new_source))
+        owner_keys = gone_in(owner_config, [(old_keys, new_keys), everything], renames)
     return Changes(
         old=old_source.release,
         new=new_source.release,
         symbols=tuple(symbols),
         registries=registries,
         project_keys=compare_project_keys(old_files, new_files, renames),
-        upstream_keys=compare_upstream_keys(old, new, old_upstream, new_upstream, renames),
-        fields=fields,
         owner_keys=owner_keys,
         unreadable=unreadable(owner_config or {}),
     )
 
 
-def _field_changes(symbols: list[SymbolChange]) -> list[FieldChange]:
-    """Return the config classes among the vendored ones, with the fields that came and went."""
-    found = []
-    for item in symbols:
-        if item.change is not ChangeKind.SIGNATURE or item.old is None or item.new is None:
-            continue
-        if not re.search(r"^@dataclass\b", item.new.text, re.MULTILINE) or "/config" not in item.new.upstream_path:
-            continue
-        before, after = fields_of(item.old.text), fields_of(item.new.text)
-        gained = tuple(name for name in after if name not in before)
-        lost = tuple(name for name in before if name not in after)
-        if gained or lost:
-            found.append(FieldChange(item.new.symbol, gained, lost))
-    return found
+def report_releases(
+    old: str,
+    new: str,
+    engine: str,
+    algorithm: str,
+    features: AbstractSet[str],
+    owner_config: Mapping[str, str] | None,
+    *,
+    offline: bool,
+) -> Changes:
+    """Compare projects of two releases; each gets the features that it has.
+
+    Raises:
+        UsageError: neither release has a feature.
+    """
+    manifests = releases.load(old), releases.load(new)
+    known = {feature.name for manifest in manifests for feature in manifest.features}
+    for name in sorted(features - known):
+        raise UsageError(f"neither release has a feature {name!r} here", hint=f"features: {', '.join(sorted(known))}")
+    sides = []
+    for manifest in manifests:
+        chosen = tuple(sorted(features & {feature.name for feature in manifest.features}))
+        options = pipeline.complete(Options("myproj", manifest.release, engine, algorithm, chosen), manifest)
+        source = open_source(manifest.pin, offline=offline)
+        sides.append((pipeline.generate(options, source, manifest), source))
+    (before, old_source), (after, new_source) = sides
+    return report(before, after, old_source, new_source, owner_config)

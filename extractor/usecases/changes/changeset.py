@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from enum import Enum
+
+from extractor.values.errors import UsageError
+from extractor.values.nearest import nearest
 
 
 class ChangeKind(str, Enum):
@@ -39,6 +41,11 @@ class Place:
     line: int
     text: str = field(repr=False)
 
+    @property
+    def name(self) -> str:
+        """Return the symbol without its module."""
+        return self.symbol.partition(":")[2]
+
 
 @dataclass(frozen=True)
 class SymbolChange:
@@ -64,9 +71,10 @@ class SymbolChange:
         return found
 
     @property
-    def moved(self) -> bool:
-        """Return True where its module or its name is another one now."""
-        return self.old is not None and self.new is not None and self.old.symbol != self.new.symbol
+    def names(self) -> set[str]:
+        """Return what it may be called: its symbol, its name or its file, in either release."""
+        places = [place for place in (self.old, self.new) if place is not None]
+        return {name for place in places for name in (place.symbol, place.name, place.upstream_path, place.path)}
 
     def diff(self, old_release: str, new_release: str) -> str:
         """Return upstream's text of the symbol, old against new, as a unified diff."""
@@ -75,8 +83,8 @@ class SymbolChange:
         lines = unified_diff(
             self.old.text.splitlines(keepends=True),
             self.new.text.splitlines(keepends=True),
-            f"verl-{old_release}/{self.old.upstream_path} {self.old.symbol.partition(':')[2]}",
-            f"verl-{new_release}/{self.new.upstream_path} {self.new.symbol.partition(':')[2]}",
+            f"verl-{old_release}/{self.old.upstream_path} {self.old.name}",
+            f"verl-{new_release}/{self.new.upstream_path} {self.new.name}",
         )
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
@@ -123,27 +131,11 @@ class KeyChanges:
         gained: Keys that only the new one has, sorted; a new section stands for all that is in it.
         lost: Keys that only the old one has.
         defaults: Keys of both whose default changed.
-        others: How many more keys came, went or changed that the project does not use.
     """
 
     gained: tuple[str, ...]
     lost: tuple[LostKey, ...]
     defaults: tuple[DefaultChange, ...]
-    others: int = 0
-
-
-@dataclass(frozen=True)
-class FieldChange:
-    """A vendored config class whose fields changed.
-
-    Attributes:
-        symbol: The class, as in the new release.
-        gained, lost: Names of fields.
-    """
-
-    symbol: str
-    gained: tuple[str, ...]
-    lost: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -156,7 +148,6 @@ class OwnerKey:
         key: The whole dotted key.
         renamed_to: Its new name, where one is known.
         reference: True for an interpolation, `${old.key}`; False where the file sets the key.
-        unread: True for a key of the owner's own that no code reads any more, as what did was parked.
     """
 
     file: str
@@ -164,7 +155,12 @@ class OwnerKey:
     key: str
     renamed_to: str | None
     reference: bool = False
-    unread: bool = False
+
+    @property
+    def problem(self) -> str:
+        """Say what is wrong with it, and its new name."""
+        what = f"refers to {self.key}, which" if self.reference else self.key
+        return f"{what} no longer exists{f'; now {self.renamed_to}' if self.renamed_to else ''}"
 
 
 @dataclass(frozen=True)
@@ -176,8 +172,6 @@ class Changes:
         symbols: Every vendored symbol of either release, by file and in upstream's order.
         registries: Every registry of either release, sorted.
         project_keys: Keys of the project's own config.
-        upstream_keys: Keys of upstream's trainer config, as far as the project uses them.
-        fields: Config classes whose fields changed.
         owner_keys: Where the owner's config files speak of keys that are gone.
         unreadable: The owner's config files that are no YAML, so that nothing is known of them.
     """
@@ -187,14 +181,22 @@ class Changes:
     symbols: tuple[SymbolChange, ...]
     registries: tuple[RegistryChange, ...]
     project_keys: KeyChanges
-    upstream_keys: KeyChanges
-    fields: tuple[FieldChange, ...]
     owner_keys: tuple[OwnerKey, ...] = ()
     unreadable: tuple[str, ...] = ()
 
-    def of(self, *changes: ChangeKind) -> Iterator[SymbolChange]:
-        """Yield the symbols that changed in one of these ways."""
-        return (item for item in self.symbols if item.change in changes)
+    def named(self, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:
+        """Return the symbols of these names or files; all without names.
+
+        Raises:
+            UsageError: nothing is called that.
+        """
+        known = {name for item in self.symbols for name in item.names}
+        for name in names:
+            if name not in known:
+                near = nearest(name, known)
+                hint = f"did you mean `{near[0]}`?" if near else f"run `vextract changes {self.old} {self.new}` for all"
+                raise UsageError(f"neither release's project vendors anything called {name!r}", hint=hint)
+        return tuple(item for item in self.symbols if not names or item.names & set(names))
 
     def counts(self) -> dict[ChangeKind, int]:
         """Count how many symbols there are of each kind of change."""

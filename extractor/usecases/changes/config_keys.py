@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from extractor.pipeline.generate import Generated
@@ -13,11 +13,9 @@ from extractor.values import readers
 from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree.settings import Setting, Unreadable, compose, every_setting
 from extractor.values.errors import SourceError, UsageError
-from extractor.values.renames import Renames
 
 MAIN = "ppo_trainer.yaml"
 _UPSTREAM = "verl/trainer/config/"
-_READ = re.compile(r"\.([A-Za-z_]\w*)|[\"']([A-Za-z_]\w*)[\"']")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_]\w*(?:\.\w+)*)\}")
 
 
@@ -83,111 +81,41 @@ def compare_project_keys(
     )
 
 
-def compare_upstream_keys(
-    old: Generated,
-    new: Generated,
-    before: Mapping[str, Setting],
-    after: Mapping[str, Setting],
-    renames: Renames,
-) -> KeyChanges:
-    """Compare upstream's configs, as far as the projects use their keys.
-
-    A key concerns a project where the project's own config has it, or where the section that it stands in is one of the
-    project's and its name occurs in the project's code as an attribute or a string.
-    """
-    old_use, new_use = _Use(old), _Use(new)
-    lost = [key for key in before if key not in after]
-    gained = [key for key in after if key not in before]
-    defaults = _defaults(before, after)
-    my_lost = [key for key in lost if old_use(key)]
-    my_gained = [key for key in gained if new_use(key)]
-    my_defaults = tuple(item for item in defaults if new_use(item.key))
-    return KeyChanges(
-        gained=_outermost(my_gained),
-        lost=_lost(my_lost, after, renames),
-        defaults=my_defaults,
-        others=len(lost) + len(gained) + len(defaults) - len(my_lost) - len(my_gained) - len(my_defaults),
-    )
-
-
-class _Use:
-    """Says which of upstream's keys a project uses."""
-
-    def __init__(self, generated: Generated) -> None:
-        settings = last_setting(every_setting(project_config(generated), MAIN))
-        self._keys = set(settings)
-        self._sections = {key for key, item in settings.items() if item.section}
-        self._names: set[str] = set()
-        for file in generated.tree:
-            if file.path.endswith(".py"):
-                for attribute, string in _READ.findall(file.data.decode()):
-                    self._names.add(attribute or string)
-
-    def __call__(self, key: str) -> bool:
-        parent, _, name = key.rpartition(".")
-        if name.startswith("_"):
-            return False
-        return key in self._keys or (parent in self._sections and name in self._names)
-
-
 def gone_in(
-    owner: Mapping[str, str],
-    old_known: set[str],
-    new_known: set[str],
-    new_project: set[str],
-    old_project: set[str],
-    renames: Callable[[str], str | None],
+    owner: Mapping[str, str], known: Sequence[tuple[set[str], set[str]]], renames: Callable[[str], str | None]
 ) -> tuple[OwnerKey, ...]:
     """Return where the owner's config files speak of keys that no longer exist.
 
     Args:
         owner: The owner's files by path, those below config/ as the project has them.
-        old_known: Every key of the old release, the project's and upstream's.
-        new_known: The same of the new release.
-        new_project: The keys of the new project's own config.
-        old_project: The keys of the old project's own config.
+        known: The keys of a config before and after; of the project's, and of upstream's if wanted.
         renames: New names.
 
     Returns:
         Keys that the old release knew and the new one does not; a section that is gone stands for what is in it. Keys
         that neither knows are the owner's own.
     """
-
-    def gone(key: str) -> str | None:
-        parts = key.split(".")
-        for end in range(1, len(parts) + 1):
-            head = ".".join(parts[:end])
-            if head in old_project and head not in new_project:
-                return head
-            if head in old_known and head not in new_known:
-                return head
-        return None
-
+    new_keys = set[str]().union(*(after for _, after in known))
     found: dict[tuple[str, int, str, bool], OwnerKey] = {}
-    known = new_known | new_project
     sections: dict[tuple[str, str], int] = {}
     for item in every_setting(below_config(owner), MAIN):
-        file = _original(item.file, owner)
+        file = f"{FOLDER}{item.file}" if f"{FOLDER}{item.file}" in owner else item.file
         if item.section:
             sections.setdefault((file, item.key), item.line)
         mentions = [(item.key, False), *((key, True) for key in _REFERENCE.findall(item.value))]
         for key, reference in mentions:
-            head = gone(key)
-            if head is None:
-                continue
-            if item.section and not reference and _existing(renames(head), known) is None:
+            parts = key.split(".")
+            heads = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+            gone = [head for head in heads if any(head in before and head not in after for before, after in known)]
+            if not gone or (item.section and not reference and _existing(renames(gone[0]), new_keys) is None):
                 continue
             # A section stands for all that is in it, but where its keys went to several places.
-            inner = [".".join(key.split(".")[:end]) for end in range(key.count(".") + 1, head.count("."), -1)]
-            head = next((part for part in [head, *inner] if _existing(renames(part), known)), head)
-            new_name = _existing(renames(head), known)
+            inner = heads[: heads.index(gone[0]) : -1]
+            head = next((part for part in [gone[0], *inner] if _existing(renames(part), new_keys)), gone[0])
             line = item.line if reference else sections.get((file, head), item.line)
+            new_name = _existing(renames(head), new_keys)
             found.setdefault((file, line, head, reference), OwnerKey(file, line, head, new_name, reference))
     return tuple(sorted(found.values(), key=lambda item: (item.file, item.line, item.key, item.reference)))
-
-
-def _original(path: str, owner: Mapping[str, str]) -> str:
-    return f"{FOLDER}{path}" if f"{FOLDER}{path}" in owner else path
 
 
 def _lost(keys: Iterable[str], known: Iterable[str], renames: Callable[[str], str | None]) -> tuple[LostKey, ...]:

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
 from extractor.usecases.explain.explanation import Explanation
 from extractor.usecases.explain.ours import Ours
-from extractor.usecases.explain.vendored import known_names, of_vendored
+from extractor.usecases.explain.vendored import Vendored
+from extractor.usecases.restore import Again
 from extractor.values.errors import UsageError
-from extractor.values.manifest import Manifest
 from extractor.values.options import Options
 
 __all__ = ["Explanation", "Ours", "explain"]
@@ -20,16 +19,12 @@ __all__ = ["Explanation", "Ours", "explain"]
 _NEAREST = 3
 
 
-def explain(
-    generated: Generated, manifest: Manifest, options: Options, source: Source, ours: Ours, name: str
-) -> tuple[Explanation, ...]:
+def explain(again: Again, options: Options, ours: Ours, name: str) -> tuple[Explanation, ...]:
     """Explain a file or a symbol.
 
     Args:
-        generated: The project as its lock would make it again.
-        manifest: The release.
+        again: The project as its lock would make it again.
         options: The project's options.
-        source: verl.
         ours: The files that verl has no part in.
         name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name. A method that a
             class inherits is found where it is defined.
@@ -40,22 +35,17 @@ def explain(
     Raises:
         UsageError: nothing here is called that; the message says whether verl has it, the hint names what is near.
     """
-
-    def called(subject: str) -> tuple[Explanation, ...]:
-        return (*of_vendored(generated, manifest, options, subject), *ours.named(subject))
-
-    if found := called(name):
-        return found
+    vendored = Vendored(again, options)
     holder, _, method = name.replace(":", ".").rpartition(".")
-    for base in ours.bases(holder):
-        if found := called(f"{base}.{method}"):
+    for subject in (name, *(f"{base}.{method}" for base in ours.bases(holder))):
+        if found := (*vendored.named(subject), *ours.named(subject)):
             return found
-    raise _unknown(generated, options, source, ours, name)
+    raise _refuse(again.source, vendored.names() | ours.names(), name)
 
 
-def _unknown(generated: Generated, options: Options, source: Source, ours: Ours, name: str) -> UsageError:
+def _refuse(source: Source, known: set[str], name: str) -> UsageError:
     plain = name.rpartition(":")[2].rpartition(".")[2]
-    near = _nearest(name, known_names(generated, options) | ours.names())
+    near = _nearest(name, known)
     hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
     where = [path for path in source.files if path == name or (plain.isidentifier() and _holds(source, path, plain))]
     if where:

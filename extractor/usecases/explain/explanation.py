@@ -40,6 +40,35 @@ class Explanation:
     fixes: tuple[str, ...] = ()
     note: str = ""
 
+    def lines(self) -> list[str]:
+        """Return it as text."""
+        lines = [self.subject]
+        if self.path != self.subject:
+            lines.append(f"  in       {self.path}")
+        lines.append(f"  whose    {self.whose}")
+        if self.upstream_path:
+            digest = f", sha256 of that file {self.upstream_sha256}" if self.upstream_sha256 else ""
+            lines += [f"  from     {self.upstream_path}", f"  release  verl {self.release}{digest}"]
+        templates = [f"templates/{path}" for path in reversed(self.templates)]
+        blocks = {
+            "from": templates[:1],
+            "over": templates[1:],
+            "why": [_describe(edge) for edge in self.chain],
+            "note": self.note.splitlines(),
+            "fixes": self.fixes,
+            "changed": self.changes,
+            "holds": self.symbols,
+        }
+        for label, block in blocks.items():
+            lines += [f"  {label if number == 0 else '':8} {line}" for number, line in enumerate(block)]
+        return lines
+
+
+def _describe(edge: Edge) -> str:
+    if edge.how == "root":
+        return f"{edge.symbol} is a root ({edge.origin})"
+    return f"{edge.symbol} <- {edge.origin} {edge.how} it{f' (line {edge.line})' if edge.line else ''}"
+
 
 VENDORED = "verl's: you may edit it, an upgrade merges your edits"
 COPIED = "verl's, copied as it is"

@@ -4,174 +4,163 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 
-from extractor.pipeline.generate import Generated
 from extractor.pipeline.index.syntax import bound_names, first_line
 from extractor.pipeline.render import list_applied_fixes
 from extractor.pipeline.rewrite.apply_fixes import touches
 from extractor.pipeline.rewrite.changes import methods_dropped
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
 from extractor.usecases.explain.explanation import TEMPLATE, VENDORED, Explanation
+from extractor.usecases.restore import Again
 from extractor.values import readers
-from extractor.values.manifest import Manifest
 from extractor.values.modules import module_name
 from extractor.values.options import Options
 
 
-def of_vendored(generated: Generated, manifest: Manifest, options: Options, name: str) -> tuple[Explanation, ...]:
-    """Explain a vendored file or symbol.
+class Vendored:
+    """The vendored files of a project and their symbols.
 
     Args:
-        generated: The project as its lock would make it again.
-        manifest: The release.
+        again: The project as its lock would make it again.
         options: The project's options.
-        name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name.
-
-    Returns:
-        One explanation for each thing of that name; none where nothing vendored is called that.
     """
-    found = generated.found
-    files = [module for module in found.modules if name in _names_of(module, options.package)]
-    if files:
-        return tuple(_explain_file(generated, manifest, options, module) for module in files)
-    symbols = _symbols(generated, options, name)
-    if symbols:
-        return tuple(_explain_symbol(generated, manifest, options, symbol) for symbol in symbols)
-    return tuple(_explain_left_out(generated, options, symbol) for symbol in _left_out(generated, options, name))
 
+    def __init__(self, again: Again, options: Options) -> None:
+        self._generated, self._manifest, self._options = again.generated, again.manifest, options
+        self._found = again.generated.found
+        self._modules = {module.module: module for module in self._found.modules}
+        self._dropped = [f"{holder}.{name}" for holder, names in self._found.dropped.items() for name in names]
 
-def known_names(generated: Generated, options: Options) -> set[str]:
-    """Return what a vendored thing may be called: its symbols and its files."""
-    known = {symbol.partition(":")[2] for symbol in (*generated.found.edges, *_dropped(generated))}
-    known.update(f"{options.package}/{module.target_path}" for module in generated.found.modules)
-    return known
+    def named(self, name: str) -> tuple[Explanation, ...]:
+        """Explain each thing of that name: files, else symbols, else methods that were dropped.
 
+        Args:
+            name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name.
+        """
+        files = [module for module in self._modules.values() if name in self._names_of(module)]
+        if files:
+            return tuple(map(self._explain_file, files))
+        if symbols := self._called(name, self._found.edges):
+            return tuple(map(self._explain_symbol, symbols))
+        return tuple(map(self._explain_dropped, self._called(name, self._dropped)))
 
-def _symbols(generated: Generated, options: Options, name: str) -> list[str]:
-    """Return upstream's names of the symbols that are meant; of methods that go by the last part alone, all."""
-    found = _called(generated, options, name, generated.found.edges)
-    return found or [symbol for symbol in generated.found.edges if _method_of(symbol) == name]
+    def names(self) -> set[str]:
+        """Return what a vendored thing may be called: its symbols and its files."""
+        known = {symbol.partition(":")[2] for symbol in (*self._found.edges, *self._dropped)}
+        return known | {f"{self._options.package}/{module.target_path}" for module in self._modules.values()}
 
+    def _called(self, name: str, symbols: Iterable[str]) -> list[str]:
+        """Return the symbols of a name: "symbol", "module:symbol", dotted, or by their place here; else methods."""
+        local = name.replace(":", ".").replace("/", ".").removeprefix(f"{self._options.package}.")
+        found, methods = [], []
+        for symbol in symbols:
+            module, _, item = symbol.partition(":")
+            known = {symbol, item, f"{module}.{item}"}
+            if module in self._modules:
+                known.add(f"{module_name(self._modules[module].target_path)}.{item}")
+            if name in known or local in known:
+                found.append(symbol)
+            elif item.partition(".")[2] == name:
+                methods.append(symbol)
+        return found or methods
 
-def _left_out(generated: Generated, options: Options, name: str) -> list[str]:
-    """Return the methods of that name that were dropped."""
-    dropped = _dropped(generated)
-    return _called(generated, options, name, dropped) or [symbol for symbol in dropped if _method_of(symbol) == name]
-
-
-def _dropped(generated: Generated) -> list[str]:
-    return [f"{holder}.{name}" for holder, names in generated.found.dropped.items() for name in names]
-
-
-def _method_of(symbol: str) -> str:
-    """Return the name of a method, "run" of "module:Class.run"; of any other symbol nothing."""
-    return symbol.partition(":")[2].partition(".")[2]
-
-
-def _called(generated: Generated, options: Options, name: str, symbols: Iterable[str]) -> list[str]:
-    """Return the symbols that are meant: by name, by "module:name", dotted, or by their place here."""
-    modules = {module.module: module for module in generated.found.modules}
-    local = name.replace(":", ".").replace("/", ".").removeprefix(f"{options.package}.")
-    found = []
-    for symbol in symbols:
-        module, _, item = symbol.partition(":")
-        known = {symbol, item, f"{module}.{item}"}
-        if module in modules:
-            known.add(f"{module_name(modules[module].target_path)}.{item}")
-        if name in known or local in known:
-            found.append(symbol)
-    return found
-
-
-def _explain_left_out(generated: Generated, options: Options, symbol: str) -> Explanation:
-    module = next(item for item in generated.found.modules if item.module == symbol.partition(":")[0])
-    return Explanation(
-        subject=symbol,
-        path=f"{options.package}/{module.target_path}",
-        whose=VENDORED,
-        upstream_path=module.upstream_path,
-        release=options.verl,
-        upstream_sha256=module.upstream_sha256,
-        note="left out of its class: no code of the project uses its name\n"
-        "use it in your own code and run `vextract upgrade`: it comes",
-    )
-
-
-def _explain_symbol(generated: Generated, manifest: Manifest, options: Options, symbol: str) -> Explanation:
-    found = generated.found
-    upstream = symbol.partition(":")[0]
-    chain = _chain(generated, symbol)
-    if symbol in found.replaced:
-        target = found.replaced[symbol]
+    def _of(self, subject: str, module: KeptModule) -> Explanation:
+        """Return what holds for all that is in a file."""
         return Explanation(
-            subject=symbol,
-            path=f"{options.package}/{target.module.replace('.', '/')}.py",
-            whose=TEMPLATE,
-            upstream_path=manifest_path(symbol),
-            release=options.verl,
-            chain=chain,
-            note=_replacement_note(generated, manifest, symbol),
+            subject=subject,
+            path=f"{self._options.package}/{module.target_path}",
+            whose=VENDORED,
+            upstream_path=module.upstream_path,
+            release=self._options.verl,
+            upstream_sha256=module.upstream_sha256,
         )
-    module = next(item for item in found.modules if item.module == upstream)
-    name = symbol.partition(":")[2]
-    text = _text_of(module.source, name)
-    here = next((_text_of(item.text, name) for item in generated.emitted if item.path == module.target_path), text)
-    return Explanation(
-        subject=symbol,
-        path=f"{options.package}/{module.target_path}",
-        whose=VENDORED,
-        upstream_path=module.upstream_path,
-        release=options.verl,
-        upstream_sha256=module.upstream_sha256,
-        chain=chain,
-        changes=("nothing: its text is upstream's",) if text == here else _changes(generated, module, name),
-        fixes=_fixes(generated, manifest, module, text),
-    )
 
+    def _explain_dropped(self, symbol: str) -> Explanation:
+        return replace(
+            self._of(symbol, self._modules[symbol.partition(":")[0]]),
+            note="left out of its class: no code of the project uses its name\n"
+            "use it in your own code and run `vextract upgrade`: it comes",
+        )
 
-def _explain_file(generated: Generated, manifest: Manifest, options: Options, module: KeptModule) -> Explanation:
-    symbols = tuple(symbol for symbol in generated.found.edges if symbol.startswith(f"{module.module}:"))
-    chains = sorted((_chain(generated, symbol) for symbol in symbols), key=len)
-    effects = [place for place in generated.found.effects if place.startswith(f"{module.upstream_path}:")]
-    return Explanation(
-        subject=f"{options.package}/{module.target_path}",
-        path=f"{options.package}/{module.target_path}",
-        whose=VENDORED,
-        upstream_path=module.upstream_path,
-        release=options.verl,
-        upstream_sha256=module.upstream_sha256,
-        chain=chains[0] if chains else (),
-        symbols=tuple(symbol.partition(":")[2] for symbol in symbols if not _method_of(symbol)),
-        changes=_changes(generated, module),
-        fixes=_fixes(generated, manifest, module),
-        note="".join(f"module-level effect kept: {place}\n" for place in effects).strip(),
-    )
+    def _explain_symbol(self, symbol: str) -> Explanation:
+        upstream, _, name = symbol.partition(":")
+        chain = self._chain(symbol)
+        if symbol in self._found.replaced:
+            return Explanation(
+                subject=symbol,
+                path=f"{self._options.package}/{self._found.replaced[symbol].module.replace('.', '/')}.py",
+                whose=TEMPLATE,
+                upstream_path=upstream.replace(".", "/") + ".py",
+                release=self._options.verl,
+                chain=chain,
+                note=self._describe_replacement(symbol),
+            )
+        module = self._modules[upstream]
+        text = _text_of(module.source, name)
+        emitted = (item.text for item in self._generated.emitted if item.path == module.target_path)
+        here = next((_text_of(source, name) for source in emitted), text)
+        methods = [f"{name}.{method}" for method in self._found.dropped.get(symbol, ())]
+        done = [change for change in self._changes(module) if not change.startswith("dropped ")]
+        return replace(
+            self._of(symbol, module),
+            chain=chain,
+            changes=("nothing: its text is upstream's",) if text == here else (*methods_dropped(methods), *done),
+            fixes=self._fixes(module, text),
+        )
 
+    def _explain_file(self, module: KeptModule) -> Explanation:
+        symbols = [symbol for symbol in self._found.edges if symbol.startswith(f"{module.module}:")]
+        names = [symbol.partition(":")[2] for symbol in symbols]
+        effects = [place for place in self._found.effects if place.startswith(f"{module.upstream_path}:")]
+        return replace(
+            self._of(f"{self._options.package}/{module.target_path}", module),
+            chain=min(map(self._chain, symbols), key=len, default=()),
+            symbols=tuple(name for name in names if "." not in name),
+            changes=tuple(self._changes(module)),
+            fixes=self._fixes(module),
+            note="\n".join(f"module-level effect kept: {place}" for place in effects),
+        )
 
-def _chain(generated: Generated, symbol: str) -> tuple[Edge, ...]:
-    chain: list[Edge] = []
-    seen = set()
-    while symbol in generated.found.edges and symbol not in seen:
-        seen.add(symbol)
-        edge = generated.found.edges[symbol]
-        chain.append(edge)
-        symbol = edge.origin
-    return tuple(chain)
+    def _chain(self, symbol: str) -> tuple[Edge, ...]:
+        chain: dict[str, Edge] = {}
+        while symbol in self._found.edges and symbol not in chain:
+            chain[symbol] = self._found.edges[symbol]
+            symbol = chain[symbol].origin
+        return tuple(chain.values())
 
+    def _changes(self, module: KeptModule) -> list[str]:
+        """Return what was done to a file, apart from its named fixes."""
+        done = next((item.changes for item in self._generated.emitted if item.path == module.target_path), ())
+        return [change for change in done if not change.startswith("fix ")]
 
-def _changes(generated: Generated, module: KeptModule, symbol: str | None = None) -> tuple[str, ...]:
-    """Return what was done to a file, or to one symbol in it, apart from its named fixes."""
-    done = next((item.changes for item in generated.emitted if item.path == module.target_path), ())
-    if symbol is None:
-        return tuple(change for change in done if not change.startswith("fix "))
-    methods = [f"{symbol}.{name}" for name in generated.found.dropped.get(f"{module.module}:{symbol}", ())]
-    return (*methods_dropped(methods), *(change for change in done if not change.startswith(("fix ", "dropped "))))
+    def _fixes(self, module: KeptModule, text: str | None = None) -> tuple[str, ...]:
+        """Return the named fixes of a file, or those that touch one symbol's text in it."""
+        applied = [fix for fix in list_applied_fixes(self._manifest, self._found) if fix.module == module.module]
+        return tuple(f"{fix.id}: {fix.why}" for fix in applied if text is None or touches(fix, text))
 
+    def _describe_replacement(self, symbol: str) -> str:
+        if self._found.replaced[symbol].module == STUBS:
+            feature = next(item.feature for item in self._found.stubs if item.name == symbol.partition(":")[2])
+            if why := next((item.withheld for item in self._manifest.withheld if item.name == feature), None):
+                return f"a stub: no project has the feature `{feature}`: {why}"
+            return f"a stub: the feature `{feature}` is not in this project (`vextract add {feature}`)"
+        for item in self._manifest.replacements:
+            if item.symbol == symbol:
+                return f"ours instead of upstream's: {item.why}"
+        for fix in self._manifest.fixes:
+            if symbol in fix.replaced:
+                return f"ours instead of upstream's, fix {fix.id}: {fix.why}"
+        for known in self._manifest.features:
+            if symbol in known.replaced:
+                return f"ours instead of upstream's while the feature `{known.name}` is off"
+        return "ours instead of upstream's"
 
-def _fixes(generated: Generated, manifest: Manifest, module: KeptModule, text: str | None = None) -> tuple[str, ...]:
-    """Return the named fixes of a file, or those that touch one symbol's text in it."""
-    applied = [fix for fix in list_applied_fixes(manifest, generated.found) if fix.module == module.module]
-    return tuple(f"{fix.id}: {fix.why}" for fix in applied if text is None or touches(fix, text))
+    def _names_of(self, module: KeptModule) -> set[str]:
+        dotted, package, target = module_name(module.target_path), self._options.package, module.target_path
+        upstream = (module.module, module.upstream_path, module.upstream_path.removeprefix("verl/"))
+        here = (target, target.rpartition("/")[2], f"{package}/{target}", dotted, f"{package}.{dotted}")
+        return {*upstream, *here}
 
 
 def _text_of(source: str, name: str) -> str:
@@ -190,40 +179,3 @@ def _text_of(source: str, name: str) -> str:
         else:
             found += lines[first_line(node) : node.end_lineno]
     return "".join(found)
-
-
-def _replacement_note(generated: Generated, manifest: Manifest, symbol: str) -> str:
-    if generated.found.replaced[symbol].module == STUBS:
-        stub = next(item for item in generated.found.stubs if item.name == symbol.partition(":")[2])
-        if why := next((item.withheld for item in manifest.withheld if item.name == stub.feature), None):
-            return f"a stub: no project has the feature `{stub.feature}`: {why}"
-        return f"a stub: the feature `{stub.feature}` is not in this project (`vextract add {stub.feature}`)"
-    for item in manifest.replacements:
-        if item.symbol == symbol:
-            return f"ours instead of upstream's: {item.why}"
-    for fix in manifest.fixes:
-        if symbol in fix.replaced:
-            return f"ours instead of upstream's, fix {fix.id}: {fix.why}"
-    for feature in manifest.features:
-        if symbol in feature.replaced:
-            return f"ours instead of upstream's while the feature `{feature.name}` is off"
-    return "ours instead of upstream's"
-
-
-def _names_of(module: KeptModule, package: str) -> set[str]:
-    dotted = module_name(module.target_path)
-    return {
-        module.module,
-        module.upstream_path,
-        module.upstream_path.removeprefix("verl/"),
-        module.target_path,
-        module.target_path.rpartition("/")[2],
-        f"{package}/{module.target_path}",
-        dotted,
-        f"{package}.{dotted}",
-    }
-
-
-def manifest_path(symbol: str) -> str:
-    """Return the upstream file of "verl.utils.fs:copy_to_local", as far as its module's name tells."""
-    return symbol.partition(":")[0].replace(".", "/") + ".py"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
 import os
 import re
@@ -13,9 +16,12 @@ from typing import Any
 
 import yaml
 
-from extractor.usecases.report.records import CONFIG, ENVIRONMENT, GENERATIONS, METRICS, read_rows, read_starts
 from extractor.values.errors import UsageError
 
+METRICS = "metrics.jsonl"
+GENERATIONS = "generations.jsonl"
+CONFIG = "config.yaml"
+ENVIRONMENT = "environment.json"
 _NUMBERED = re.compile(r"metrics(\.\d+)?\.jsonl")
 _SECRET = re.compile(r"(^|[_.])(api_?key|password|passwd|secret|access_token|auth_token)$", re.IGNORECASE)
 
@@ -212,3 +218,47 @@ def _flat(value: Any, key: str) -> Iterator[tuple[str, str]]:
     else:
         text = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
         yield key, text.removesuffix("\n").removesuffix("\n...")
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a JSON lines file, without a half-written last line."""
+    if not path.exists():
+        return []
+    rows = []
+    # Lines end with \n and nothing else: str.splitlines would also break at the odd characters that models write.
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def read_starts(path: Path) -> list[dict[str, Any]]:
+    """Return the starts in environment.json, oldest first; none if it is missing or damaged."""
+    try:
+        starts = json.loads(path.read_text(encoding="utf-8"))["starts"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return [start for start in starts if isinstance(start, dict)] if isinstance(starts, list) else []
+
+
+def metrics_table(runs: Sequence[RecordedRun]) -> str:
+    """Return CSV, a line for each step of each run: run, step, time (Unix seconds), and the metrics by name.
+
+    A metric that a step does not have is empty; one that was not finite is nan.
+    """
+    names = ["time", *sorted({name for run in runs for name in run.metrics})]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run", "step", *names])
+    for run in runs:
+        for row in run.rows:
+            values = [
+                ("nan" if (value := number(row[name])) is None else repr(value)) if name in row else ""
+                for name in names
+            ]
+            writer.writerow([run.name, row["step"], *values])
+    return text.getvalue()

@@ -16,25 +16,29 @@ from extractor.project import base, git
 from extractor.project import lock as lock_module
 from extractor.project.lock import Lock
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
+from extractor.usecases.changes.config_keys import read_config
 from extractor.usecases.explain.ours import own_files
 from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
 from extractor.usecases.upgrade.moved_code import follow_moved_code
+from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.own_config import rename_own_settings
 from extractor.usecases.upgrade.relocate import relocate
 from extractor.usecases.upgrade.settings import CarriedSettings, stale
-from extractor.usecases.upgrade.unread_keys import no_longer_read
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, look, plan_upgrade, with_settings
-from extractor.values import readers
+from extractor.usecases.upgrade.worktree import list_uncommitted
+from extractor.values import readers, releases
 from extractor.values.config_files import is_config
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.options import Options
-from extractor.values.tree import is_marked
+from extractor.values.renames import Renames
+from extractor.values.tree import Tree, is_marked
 
 if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
     from extractor.pipeline.source import Source
     from extractor.usecases.changes.changeset import OwnerKey
     from extractor.usecases.upgrade.choices import UpgradeRequest
+    from extractor.values.manifest import Manifest
 
 __all__ = ["Upgrade", "check_committed", "labels", "prepare", "write"]
 
@@ -79,9 +83,28 @@ class Upgrade:
     @property
     def changes_what_is_installed(self) -> bool:
         """Tell whether the project has to be set up again."""
-        from extractor.usecases.upgrade.installs import changes_what_is_installed
+        after = self.plan.writes()
+        return any(
+            path in after and read(after[path]) != read(self.seen.get(path) or b"")
+            for path, read in (("requirements.lock", _read_pins), ("pyproject.toml", _read_requirements))
+        )
 
-        return changes_what_is_installed(self.plan, self.seen)
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return verdict -> how many files have it."""
+        verdicts = sorted(Verdict, key=lambda verdict: verdict is Verdict.KEEP)
+        return {verdict.value: len(self.plan.paths(verdict)) for verdict in verdicts}
+
+    def config_after(self, project: Path) -> dict[str, str]:
+        """Return the project's config files as they will be; one in conflict as it is until then."""
+        config = read_config(project / "config") if (project / "config").is_dir() else {}
+        conflicts = self.plan.paths(Verdict.CONFLICT)
+        writes = {
+            path: data.decode(errors="replace")
+            for path, data in self.plan.writes().items()
+            if is_config(path) and path not in conflicts
+        }
+        return {path: text for path, text in {**config, **writes}.items() if path not in self.plan.removals()}
 
     @property
     def title(self) -> str:
@@ -104,12 +127,8 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     """
     from extractor.pipeline.generate import complete
     from extractor.pipeline.source import open_source
-    from extractor.usecases.kept_methods import generate_with_methods
-    from extractor.usecases.upgrade import owner_code, worktree
+    from extractor.usecases.kept_methods import generate_with_methods, of_project
     from extractor.usecases.upgrade.choices import resolve
-    from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
-    from extractor.values import releases
-    from extractor.values.renames import Renames
 
     old = lock_module.read(project)
     emitted = base.read(project, old)
@@ -124,42 +143,20 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     used = set(parts.used) - set(request.dropped)
     options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
     source = open_source(manifest.pin, origin, offline=offline)
-    options, generated = generate_with_methods(options, source, manifest, owner_code.wanted(project, old, emitted))
+    options, generated = generate_with_methods(options, source, manifest, of_project(project, old, emitted))
     tree = generated.tree
     new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
-    paths = {file.path for file in old.files} | {file.path for file in tree}
-    found = look(project, paths)
+    found = look(project, {file.path for file in old.files} | {file.path for file in tree})
     _check_resolved(project, found, emitted)
-    before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
-    renamed = Renames(old.options.verl, options.verl)
-    layout = relocate(old, emitted, found, {file.path for file in tree})
-    layout = follow_moved_code(layout, tree, options.package)
-    sides = with_settings(
-        UpgradeInputs(
-            lock=layout.lock,
-            base=layout.base,
-            new=tree,
-            disk=layout.disk,
-            successors={
-                **find_moved_files(layout.lock, layout.base, before, tree, options, manifest),
-                **{path: Successor(places, same=False) for path, places in layout.carried.items()},
-            },
-            labels=labels(old.options, options, old.vextract),
-            parked=_parked(project),
-            deletable=is_marked,
-        ),
-        renamed,
-    )
-    plan = layout.placed(plan_upgrade(sides))
     own = look(project, {path for path in own_files(project, old) if is_config(path)} - {file.path for file in tree})
+    renamed = Renames(old.options.verl, options.verl)
+    plan, sides = _plan_managed(project, old, emitted, found, new, tree, manifest, renamed)
     plain = {path: item.data for path, item in own.items() if item.plain and item.data is not None}
     own_settings = rename_own_settings(plain, emitted, tree, renamed)
     plan = Plan(tuple(sorted((*plan.actions, *own_settings.actions()), key=lambda action: action.path)))
-    lock_data, base_data = lock_module.dump(new), base.dump(base.of_tree(tree))
-    uncommitted: tuple[str, ...] = ()
-    unanswered = ""
+    uncommitted, unanswered = tuple[str, ...](), ""
     try:
-        uncommitted = worktree.list_uncommitted(project, old, emitted, found | own, own_settings.files)
+        uncommitted = list_uncommitted(project, old, emitted, found | own, own_settings.files)
     except git.Unanswered as error:
         unanswered = str(error)
     return Upgrade(
@@ -169,19 +166,47 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         seen={path: item.data for path, item in (found | own).items()},
         generated=generated,
         source=source,
-        base_data=base_data,
-        lock_data=lock_data,
+        base_data=base.dump(base.of_tree(tree)),
+        lock_data=lock_module.dump(new),
         labels=sides.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
         settings=replace(sides.settings, moved=(*sides.settings.moved, *own_settings.moved)),
-        stale=(
-            *stale(project, emitted, tree, renamed, own_settings.files),
-            *no_longer_read(project, old, emitted, tree, plan),
-        ),
+        stale=stale(project, emitted, tree, renamed, own_settings.files),
         uncommitted=uncommitted,
         unanswered=unanswered,
         parts=parts,
     )
+
+
+def _plan_managed(
+    project: Path,
+    old: Lock,
+    emitted: Mapping[str, bytes],
+    found: Mapping[str, FileOnDisk],
+    new: Lock,
+    tree: Tree,
+    manifest: Manifest,
+    renamed: Renames,
+) -> tuple[Plan, UpgradeInputs]:
+    """Decide on the files that vextract manages."""
+    before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
+    layout = relocate(old, emitted, found, {file.path for file in tree})
+    layout = follow_moved_code(layout, tree, new.options.package)
+    successors = find_moved_files(layout.lock, layout.base, before, tree, new.options, manifest)
+    folder = project / ORPHANED
+    parked = readers.files_below(folder) if folder.is_dir() else ()
+    sides = UpgradeInputs(
+        lock=layout.lock,
+        base=layout.base,
+        new=tree,
+        disk=layout.disk,
+        successors=successors | {path: Successor(places, same=False) for path, places in layout.carried.items()},
+        labels=labels(old.options, new.options, old.vextract),
+        parked=frozenset(path.relative_to(project).as_posix() for path in parked),
+        deletable=is_marked,
+    )
+    sides = with_settings(sides, renamed)
+    return layout.placed(plan_upgrade(sides)), sides
 
 
 def write(project: Path, upgrade: Upgrade) -> None:
@@ -249,11 +274,18 @@ def _check_resolved(project: Path, found: Mapping[str, FileOnDisk], emitted: Map
             )
 
 
-def _parked(project: Path) -> frozenset[str]:
-    folder = project / ORPHANED
-    if not folder.is_dir():
-        return frozenset()
-    return frozenset(path.relative_to(project).as_posix() for path in readers.files_below(folder))
+def _read_pins(data: bytes) -> set[str]:
+    lines = (line.strip() for line in data.decode(errors="replace").splitlines())
+    return {line for line in lines if line and not line.startswith("#")}
+
+
+def _read_requirements(data: bytes) -> object:
+    """Return the requirements, or the text itself if it is no TOML."""
+    try:
+        project = readers.toml(data.decode(errors="replace").replace("\r\n", "\n")).get("project", {})
+    except readers.TOMLDecodeError:
+        return data
+    return [project.get(key) for key in ("dependencies", "optional-dependencies")] if isinstance(project, dict) else []
 
 
 def check_committed(upgrade: Upgrade) -> None:

@@ -117,7 +117,7 @@ def stale(
     old_keys, new_keys = ({item.key for item in every_setting(below_config(side), MAIN)} for side in (before, after))
     everything = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
     everything |= {path: data.decode() for path, data in written.items()}
-    found = gone_in(everything, old_keys, new_keys, new_keys, old_keys, renamed)
+    found = gone_in(everything, [(old_keys, new_keys)], renamed)
     return tuple(item for item in found if item.file not in before and item.file not in after)
 
 

@@ -1,0 +1,72 @@
+"""`vextract plan` and `vextract attack`: commands that a project's own Python runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from extractor.cli.options import Json, Project, Python
+
+
+def plan(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PATH] [KEY=VALUE]...", help="The project, then settings as main.py takes them."),
+    ] = None,
+    processes: Annotated[int, typer.Option("--processes", min=1, help="How many processes train.")] = 1,
+    memory: Annotated[
+        float | None,
+        typer.Option("--memory", metavar="GIB", help="Memory of each device; without it, of this machine's."),
+    ] = None,
+    config_name: Annotated[
+        str | None, typer.Option("--config-name", metavar="NAME", help="Start from another file of config/.")
+    ] = None,
+    python: Python = None,
+    json: Json = False,
+) -> int:
+    """Plan the memory of a run, phase by phase, before anything is loaded.
+
+    Where a run does not fit, it names settings with which it does; the exit code is then 1.
+    """
+    settings = list(arguments or [])
+    path = Path(settings.pop(0)) if settings and "=" not in settings[0] else Path()
+    return _run(path, "plan", python, settings, processes=processes, memory=memory, config_name=config_name, json=json)
+
+
+def attack(
+    path: Project = Path(),
+    reward: Annotated[
+        str | None,
+        typer.Option(
+            "--reward", metavar="NAME", help="FILE.py:FUNCTION, MODULE:FUNCTION or code; the reward hook by default."
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="FILE", help="Parquet or JSON lines of prompts with their ground truth."),
+    ] = None,
+    tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many rows of it to try.")] = 3,
+    harm: Annotated[
+        bool, typer.Option("--harm", help="Also try programs that kill and fill memory outside the sandbox.")
+    ] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Print every attempt, not only what got through.")] = False,
+    python: Python = None,
+) -> int:
+    """Try known hacks against a project's reward, and print what got through.
+
+    What gets through is what a policy will find. The exit code is then 1.
+    """
+    return _run(path, "attack", python, [], tasks=tasks, reward=reward, data=data, harm=harm, all=all_)
+
+
+def _run(path: Path, name: str, python: str | None, settings: list[str], **flags: object) -> int:
+    """Run a command in a project; flags that are None or False are left out."""
+    from extractor.usecases.in_project import run_in_project
+
+    given = {
+        f"--{flag.replace('_', '-')}": value
+        for flag, value in flags.items()
+        if value is not None and value is not False
+    }
+    line = [flag if value is True else f"{flag}={value}" for flag, value in given.items()]
+    return run_in_project(path, name, [*line, *settings], python)
