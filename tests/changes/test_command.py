@@ -22,7 +22,7 @@ def test_the_report(run: Run, tmp_path: Path) -> None:
     assert "config/mine.yaml:2: trainer.profile_steps no longer exists; now global_profiler.steps" in short.out
     assert short.out.splitlines()[1:3] == ["may change numbers", "  verl/trainer/ppo/core_algos.py"]
     assert "agg_loss" in short.out
-    assert "config of the project\n  ~ " in short.out
+    assert "config of the project\n  + " in short.out
     result = run("changes", "0.5.0", "0.6.1", "--config", tmp_path, "-v")
     assert result.code == 0
     out = result.out

@@ -9,7 +9,8 @@ import pytest
 
 from extractor.pipeline.generate import Generated, complete, generate
 from extractor.pipeline.source import Source
-from extractor.usecases.changes import ChangeKind, Changes, LostKey, OwnerKey, SymbolChange, report
+from extractor.usecases.changes import ChangeKind, Changes, OwnerKey, SymbolChange, report
+from extractor.usecases.changes.changeset import LostKey
 from extractor.usecases.changes.config_keys import (
     MAIN,
     compare_project_keys,

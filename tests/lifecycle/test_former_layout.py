@@ -23,7 +23,7 @@ import pytest
 from extractor.cli.app import run as command
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
-from extractor.usecases.upgrade.relocate import relocate
+from extractor.usecases.upgrade.layout import relocate
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
 from extractor.values.moves import former_modules, moved_module, moved_path
 from extractor.values.tree import FileKind, Tree

@@ -8,9 +8,8 @@ import pytest
 
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
-from extractor.usecases.upgrade.moved_code import follow_moved_code
+from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor
-from extractor.usecases.upgrade.relocate import relocate
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
 from extractor.values.tree import Tree
 from tests.lifecycle.worlds import LABELS, OLD, create, template

@@ -393,14 +393,11 @@ def test_files_of_the_owners_own_get_new_names(text: str, expected: str | None) 
     old = {MAIN: b"judge:\n  path: null\n  other: null\ndata:\n  size: 1\n"}
     new = Tree.of([template(MAIN, b"reward:\n  function:\n    path: null\ndata:\n  size: 1\n")])
     renamed = {"judge.path": "reward.function.path", "judge.other": "reward.function.path"}.get
-    found = rename_own_settings({"config/mine.yaml": text.encode()}, old, new, renamed)
-    assert found.files == ({"config/mine.yaml": expected.encode()} if expected is not None else {})
-    assert [(action.path, action.verdict) for action in found.actions()] == [
-        ("config/mine.yaml", Verdict.MERGE) for _ in found.files
-    ]
-    assert {item.new_key for item in found.moved if not item.referring} == set(found.files and ["reward.function.path"])
+    files, moved = rename_own_settings({"config/mine.yaml": text.encode()}, old, new, renamed)
+    assert files == ({"config/mine.yaml": expected.encode()} if expected is not None else {})
+    assert {item.new_key for item in moved if not item.referring} == set(files and ["reward.function.path"])
     # What is left is the owner's to decide.
-    assert rename_own_settings(found.files, old, new, renamed).files == {}
+    assert rename_own_settings(files, old, new, renamed)[0] == {}
 
 
 def test_what_stands_in_a_section_that_takes_anything_goes_along() -> None:
@@ -411,8 +408,8 @@ def test_what_stands_in_a_section_that_takes_anything_goes_along() -> None:
     def renamed(key: str) -> str | None:
         return f"reward.{key.removeprefix('judge.')}" if key.startswith("judge.") else None
 
-    found = rename_own_settings({"config/mine.yaml": text.encode()}, old, new, renamed)
-    assert found.files == {"config/mine.yaml": text.replace("judge", "reward").encode()}
+    files, _ = rename_own_settings({"config/mine.yaml": text.encode()}, old, new, renamed)
+    assert files == {"config/mine.yaml": text.replace("judge", "reward").encode()}
 
 
 def _config(optimizer: str, *files: File) -> Tree:

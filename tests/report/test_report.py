@@ -203,22 +203,6 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_what_is_logged_under_several_names_is_one_chart(tmp_path: Path) -> None:
-    def row(step: int, reward: float) -> dict[str, Any]:
-        band = {"mean": reward, "min": 0.0, "max": reward * 2}
-        metrics = {f"critic/{name}/{part}": value for name in ("score", "rewards") for part, value in band.items()}
-        # Means of float32 and float64 differ in the eighth digit.
-        return {"step": step, **metrics, "reward/score/mean": reward * (1 + 1e-8), "actor/grad_norm": reward * 1.01}
-
-    runs = [write_rows(tmp_path / name, [row(step, step / 7) for step in range(1, 6)]) for name in "ab"]
-    charts = charts_of(data_of(page_of(*runs, output=tmp_path / "page.html")))
-    assert sorted(charts) == ["actor/grad_norm", "critic/rewards"]
-    same = [("critic/score", True), ("reward/score/mean", False)]
-    assert [(other["name"], other["band"]) for other in charts["critic/rewards"]["same"]] == same
-    write_rows(tmp_path / "b", [{**row(step, step / 7), "critic/score/max": step} for step in range(1, 6)])
-    assert "critic/score" in charts_of(data_of(page_of(*runs, output=tmp_path / "page.html")))
-
-
 def test_values_that_are_not_finite_are_told(tmp_path: Path) -> None:
     rows = [{"step": step, "loss": None if step > 3 else step, "dead": None} for step in range(1, 7)]
     data = data_of(page_of(write_rows(tmp_path / "run", rows), output=tmp_path / "page.html"))

@@ -250,15 +250,11 @@ class Chart {
 // A metric of all runs: the smoothed curve above the values as they are. One run alone stands in a band from the least to
 // the greatest value; several bands would hide each other.
 class Curves extends Chart {
-  constructor({name, band, lines, same, notes, gaps}) {
+  constructor({name, band, lines, notes, gaps}) {
     super(name, `${name}, ${lines.length === 1 ? "one curve" : `${lines.length} curves`}${band ? ", means in a band from least to greatest" : ""}`);
     this.lines = lines;
     this.band = band;
-    this.same = same;
-    const others = same.map(other => other.name);
-    this.figure.dataset.same = others.join(" ");
-    const said = [...notes, ...(others.length ? [`The same: ${others.join(", ")}.`] : [])];
-    this.note.append(said.join(" "), element("span", {class: "failed"}, ` ${gaps.join(" ")}`));
+    this.note.append(notes.join(" "), element("span", {class: "failed"}, ` ${gaps.join(" ")}`));
     this.foot.append(saveMenu(this));
     this.logButton = this.button("log", `Log scale for ${name}`, pressed => { this.log = pressed; this.draw(); });
     this.note.after(this.logButton);

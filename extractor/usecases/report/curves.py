@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,17 +73,15 @@ def curve_groups(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], lis
     """Return everything that the page draws as curves.
 
     Returns:
-        Groups of charts, {title, charts: [{name, band, lines, same, notes, gaps}], constant: [[name, value]]}, and the
-        axes of each run. Metrics named .../mean, .../min and .../max make one chart: the means, in a band. `same` are
-        {name, band} of metrics with the same curves, which get no chart of their own; `notes` and `gaps` are sentences,
-        the latter about values that are not finite. A line is {run, axis, v, lo, hi, per}: `v` holds values; where a
-        series was too long, means over the `per` steps that one point stands for, with the least and the greatest of
-        them in `lo` and `hi`; `axis` counts the run's axes.
+        Groups of charts, {title, charts: [{name, band, lines, notes, gaps}], constant: [[name, value]]}, and the axes
+        of each run. Metrics named .../mean, .../min and .../max make one chart: the means, in a band. `notes` and
+        `gaps` are sentences, the latter about values that are not finite. A line is {run, axis, v, lo, hi, per}: `v`
+        holds values; where a series was too long, means over the `per` steps that one point stands for, with the least
+        and the greatest of them in `lo` and `hi`; `axis` counts the run's axes.
     """
     axes = [Axes(run) for run in runs]
     parted = list(_charts(metric_names(runs)))
     limit = _limit(runs, parted)
-    charts: list[dict[str, Any]] = []
     groups: dict[str, dict[str, Any]] = {title: {"title": title, "charts": [], "constant": []} for title, _ in GROUPS}
     for name, parts in parted:
         group = groups[_group(parts[0])]
@@ -96,13 +93,8 @@ def curve_groups(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], lis
             for index, run in enumerate(runs)
             if (line := _line(run, parts, axes[index], limit)) is not None
         ]
-        chart = {"name": name, "band": len(parts) == 3, "lines": lines, "same": []}
-        if (twin := next((other for other in charts if _same(other, chart)), None)) is not None:
-            twin["same"].append({"name": name, "band": chart["band"]})
-            continue
-        chart["notes"] = [NOTES[note] for note in (name, parts[0]) if note in NOTES][:1]
-        chart["gaps"] = _gaps(runs, parts)
-        charts.append(chart)
+        notes = [NOTES[note] for note in (name, parts[0]) if note in NOTES][:1]
+        chart = {"name": name, "band": len(parts) == 3, "lines": lines, "notes": notes, "gaps": _gaps(runs, parts)}
         group["charts"].append(chart)
     for name in _never_finite(runs):
         groups[_group(name)]["constant"].append([name, "never finite"])
@@ -152,29 +144,6 @@ def _group(name: str) -> str:
     return next(title for title, starts in GROUPS if name.startswith(starts))
 
 
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Tell whether two charts show the same, as far as a page tells: a band includes curves that are its means."""
-    if len(one["lines"]) != len(other["lines"]) or (other["band"] and not one["band"]):
-        return False
-    keys = ("v", "lo", "hi") if other["band"] == one["band"] else ("v",)
-    if max(len(line["v"]) for line in one["lines"]) < 3:  # too few to tell
-        return False
-    return all(
-        (a["run"], a["axis"]) == (b["run"], b["axis"]) and all(_close(a.get(key, []), b.get(key, [])) for key in keys)
-        for a, b in zip(one["lines"], other["lines"], strict=True)
-    )
-
-
-def _close(one: Sequence[float | None], other: Sequence[float | None]) -> bool:
-    if len(one) != len(other):
-        return False
-    near = 1e-5 * max((abs(value) for value in one if value is not None), default=0.0)
-    return all(
-        a is b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-4, abs_tol=near))
-        for a, b in zip(one, other, strict=True)
-    )
-
-
 def _gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[str]:
     """Return what to say of values that are not finite, which no curve shows."""
     said = []
@@ -194,10 +163,8 @@ def _never_finite(runs: Sequence[RecordedRun]) -> list[str]:
 def _limit(runs: Sequence[RecordedRun], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
     """Return how many points a series may have, for the page to keep its size."""
     counts = [(len(run.metrics.get(parts[0], {})), len(parts)) for run in runs for _, parts in charts]
-    limit = POINTS
-    while limit > 20 and sum(min(n, limit) * (3 if n > limit else width) for n, width in counts) > NUMBERS:
-        limit = limit * 3 // 4
-    return limit
+    numbers = sum(min(rows, POINTS) * (3 if rows > POINTS else width) for rows, width in counts)
+    return POINTS if numbers <= NUMBERS else max(20, NUMBERS // sum(3 for _ in counts))
 
 
 def _constant(runs: Sequence[RecordedRun], parts: tuple[str, ...]) -> float | None:

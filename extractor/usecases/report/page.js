@@ -49,7 +49,7 @@ function findMetrics() {
   let any = false;
   for (const group of document.querySelectorAll("[data-group]")) {
     const charts = [...group.querySelectorAll("[data-chart]")], constants = [...group.querySelectorAll("[data-constant]")];
-    for (const chart of charts) chart.hidden = !fits(`${chart.dataset.chart} ${chart.dataset.same}`);
+    for (const chart of charts) chart.hidden = !fits(chart.dataset.chart);
     for (const constant of constants) constant.hidden = !fits(constant.dataset.constant);
     const shown = charts.filter(chart => !chart.hidden).length, still = constants.filter(constant => !constant.hidden).length;
     group.querySelector("small").textContent = shown ? `${shown}` : "";

@@ -99,16 +99,11 @@ def _by_prompt(generations: Sequence[Sequence[Mapping[str, Any]]]) -> ByPrompt:
 
 def _what_fits(rows: ByPrompt, steps: Sequence[Sequence[int]], characters: int) -> tuple[list[set[int]], int]:
     """Return which steps of each run to take, and how long a text may be."""
-    count = max([1, *(min(STEPS, len(every)) for every in steps)])
     for length in LENGTHS:
-        tried = count
-        while True:
-            kept = [set(_evenly(every, tried)) for every in steps]
+        for count in (STEPS, STEPS // 2, STEPS // 4, STEPS // 10):
+            kept = [set(_evenly(every, count)) for every in steps]
             if _size(rows, kept, length) <= characters:
                 return kept, length
-            if tried <= 10:
-                break
-            tried = max(10, tried * 2 // 3)
     return kept, length
 
 

@@ -49,10 +49,9 @@ async function savePng(chart) {
 }
 
 // The columns of a chart: of what has a band three.
-function columnsOf({name, band, same}, line) {
-  return [{name, band}, ...same].flatMap(each => each.band
-    ? [[`${each.name}/mean`, line.v], [`${each.name}/min`, line.lo || line.v], [`${each.name}/max`, line.hi || line.v]]
-    : [[each.name, line.v]]);
+function columnsOf({name, band}, line) {
+  if (!band) return [[name, line.v]];
+  return [[`${name}/mean`, line.v], [`${name}/min`, line.lo || line.v], [`${name}/max`, line.hi || line.v]];
 }
 
 // A table of charts: a line for each step of each run that is shown. Of a long run a line is the mean of several steps.

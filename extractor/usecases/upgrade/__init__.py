@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from extractor import __version__
 from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels
-from extractor.pipeline.plan import Plan, Verdict
+from extractor.pipeline.plan import Action, Plan, Reason, Verdict
 from extractor.project import base, git
 from extractor.project import lock as lock_module
 from extractor.project.lock import Lock
@@ -19,10 +19,9 @@ from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.changes.config_keys import read_config
 from extractor.usecases.explain.ours import own_files
 from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
-from extractor.usecases.upgrade.moved_code import follow_moved_code
+from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.own_config import rename_own_settings
-from extractor.usecases.upgrade.relocate import relocate
 from extractor.usecases.upgrade.settings import CarriedSettings, stale
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, look, plan_upgrade, with_settings
 from extractor.usecases.upgrade.worktree import list_uncommitted
@@ -31,7 +30,7 @@ from extractor.values.config_files import is_config
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.options import Options
 from extractor.values.renames import Renames
-from extractor.values.tree import Tree, is_marked
+from extractor.values.tree import FileKind, Tree, is_marked
 
 if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
@@ -132,12 +131,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
 
     old = lock_module.read(project)
     emitted = base.read(project, old)
-    package = f"{old.options.package}/"
-    if not (project / package).is_dir() and any(file.path.startswith(package) for file in old.files):
-        raise CheckFailed(
-            f"{package}, the project's package by its vextract.lock, is not there",
-            hint="give the directory that name again; or have its files anew, by `vextract sync --removed`",
-        )
+    _check_package(project, old)
     options, manifest = resolve(old.options, request)
     parts = find_former_parts(project, old, emitted, options, manifest)
     used = set(parts.used) - set(request.dropped)
@@ -152,13 +146,13 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     renamed = Renames(old.options.verl, options.verl)
     plan, sides = _plan_managed(project, old, emitted, found, new, tree, manifest, renamed)
     plain = {path: item.data for path, item in own.items() if item.plain and item.data is not None}
-    own_settings = rename_own_settings(plain, emitted, tree, renamed)
-    plan = Plan(tuple(sorted((*plan.actions, *own_settings.actions()), key=lambda action: action.path)))
-    uncommitted, unanswered = tuple[str, ...](), ""
-    try:
-        uncommitted = list_uncommitted(project, old, emitted, found | own, own_settings.files)
-    except git.Unanswered as error:
-        unanswered = str(error)
+    own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
+    actions = list(plan.actions)
+    for path, data in own_config.items():
+        note = f"{sum(item.file == path for item in moved)} of yours"
+        actions.append(Action(path, Verdict.MERGE, FileKind.HOOK, Reason.RENAMED, data, note=note))
+    plan = Plan(tuple(sorted(actions, key=lambda action: action.path)))
+    uncommitted, unanswered = _ask_git(project, old, emitted, found | own, own_config)
     return Upgrade(
         old=old,
         new=new,
@@ -170,12 +164,31 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         lock_data=lock_module.dump(new),
         labels=sides.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
-        settings=replace(sides.settings, moved=(*sides.settings.moved, *own_settings.moved)),
-        stale=stale(project, emitted, tree, renamed, own_settings.files),
+        settings=replace(sides.settings, moved=(*sides.settings.moved, *moved)),
+        stale=stale(project, emitted, tree, renamed, own_config),
         uncommitted=uncommitted,
         unanswered=unanswered,
         parts=parts,
     )
+
+
+def _check_package(project: Path, old: Lock) -> None:
+    package = f"{old.options.package}/"
+    if not (project / package).is_dir() and any(file.path.startswith(package) for file in old.files):
+        raise CheckFailed(
+            f"{package}, the project's package by its vextract.lock, is not there",
+            hint="give the directory that name again; or have its files anew, by `vextract sync --removed`",
+        )
+
+
+def _ask_git(
+    project: Path, old: Lock, emitted: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], own: Iterable[str]
+) -> tuple[tuple[str, ...], str]:
+    """Return the uncommitted files, and why Git does not say which these are."""
+    try:
+        return list_uncommitted(project, old, emitted, disk, own), ""
+    except git.Unanswered as error:
+        return (), str(error)
 
 
 def _plan_managed(

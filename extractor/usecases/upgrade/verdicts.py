@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,14 +12,15 @@ from extractor.pipeline.merge import Labels
 from extractor.pipeline.merge.files import is_layout, merge_file
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict
 from extractor.project.lock import Lock, LockedFile
-from extractor.project.side_files import BESIDE_SUFFIX
-from extractor.usecases.diff import unreadable
-from extractor.usecases.upgrade import orphans
+from extractor.project.side_files import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
+from extractor.usecases import diff
 from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.settings import CarriedSettings, carry
 from extractor.values import readers
 from extractor.values.config_files import is_config
 from extractor.values.tree import File, FileKind, Tree
+
+Files = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def look(project: Path, paths: AbstractSet[str]) -> dict[str, FileOnDisk]:
             if not plain:
                 found[name] = FileOnDisk(None, plain=False)
                 continue
-            raise unreadable(name, error) from None
+            raise diff.unreadable(name, error) from None
     return found
 
 
@@ -144,7 +145,13 @@ def _gone(
                     successor.path, Verdict.MERGE, successor.kind, Reason.CARRIED, merged.data, f"your edits of {path}"
                 ),
             ]
-    parked, files = orphans.park(entry, base, ours, sides.labels, come, users, _taken(sides, decided))
+    lines = [
+        f"{path}, as you had edited it: it was part of {sides.labels.base} and is not of {sides.labels.theirs}.",
+        f"Its code came from upstream's {entry.upstream_path}." if entry.upstream_path else "It came from a template.",
+        *_describe_successors(come, users),
+        "Move by hand what you still need, then remove this file and the other.",
+    ]
+    parked, files = _park(path, base, ours, lines, sides, decided)
     note = f"your version is {parked}"
     if come:
         more = f" and {len(come) - 2} more" if len(come) > 2 else ""
@@ -152,9 +159,27 @@ def _gone(
     return [Action(path, Verdict.ORPHAN, kind, Reason.GONE, note=note, beside=files)]
 
 
-def _taken(sides: UpgradeInputs, decided: Mapping[str, Action]) -> set[str]:
-    """Return the paths where nothing can be parked."""
-    return {*sides.parked, *(path for action in decided.values() for path, _ in action.beside)}
+def _describe_successors(successors: Sequence[File], users: Sequence[str]) -> list[str]:
+    using = [f"It was used by {', '.join(users)}: see what that uses now."] if users else []
+    if not successors:
+        return ["No file is known to have taken its part.", *using]
+    first, *others = (file.path for file in successors)
+    lines = [f"{first} has taken its part, and your edits do not fit in by themselves."]
+    return [*lines, *([f"Other parts of it are in {', '.join(others)}."] if others else []), *using]
+
+
+def _park(
+    path: str, base: bytes, ours: bytes, lines: list[str], sides: UpgradeInputs, decided: Mapping[str, Action]
+) -> tuple[str, Files]:
+    """Return where an edited file goes, with its bytes and a note."""
+    taken = {*sides.parked, *(name for action in decided.values() for name, _ in action.beside)}
+    parked = f"{ORPHANED}/{path}"
+    number = 1
+    while parked in taken or parked + NOTE_SUFFIX in taken:
+        number += 1
+        parked = f"{ORPHANED}/{path}.{number}"
+    text = "\n".join((*lines, "", "Your edits were:", "", ""))
+    return parked, ((parked, ours), (parked + NOTE_SUFFIX, text.encode() + diff.unified(path, base, ours)))
 
 
 def _untouched(file: File, sides: UpgradeInputs) -> bool:
@@ -213,15 +238,19 @@ def _stays(file: File, entry: LockedFile | None, sides: UpgradeInputs, decided: 
 
 def _lost(
     path: str, entry: LockedFile | None, sides: UpgradeInputs, decided: Mapping[str, Action]
-) -> tuple[str, tuple[tuple[str, bytes], ...]]:
+) -> tuple[str, Files]:
     """Return notes and parked settings that have no place any more."""
     lost = [item for item in sides.settings.lost if item.file == path]
-    found = sides.disk[path]
-    if not lost or entry is None or found.data is None:
+    ours = sides.disk[path].data
+    if not lost or entry is None or ours is None:
         return "", ()
-    parked, files = orphans.park_settings(
-        entry, sides.base[path], found.data, sides.labels, lost, _taken(sides, decided)
-    )
+    labels = sides.labels
+    lines = [
+        f"{path}, as you had edited it on {labels.base}. Settings of yours have no place in {labels.theirs}:",
+        *(f"  {item.key}: {item.value}" for item in lost),
+        "All else that you had set is carried over. Remove this file and the other when you need them no longer.",
+    ]
+    parked, files = _park(path, sides.base[path], ours, lines, sides, decided)
     what = "a setting of yours has" if len(lost) == 1 else f"{len(lost)} settings of yours have"
     return f"{what} no place; your version is {parked}", files
 
