@@ -39,8 +39,7 @@ NewPath = Annotated[
     Path | None,
     typer.Argument(
         show_default=False,
-        help="Directory of the project; it must be empty or not exist. Without it, in a terminal, this and the main"
-        " options are asked for.",
+        help="Directory of the project; it must be empty or not exist.",
     ),
 ]
 Release = Annotated[str | None, release_option("Release of verl; the newest supported one by default.")]
@@ -86,17 +85,16 @@ def command(
     json: Json = False,
 ) -> None:
     """Make a project: the core of verl, without Ray."""
-    from extractor.cli import questions
     from extractor.pipeline.source import detect_release
     from extractor.project import location
     from extractor.usecases.new import NewRequest
     from extractor.values import releases
+    from extractor.values.errors import UsageError
     from extractor.values.options import Options
 
     request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     if path is None:
-        answers = questions.ask(context, json=json)
-        path, package, verl, engine, algorithm, recipe = (answers[name] for name in questions.ASKED)
+        raise UsageError("Missing argument 'PATH'", hint="name a directory: `vextract new my-project`")
     target = location.check_target(path)
     name = package if package is not None else location.package_name(target.name)
     location.check_package(name, "PATH" if package is None else "--package")

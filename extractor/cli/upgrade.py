@@ -9,6 +9,8 @@ from extractor.cli import completion, options, output, upgrade_report
 from extractor.cli.options import AllowDirty, DryRun, From, InProject, Json, Offline, Project, Verbose, features
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from extractor.usecases.changes import Changes
     from extractor.usecases.upgrade import Upgrade
     from extractor.usecases.upgrade.choices import UpgradeRequest
@@ -71,44 +73,35 @@ def command(
     return _change(path, request, from_, offline, allow_dirty, dry_run, verbose, json, diff=diff)
 
 
-def add(
-    names: Names,
-    project: InProject = Path(),
-    allow_dirty: AllowDirty = False,
-    from_: From = None,
-    offline: Offline = False,
-    dry_run: DryRun = False,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> int:
-    """Add optional features to a project.
+def _features_command(adding: bool, text: str) -> "Callable[..., int]":
+    """Make the command that adds features, or the one that removes them."""
 
-    What they need comes along; `vextract versions -v` lists them.
-    """
-    from extractor.usecases.upgrade.choices import UpgradeRequest
+    def command(
+        names: Names,
+        project: InProject = Path(),
+        allow_dirty: AllowDirty = False,
+        from_: From = None,
+        offline: Offline = False,
+        dry_run: DryRun = False,
+        verbose: Verbose = False,
+        json: Json = False,
+    ) -> int:
+        from extractor.usecases.upgrade.choices import UpgradeRequest
 
-    request = UpgradeRequest(added=tuple(names))
-    return _change(project, request, from_, offline, allow_dirty, dry_run, verbose, json)
+        request = UpgradeRequest(added=tuple(names)) if adding else UpgradeRequest(dropped=tuple(names))
+        return _change(project, request, from_, offline, allow_dirty, dry_run, verbose, json)
+
+    command.__doc__ = text
+    return command
 
 
-def remove(
-    names: Names,
-    project: InProject = Path(),
-    allow_dirty: AllowDirty = False,
-    from_: From = None,
-    offline: Offline = False,
-    dry_run: DryRun = False,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> int:
-    """Remove optional features from a project.
-
-    Files of theirs that you have edited are set aside, not removed.
-    """
-    from extractor.usecases.upgrade.choices import UpgradeRequest
-
-    request = UpgradeRequest(dropped=tuple(names))
-    return _change(project, request, from_, offline, allow_dirty, dry_run, verbose, json)
+add = _features_command(
+    True, "Add optional features to a project.\n\nWhat they need comes along; `vextract versions -v` lists them."
+)
+remove = _features_command(
+    False,
+    "Remove optional features from a project.\n\nFiles of theirs that you have edited are set aside, not removed.",
+)
 
 
 def _change(
