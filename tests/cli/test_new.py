@@ -246,59 +246,43 @@ def test_release_follows_the_source(run, tmp_path: Path, verl_0_5_0: Source) -> 
     assert "verl 0.5.0, not 0.6.1" in result.err
 
 
-class TestTarget:
-    """Where a project may go."""
+def refused(path: Path, problem: str) -> str:
+    """Check that a project may not go there; return the hint."""
+    with pytest.raises(UsageError, match=problem) as caught:
+        location.check_target(path)
+    return caught.value.hint
 
-    def refused(self, path: Path, problem: str) -> str:
-        with pytest.raises(UsageError, match=problem) as caught:
-            location.check_target(path)
-        return caught.value.hint
 
-    def test_not_empty(self, tmp_path: Path) -> None:
-        (tmp_path / "toy").mkdir()
-        (tmp_path / "toy/.git").mkdir()
-        self.refused(tmp_path / "toy", r"not empty \(it has \.git\)")
+def test_where_no_project_may_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "full/.git").mkdir(parents=True)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / lock.NAME).write_text("")
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path / "full", r"not empty \(it has \.git\)")
+    refused(tmp_path / "file", "exists and is no directory")
+    assert "vextract sync" in refused(tmp_path / "project", "already a vextract project")
+    refused(tmp_path / "project/sub/toy", "inside another vextract project")
+    for place in ("file/toy", "file/b/c/toy"):
+        refused(tmp_path / place, f"{tmp_path / 'file'} is no directory")
+    with monkeypatch.context() as patched:
+        patched.setattr("os.access", lambda path, mode: False)
+        refused(tmp_path / "toy", "is not writable")
+    with monkeypatch.context() as patched:
+        patched.setattr("os.path.ismount", lambda path: True)
+        refused(tmp_path / "empty", "a mount point")
+    monkeypatch.chdir(tmp_path / "empty")
+    assert refused(Path(), "the current directory") == "cd .. && vextract new empty"
 
-    def test_a_project_already(self, tmp_path: Path) -> None:
-        (tmp_path / lock.NAME).write_text("")
-        assert "vextract sync" in self.refused(tmp_path, "already a vextract project")
 
-    def test_a_file(self, tmp_path: Path) -> None:
-        (tmp_path / "toy").write_text("")
-        self.refused(tmp_path / "toy", "exists and is no directory")
-
-    def test_inside_a_project(self, tmp_path: Path) -> None:
-        (tmp_path / lock.NAME).write_text("")
-        self.refused(tmp_path / "sub/toy", "inside another vextract project")
-
-    def test_no_parent(self, tmp_path: Path) -> None:
-        assert location.check_target(tmp_path / "a/b/toy") == tmp_path / "a/b/toy"
-        assert os.listdir(tmp_path) == []
-
-    @pytest.mark.parametrize("place", ["a/toy", "a/b/c/toy"])
-    def test_parent_that_is_a_file(self, tmp_path: Path, place: str) -> None:
-        (tmp_path / "a").write_text("")
-        self.refused(tmp_path / place, f"{tmp_path / 'a'} is no directory")
-
-    def test_parent_that_cannot_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("os.access", lambda path, mode: False)
-        self.refused(tmp_path / "toy", "is not writable")
-
-    def test_the_current_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        (tmp_path / "toy").mkdir()
-        monkeypatch.chdir(tmp_path / "toy")
-        assert self.refused(Path(), "the current directory") == "cd .. && vextract new toy"
-
-    def test_a_mount_point(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("os.path.ismount", lambda path: True)
-        (tmp_path / "toy").mkdir()
-        self.refused(tmp_path / "toy", "a mount point")
-
-    def test_links_are_followed(self, tmp_path: Path) -> None:
-        (tmp_path / "real").mkdir()
-        (tmp_path / "toy").symlink_to(tmp_path / "real")
-        assert location.check_target(tmp_path / "toy") == tmp_path / "real"
-        assert location.check_target(tmp_path / "real/../new") == tmp_path / "new"
+def test_where_a_project_may_go(tmp_path: Path) -> None:
+    """Links are followed, and directories that are not there are not made yet."""
+    assert location.check_target(tmp_path / "a/b/toy") == tmp_path / "a/b/toy"
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "real").mkdir()
+    (tmp_path / "toy").symlink_to(tmp_path / "real")
+    assert location.check_target(tmp_path / "toy") == tmp_path / "real"
+    assert location.check_target(tmp_path / "real/../new") == tmp_path / "new"
 
 
 @pytest.mark.parametrize("name", ["toy", "my_project", "Experiment2"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from difflib import get_close_matches
 
 from extractor.pipeline.source import Source
@@ -15,8 +14,6 @@ from extractor.values.errors import UsageError
 from extractor.values.options import Options
 
 __all__ = ["Explanation", "Ours", "explain"]
-
-_NEAREST = 3
 
 
 def explain(again: Again, options: Options, ours: Ours, name: str) -> tuple[Explanation, ...]:
@@ -45,7 +42,8 @@ def explain(again: Again, options: Options, ours: Ours, name: str) -> tuple[Expl
 
 def _refuse(source: Source, known: set[str], name: str) -> UsageError:
     plain = name.rpartition(":")[2].rpartition(".")[2]
-    near = _nearest(name, known)
+    folded = {item.lower(): item for item in sorted(known, reverse=True)}
+    near = [folded[item] for item in get_close_matches(name.lower(), folded, 3)]
     hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
     where = [path for path in source.files if path == name or (plain.isidentifier() and _holds(source, path, plain))]
     if where:
@@ -65,11 +63,3 @@ def _holds(source: Source, path: str, name: str) -> bool:
         return False
     text = source.read(path)
     return re.search(rf"^(?:(?:async )?def|class) {re.escape(name)}\b", text, re.MULTILINE) is not None
-
-
-def _nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Return the nearest names, whatever case they are written in."""
-    folded: dict[str, str] = {}
-    for item in sorted(known):
-        folded.setdefault(item.lower(), item)
-    return [folded[item] for item in get_close_matches(name.lower(), folded, _NEAREST, 0.6)]
