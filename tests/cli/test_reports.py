@@ -192,20 +192,12 @@ def test_verify_ends_with_a_verdict(run, project: Path) -> None:
 
 def test_explain_what_verl_has_and_this_project_has_not(run, project: Path) -> None:
     result = run("explain", "RayPPOTrainer", project)
-    assert result.code == 2
+    assert (result.code, result.out) == (2, "")
     assert "verl 0.6.1 has it in verl/trainer/ppo/ray_trainer.py" in result.err
     result = run("explain", "agg_los", project)
     assert "hint: did you mean agg_loss" in result.err
     result = run("explain", "localppotraner", project)
     assert "hint: did you mean LocalPPOTrainer" in result.err
-
-
-def test_explain_what_is_not_there(run, project: Path) -> None:
-    result = run("explain", "RayPPOTrainer", project)
-    assert result.code == 2
-    assert result.out == ""
-    assert "RayPPOTrainer" in result.err
-    assert "hint: " in result.err
 
 
 def test_verify_outside_a_project(run, tmp_path: Path) -> None:
