@@ -90,7 +90,7 @@ class NotebookView(QuietView):
 
     def _text(self) -> str:
         """Return the table as HTML."""
-        titles = [column.title for column in COLUMNS if column.title in self._titles]
+        titles = [title for title in COLUMNS if title in self._titles]
         step = self._rows[-1][0] if self._rows else 0
         seconds = time.monotonic() - self._begin
         head = "".join(f"<th>{name}</th>" for name in ["step", *titles])
