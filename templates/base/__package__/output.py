@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,18 +72,3 @@ def module_command(module: str) -> str:
     """Write the shell command that runs a module of this package with the interpreter that runs now."""
     path = "" if Path.cwd() == PROJECT else f"PYTHONPATH={shlex.quote(str(PROJECT))}:$PYTHONPATH "
     return f"{path}{python_command()} -m {__name__.partition('.')[0]}.{module}"
-
-
-def command_with(settings: Mapping[str, Any]) -> str | None:
-    """Write the command of this run with other settings; None: main.py does not run, or on several machines."""
-    script, processes = Path(sys.argv[0]), os.environ.get("WORLD_SIZE", "1")
-    if script.resolve() != PROJECT / "main.py" or os.environ.get("LOCAL_WORLD_SIZE", processes) != processes:
-        return None
-    kept = [word for word in sys.argv[1:] if word.partition("=")[0].lstrip("+") not in settings]
-    words = [str(script), *kept, *(f"{name}={value}" for name, value in settings.items())]
-    start = python_command() if processes == "1" else f"torchrun --nproc-per-node {processes}"
-    return " ".join([start, *map(_quoted, words)])
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}"' if "'" in word and not set('"$`\\!') & set(word) else shlex.quote(word)

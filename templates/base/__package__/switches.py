@@ -10,6 +10,7 @@ DYNAMIC_BSZ: bool = True
 DYNAMIC_SAMPLING: bool = True
 EARLY_STOPPING: bool = True
 EPISODES: bool = True
+EXPORT_MODEL: bool = True
 FREED_MEMORY: bool = True
 GIVEN_OBJECTS: bool = True
 HOOK_CHECKS: bool = True

@@ -16,7 +16,7 @@ from conftest import CONFIG_DIRECTORY, Alone
 from omegaconf import OmegaConf
 from toy.data.toy import ensure_toy_model
 from toy.errors import ConfigError
-from toy.output import PROJECT, module_command, settle_streams
+from toy.output import main_command, python_command, settle_streams
 from toy.rewards.scoring import Scorer
 from toy.settings.loading import load_config
 from toy.settings.setting import SCHEMA
@@ -140,18 +140,15 @@ def test_a_reward_may_be_any_number(value):
 
 def test_a_command_runs_as_it_is_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    command = module_command("export")
-    assert shlex.split(command)[-3] in (sys.executable, "python")
-    done = subprocess.run(f"{command} --help", shell=True, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and done.stdout.startswith("usage: ")
+    assert shlex.split(python_command())[0] in (sys.executable, "python")
+    done = subprocess.run(f"{main_command()} --help", shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.startswith("Train.")
     monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv" / "bin" / "python"))
-    assert ".venv/bin/python -m " in module_command("export")
+    assert main_command("a b").startswith(".venv/bin/python ") and main_command("a b").endswith(" 'a b'")
 
 
 @pytest.mark.parametrize("form", ["chats", "texts"])
-def test_what_does_not_fit_small_data_is_said_at_once_with_the_command_that_works(
-    tmp_path, monkeypatch, capsys, engine_settings, form
-):
+def test_what_does_not_fit_small_data_is_said_with_the_settings_that_work(tmp_path, capsys, engine_settings, form):
     """A base model has no chat template: texts are encoded as they stand, conversations are not."""
     model = ensure_toy_model(tmp_path / "model", task="text")
     tokenizer = AutoTokenizer.from_pretrained(model)
@@ -168,18 +165,22 @@ def test_what_does_not_fit_small_data_is_said_at_once_with_the_command_that_work
     words += ["actor_rollout_ref.rollout.n=3", "trainer.total_training_steps=1", "trainer.test_freq=-1"]
     words += ["trainer.val_before_train=false", "local.save_last=false", "trainer.logger=[]"]
     words = [*words, *engine_settings(words), f"trainer.default_local_dir={tmp_path / 'run'}"]
-    monkeypatch.setattr(sys, "argv", [str(PROJECT / "main.py"), *words])
+    longest = "data.max_prompt_length=9"
+    if form == "chats":
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert "the tokenizer has no chat template" in said
+        words += shlex.split(said.rpartition("written out: ")[2])
     assert main(words) == 2
+    assert f"train prompt 6 has {9 if form == 'chats' else 8} tokens, more than data.max_pro" in capsys.readouterr().err
+    assert main([*words, longest]) == 2
     said = capsys.readouterr().err
-    assert ("the tokenizer has no chat template" in said) and ("are encoded as they stand" in said) == (form == "texts")
-    longest = 9 if form == "chats" else 8
+    assert ("are encoded as they stand" in said) == (form == "texts")
     for text in (
-        f"train prompt 6 has {longest} tokens, more than data.max_prompt_length=6",
         "data.train_batch_size is 1024, and there are 7 training prompts",
         "data.train_batch_size is 7, less than actor_rollout_ref.actor.ppo_mini_batch_size, which is 256",
         "21 responses per optimizer step cannot be cut into passes of 8",
     ):
-        assert f"  {text}\n" in said
-    command = shlex.split(said.rpartition("hint: ")[2])
-    assert command[1] == str(PROJECT / "main.py")
-    assert main(command[2:]) == 0
+        assert f"{text}\n" in said
+    mended = shlex.split(said.rpartition("hint: the same command with ")[2])
+    assert main([*words, longest, *mended]) == 0

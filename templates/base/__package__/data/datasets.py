@@ -18,12 +18,7 @@ import numpy as np
 from omegaconf import OmegaConf
 from torch.utils.data import Dataset, IterableDataset
 
-from ..errors import (
-    DataError,  # hooks take it from here
-    DataProblems,
-    Problem,
-    ProjectError,
-)
+from ..errors import DataError, ProjectError  # hooks take DataError from here
 from ..hooks import HookError, hook_file_of, importing_hooks, taken_by
 from ..rewards.scoring import source_of
 from ..settings.setting import choose_defined
@@ -132,16 +127,16 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
         tokenizer = as_it_stands(tokenizer)
     most = data.get(f"{split}_max_samples", -1)  # newer than some releases, and than owners' classes
     arguments = {"data_files": source, "tokenizer": tokenizer, "processor": None, "config": data, "max_samples": most}
-    problems: list[Problem] = []
     try:
         dataset = cls(**taken_by(cls, arguments))
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         if isinstance(dataset, Prompts):
-            problems = [*([] if has_template else _without_template(split, dataset)), *_too_long(split, dataset)]
+            if not has_template:
+                check_without_template(split, dataset)
+            check_lengths(split, dataset)
         dataset = encoded(dataset, tokenizer, data)
-        if not problems:
-            check_item(split, dataset[0], cls)
+        check_item(split, dataset[0], cls)
     except ProjectError:
         raise
     except Exception as error:
@@ -153,8 +148,6 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
             raise DataError(f"cannot build the {split} dataset: {error}", hint) from error
         where = hook_file_of(error, cls)
         raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
-    if problems:
-        raise DataProblems(problems, len(dataset))
     return dataset
 
 
@@ -217,9 +210,7 @@ class Prompts(RLHFDataset):
         if not kept:
             text = f"none of the {len(lengths)} prompts has at most {self.max_prompt_length} tokens"
             hint = f"raise data.max_prompt_length to {min(lengths)} or more"
-            settings = {"data.max_prompt_length": max(lengths)}
-            problem = Problem(f"{text}; the shortest has {min(lengths)}", hint, settings, is_of_data=True)
-            raise DataProblems([problem], len(lengths))
+            raise DataError(f"{text}; the shortest has {min(lengths)}", hint)
         print(f"{len(lengths) - len(kept)} of {len(lengths)} prompts are longer than {self.max_prompt_length}")
         self.dataframe, self.lengths = table.select(kept), [lengths[row] for row in kept]
 
@@ -319,37 +310,36 @@ def as_it_stands(tokenizer: Any) -> Any:
     return made
 
 
-def _without_template(split: str, dataset: Prompts) -> list[Problem]:
-    """Return what is wrong with prompts where there is no chat template: that they are conversations.
-
-    Single messages of the user are encoded as they stand.
-    """
-    if all(len(chat) == 1 and chat[0]["role"] == "user" for chat in dataset.chats()):
-        if split != "val":
-            print("note: the tokenizer has no chat template: prompts are encoded as they stand", file=sys.stderr)
-        return []
-    key, template = "actor_rollout_ref.model.custom_chat_template", dataset.tokenizer.chat_template
-    hint = f"use a model that was trained on conversations; or say how they are written out: \"{key}='{template}'\""
-    text = "prompts are conversations, and the tokenizer has no chat template (that of a model for chats has one)"
-    return [Problem(text, hint, {key: f"'{template}'"}, is_of_data=True)]
-
-
-def _too_long(split: str, dataset: Prompts) -> list[Problem]:
-    """Return what is wrong with a prompt that is too long now, rather than when its turn comes in the training.
+def check_without_template(split: str, dataset: Prompts) -> None:
+    """Check that there are no conversations; single messages of the user are encoded as they stand.
 
     Raises:
-        DataError: it is one that a caller wants answered.
+        DataError: there are some.
+    """
+    if not all(len(chat) == 1 and chat[0]["role"] == "user" for chat in dataset.chats()):
+        setting = f"\"actor_rollout_ref.model.custom_chat_template='{dataset.tokenizer.chat_template}'\""
+        raise DataError(
+            "prompts are conversations, and the tokenizer has no chat template (that of a model for chats has one)",
+            f"use a model that was trained on conversations; or say how they are written out: {setting}",
+        )
+    if split != "val":
+        print("note: the tokenizer has no chat template: prompts are encoded as they stand", file=sys.stderr)
+
+
+def check_lengths(split: str, dataset: Prompts) -> None:
+    """Check for prompts that are too long now, rather than when their turn comes in the training.
+
+    Raises:
+        DataError: there is one.
     """
     most, longest = dataset.max_prompt_length, max(dataset.lengths, default=0)
-    if longest <= most or dataset.truncation != "error":
-        return []
-    text = f"{split} prompt {dataset.lengths.index(longest)} has {longest} tokens"
-    text = f"{text}, more than data.max_prompt_length={most}"
-    others = "data.truncation=left, or a larger data.max_prompt_length"
-    if split == GIVEN:
-        raise DataError(text, f"leave it out, or set {others}")
-    hint = f"set data.filter_overlong_prompts=true, {others}"
-    return [Problem(text, hint, {"data.max_prompt_length": longest}, is_of_data=True)]
+    if longest > most and dataset.truncation == "error":
+        way_round = "leave it out, or set" if split == GIVEN else "set data.filter_overlong_prompts=true,"
+        raise DataError(
+            f"{split} prompt {dataset.lengths.index(longest)} has {longest} tokens, "
+            f"more than data.max_prompt_length={most}",
+            f"{way_round} data.truncation=left, or a larger data.max_prompt_length",
+        )
 
 
 def check_item(split: str, item: Mapping[str, Any], cls: type) -> None:
