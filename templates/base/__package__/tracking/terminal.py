@@ -63,47 +63,36 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 59.95 else str(timedelta(seconds=round(seconds)))
 
 
-def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool = False) -> "QuietView":
-    """Return a view of lines; none but messages where it is to be quiet."""
-    if quiet:
-        return QuietView()
-    if PLOTS:
+def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool = False) -> "LineView":
+    """Return a view of a run; one that is quiet shows nothing but messages."""
+    if PLOTS and not quiet:
         from .notebook import NotebookView, in_notebook
 
         if in_notebook():
             return NotebookView(title, total_steps)
-    if LIVE:
+    if LIVE and not quiet:
         from .live import LiveView, drawing_console
 
         if (console := drawing_console()) is not None:
             return LiveView(console, title, total_steps, start_step)
-    return LineView(total_steps)
+    return LineView(total_steps, quiet=quiet)
 
 
-class QuietView:
-    """Shows a run to a person: nothing but messages."""
+class LineView:
+    """Shows a run to a person: one line of text per step, and messages; where it is quiet, only these."""
+
+    def __init__(self, total_steps: int, *, quiet: bool = False) -> None:
+        self._total, self._quiet = total_steps, quiet
 
     def row(self, step: int, metrics: Metrics) -> None:
-        pass
+        if not self._quiet:
+            self.message(f"step {step}/{self._total}  {one_line(metrics)}".rstrip())
 
     def sample(self, generation: Mapping[str, Any]) -> None:
         pass
 
     def message(self, text: str) -> None:
-        try:
-            say(text)
-        except UnicodeEncodeError:  # a log file in ASCII, say
-            say(text.encode("ascii", "backslashreplace").decode())
+        say(text)
 
     def close(self) -> None:
         pass
-
-
-class LineView(QuietView):
-    """One line of text per step."""
-
-    def __init__(self, total_steps: int) -> None:
-        self._total = total_steps
-
-    def row(self, step: int, metrics: Metrics) -> None:
-        self.message(f"step {step}/{self._total}  {one_line(metrics)}".rstrip())
