@@ -20,9 +20,10 @@ NOTES = """
 import json, sys
 from pathlib import Path
 from toy.settings.flags import ConfigFiles
-from toy.settings.loading import load_config, notes_on
+from toy.settings.loading import load_config
+from toy.settings.setting_checks import notes_on
 files = ConfigFiles(Path("config").resolve())
-print(json.dumps([notes_on(load_config(files, words), words) for words in json.loads(sys.argv[1])]))
+print(json.dumps([[*notes_on(load_config(files, words), words)] for words in json.loads(sys.argv[1])]))
 """
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 CLIP = f"{ACTOR}.clip_ratio"

@@ -4,7 +4,7 @@
 import os
 import shlex
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,14 +116,14 @@ def _unread(name: str, value: Any) -> tuple[str, str]:
     return f"unknown key {name}: nothing in this project reads it", hint
 
 
-def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
-    """Say what is to be known of settings that are in order and yet do not count.
+def names_of(overrides: Sequence[str]) -> list[str]:
+    """Return the names of the settings that overrides make."""
+    return [override.partition("=")[0].lstrip("+") for override in overrides]
 
-    Args:
-        config: the whole config.
-        names: the settings that were made on the command line.
-    """
-    said = sorted({*names} & SETTINGS)
+
+def notes_on(config: DictConfig, overrides: Sequence[str]) -> Iterator[str]:
+    """Say what is to be known of settings, above all of the command line, that are in order and yet do not count."""
+    said = sorted({*names_of(overrides)} & SETTINGS)
     off = dict(switched_off(config, said))
     for name, switch in off.items():
         key, is_not, value = switch.partition("=!")
