@@ -141,9 +141,8 @@ def test_a_command_runs_as_it_is_printed(tmp_path, monkeypatch):
     assert main_command("a b").startswith(".venv/bin/python ") and main_command("a b").endswith(" 'a b'")
 
 
-@pytest.mark.parametrize("form", ["chats", "texts"])
-def test_what_does_not_fit_small_data_is_said_with_the_settings_that_work(tmp_path, capsys, engine_settings, form):
-    """A base model has no chat template: texts are encoded as they stand, conversations are not."""
+def test_what_does_not_fit_small_data_is_said_with_the_settings_that_work(tmp_path, capsys, engine_settings):
+    """A base model has no chat template, and is told how prompts are written as they stand."""
     model = ensure_toy_model(tmp_path / "model", task="text")
     tokenizer = AutoTokenizer.from_pretrained(model)
     tokenizer.chat_template = None
@@ -151,25 +150,22 @@ def test_what_does_not_fit_small_data_is_said_with_the_settings_that_work(tmp_pa
     tokenizer.save_pretrained(model)
     main = importlib.import_module("main").main
     prompts = ["1" * length + "=" for length in range(1, 8)]
-    chats = [[{"role": "system", "content": "+"}, {"role": "user", "content": prompt}] for prompt in prompts]
-    rows = [{"prompt": prompt, "ground_truth": "2"} for prompt in (chats if form == "chats" else prompts)]
+    rows = [{"prompt": prompt, "ground_truth": "2"} for prompt in prompts]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     words = [f"data.{split}_files={tmp_path / 'rows.jsonl'}" for split in ("train", "val")]
     words += [f"actor_rollout_ref.model.path={model}", "data.max_prompt_length=6", "data.max_response_length=4"]
     words += ["actor_rollout_ref.rollout.n=3", "trainer.total_training_steps=1", "trainer.test_freq=-1"]
     words += ["trainer.val_before_train=false", "local.save_last=false", "trainer.logger=[]"]
     words = [*words, *engine_settings(words), f"trainer.default_local_dir={tmp_path / 'run'}"]
-    longest = "data.max_prompt_length=9"
-    if form == "chats":
-        assert main(words) == 2
-        said = capsys.readouterr().err
-        assert "the tokenizer has no chat template" in said
-        words += shlex.split(said.rpartition("written out: ")[2])
     assert main(words) == 2
-    assert f"train prompt 6 has {9 if form == 'chats' else 8} tokens, more than data.max_pro" in capsys.readouterr().err
-    assert main([*words, longest]) == 2
     said = capsys.readouterr().err
-    assert ("are encoded as they stand" in said) == (form == "texts")
+    assert "the tokenizer has no chat template" in said
+    words += shlex.split(said.rpartition("as they stand: ")[2])
+    assert main(words) == 2
+    assert "train prompt 6 has 8 tokens, more than data.max_prompt_length=6" in capsys.readouterr().err
+    words += ["data.max_prompt_length=8"]
+    assert main(words) == 2
+    said = capsys.readouterr().err
     for text in (
         "data.train_batch_size is 1024, and there are 7 training prompts",
         "data.train_batch_size is 7, less than actor_rollout_ref.actor.ppo_mini_batch_size, which is 256",
@@ -177,4 +173,4 @@ def test_what_does_not_fit_small_data_is_said_with_the_settings_that_work(tmp_pa
     ):
         assert f"{text}\n" in said
     mended = shlex.split(said.rpartition("hint: the same command with ")[2])
-    assert main([*words, longest, *mended]) == 0
+    assert main([*words, *mended]) == 0

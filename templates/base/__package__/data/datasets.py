@@ -5,11 +5,9 @@ Files may be in verl's schema (parquet with prompt, data_source, reward_model...
 a `prompt` and a `ground_truth` column, which are converted. Without files, the environment gives the prompts.
 """
 
-import copy
 import importlib
 import importlib.util
 import inspect
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from ..rewards.scoring import source_of
 from ..settings.setting import choose
 from ..switches import EPISODES
 from ..vendored.data.rl_dataset import RLHFDataset
-from .dataloading import encoded
+from .dataloading import EncodedPrompts
 from .files import Rows, is_as_stored, messages_of, open_parquet, plain, read_rows, rows_in_schema, to_schema
 
 # Larger files in verl's schema are left to `datasets`, which maps them from its cache instead of holding them.
@@ -122,9 +120,13 @@ def dataset_of_rows(
 def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Dataset:
     """Make a dataset, with what it is made of, and check it."""
     is_own = cls not in (FilePrompts, RowPrompts)
-    has_template = bool(getattr(tokenizer, "chat_template", None))
-    if not has_template and (not is_own or issubclass(cls, Prompts)):
-        tokenizer = as_it_stands(tokenizer)
+    if not getattr(tokenizer, "chat_template", None) and (not is_own or issubclass(cls, Prompts)):
+        begins = "{{ bos_token }}" if tokenizer("?")["input_ids"][:1] == [tokenizer.bos_token_id] else ""
+        written = f"'{begins}{{% for m in messages %}}{{{{ m.content }}}}{{% endfor %}}'"
+        raise DataError(
+            "the tokenizer has no chat template (that of a model for conversations has one)",
+            f'to write prompts as they stand: "actor_rollout_ref.model.custom_chat_template={written}"',
+        )
     most = data.get(f"{split}_max_samples", -1)  # newer than some releases, and than owners' classes
     arguments = {"data_files": source, "tokenizer": tokenizer, "processor": None, "config": data, "max_samples": most}
     try:
@@ -132,17 +134,12 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         if isinstance(dataset, Prompts):
-            if not has_template:
-                check_without_template(split, dataset)
             check_lengths(split, dataset)
-        dataset = encoded(dataset, tokenizer, data)
+        dataset = EncodedPrompts(dataset, tokenizer, data)
         check_item(split, dataset[0], cls)
     except ProjectError:
         raise
     except Exception as error:
-        if "chat_template" in str(error) and not has_template:
-            hint = "use a model that was trained on conversations, or set actor_rollout_ref.model.custom_chat_template"
-            raise DataError("prompts are conversations, and the tokenizer has no chat template", hint) from error
         if not is_own:
             hint = f"check data.{split}_files, or what is given as {split}_dataset"
             raise DataError(f"cannot build the {split} dataset: {error}", hint) from error
@@ -299,33 +296,6 @@ def _is_in_schema(path: Path, key: str, data: Any) -> bool:
 # What can be wrong with a dataset
 
 
-def as_it_stands(tokenizer: Any) -> Any:
-    """Return a copy of a tokenizer without a chat template whose template says what messages say, and nothing else.
-
-    It begins a text as the tokenizer does, if that is with a token of its own.
-    """
-    begins = tokenizer("?")["input_ids"][:1] == [tokenizer.bos_token_id]
-    made = copy.copy(tokenizer)
-    made.chat_template = "{{ bos_token }}" * begins + "{% for m in messages %}{{ m.content }}{% endfor %}"
-    return made
-
-
-def check_without_template(split: str, dataset: Prompts) -> None:
-    """Check that there are no conversations; single messages of the user are encoded as they stand.
-
-    Raises:
-        DataError: there are some.
-    """
-    if not all(len(chat) == 1 and chat[0]["role"] == "user" for chat in dataset.chats()):
-        setting = f"\"actor_rollout_ref.model.custom_chat_template='{dataset.tokenizer.chat_template}'\""
-        raise DataError(
-            "prompts are conversations, and the tokenizer has no chat template (that of a model for chats has one)",
-            f"use a model that was trained on conversations; or say how they are written out: {setting}",
-        )
-    if split != "val":
-        print("note: the tokenizer has no chat template: prompts are encoded as they stand", file=sys.stderr)
-
-
 def check_lengths(split: str, dataset: Prompts) -> None:
     """Check for prompts that are too long now, rather than when their turn comes in the training.
 
@@ -334,11 +304,10 @@ def check_lengths(split: str, dataset: Prompts) -> None:
     """
     most, longest = dataset.max_prompt_length, max(dataset.lengths, default=0)
     if longest > most and dataset.truncation == "error":
-        way_round = "leave it out, or set" if split == GIVEN else "set data.filter_overlong_prompts=true,"
+        number = dataset.lengths.index(longest)
         raise DataError(
-            f"{split} prompt {dataset.lengths.index(longest)} has {longest} tokens, "
-            f"more than data.max_prompt_length={most}",
-            f"{way_round} data.truncation=left, or a larger data.max_prompt_length",
+            f"{split} prompt {number} has {longest} tokens, more than data.max_prompt_length={most}",
+            "leave it out by data.filter_overlong_prompts=true, or set data.truncation=left, or a larger limit",
         )
 
 
