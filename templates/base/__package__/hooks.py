@@ -147,18 +147,18 @@ def calling(registered: Registered, name: str) -> Iterator[None]:
         if isinstance(error, HookError) or not is_owners(function):
             raise
         what, own = f"the {registered.kind} {name!r}", inspect.unwrap(function)
-        said, frames = f"{type(error).__name__}: {error}", list(traceback.walk_tb(error.__traceback__))
-        path = inspect.getsourcefile(own)
+        path, frames = inspect.getsourcefile(own), list(traceback.walk_tb(error.__traceback__))
         lines = [line for frame, line in frames if frame.f_code.co_filename == path]
         if lines:
-            raise HookError(f"{what} raised {said}", f"{path}:{lines[-1]}") from error
+            raise HookError(f"{what} raised {type(error).__name__}: {error}", f"{path}:{lines[-1]}") from error
         by_caller = any(value is function for value in frames[-1][0].f_locals.values())
-        if not by_caller and "does not require grad" not in said and "grad can be implicitly created" not in said:
+        if by_caller and isinstance(error, TypeError) and f"{own.__name__}() " in str(error):
+            message = f"{what} cannot be called: {error}\n  it is called with {registered.arguments}, by name"
+        elif by_caller or "does not require grad" in str(error) or "grad can be implicitly created" in str(error):
+            message = f"{what} does not return {registered.result}: {type(error).__name__}: {error}"
+        else:
             raise
-        called = f"it is called with {registered.arguments}, by name, and returns {registered.result}"
-        raise HookError(
-            f"{what} cannot be called, or its result not be used: {said}\n  {called}", source_of(own)
-        ) from error
+        raise HookError(message, source_of(own)) from error
 
 
 def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch.Tensor, dict[str, list[Any]]]:
