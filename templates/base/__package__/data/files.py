@@ -215,11 +215,12 @@ def rows_in_schema(
     rows: Sequence[Mapping[str, Any]], split: str, data: Any, *, needs_truth: bool = True
 ) -> list[dict[str, Any]]:
     """Return rows in verl's schema: see `dataset_of_rows`."""
-    where, key, schema = Path(f"{split}_dataset"), data.get("prompt_key", "prompt"), list[dict[str, Any]]()
+    where, schema = Path(f"{split}_dataset"), list[dict[str, Any]]()
     for number, row in enumerate(rows):
         check_characters(row, f"{where}, row {number}")
         schema.append(to_schema(dict(row), number, where, data, needs_truth=needs_truth))
         if RAY:
+            key = data.get("prompt_key", "prompt")
             given = row[key] if isinstance(row[key], str) else schema[-1][key]
             schema[-1][GIVEN_PROMPT] = json.dumps(given, default=str)
     if not schema:
