@@ -11,13 +11,14 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 
 def say(text: str) -> None:
-    """Print to stdout. One that takes no more ends no run: a warning says so, and the rest is discarded."""
+    """Print to stdout. One that takes no more ends no run: the rest is discarded."""
     try:
         print(text, flush=True)
     except UnicodeEncodeError:  # a log file in ASCII, say
         print(text.encode("ascii", "backslashreplace").decode(), flush=True)
     except (OSError, ValueError) as error:
-        print(f"warning: stdout takes no more: {error}", file=sys.stderr)
+        if not isinstance(error, BrokenPipeError):  # as when `head` has seen enough
+            print(f"warning: stdout takes no more: {error}", file=sys.stderr)
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - to the end of the process
 
 
