@@ -15,7 +15,7 @@ from tests.project.support import PACKAGE, Configuration, Made
 
 # From the top down. A layer in brackets is not there in all projects; those of one line may import each other.
 LAYERS = (
-    "export",
+    "(export)",
     "(api)",
     "training",
     "custom",

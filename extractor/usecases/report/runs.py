@@ -195,7 +195,10 @@ def _is_step(value: Any) -> bool:
 
 
 def _by_step(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    latest = {row["step"]: row for row in rows if _is_step(row.get("step"))}
+    latest: dict[int, Mapping[str, Any]] = {}
+    for row in rows:
+        if _is_step(row.get("step")):  # a run that was evaluated once more has two for its last step
+            latest[row["step"]] = {**latest.get(row["step"], {}), **row}
     return [latest[step] for step in sorted(latest)]
 
 

@@ -5,7 +5,6 @@ import json
 import shlex
 import subprocess
 import sys
-import tempfile
 from contextlib import nullcontext as nothing
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from conftest import CONFIG_DIRECTORY, Alone
 from omegaconf import OmegaConf
 from toy.data.toy import ensure_toy_model
 from toy.errors import ConfigError
-from toy.output import PROJECT, module_command, settle_streams
+from toy.output import main_command, python_command
 from toy.rewards.scoring import Scorer
 from toy.settings.loading import load_config
 from toy.settings.setting import SCHEMA
@@ -90,20 +89,15 @@ def test_attention_that_leaves_out_a_models_cap_is_refused(tmp_path, tokenizer):
     assert attention_for(AutoModelForCausalLM, AutoConfig.for_model("gpt_oss")) == "eager"  # there is no sdpa for it
 
 
-def test_a_reader_that_leaves_ends_nothing():
-    """As `head` does: whoever prints, verl's code, a hook or a progress bar, goes on."""
+def test_a_reader_that_leaves_ends_nothing(tmp_path):
     code = (
-        f"import sys, time; from {settle_streams.__module__} import say, settle_streams; settle_streams()\n"
-        "print('first', flush=True); time.sleep(1)\n"
-        "for stream in (sys.stdout, sys.stderr): print('second', file=stream, flush=True)\n"
-        "say('third'); print('fourth', flush=True); open(sys.argv[1], 'w').write('done')\n"
+        f"import sys, time; from {main_command.__module__} import say; say('first'); time.sleep(1)\n"
+        "say('second'); print('third', flush=True); open(sys.argv[1], 'w').write('done')\n"
     )
-    for redirected in ("", "2>&1"):
-        with tempfile.TemporaryDirectory() as folder:
-            line = f"{shlex.join([sys.executable, '-c', code, f'{folder}/end'])} {redirected} | head -1"
-            done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=Path(__file__).parents[1])
-            assert done.stdout == "first\n" and "Error" not in done.stderr
-            assert Path(folder, "end").read_text() == "done"
+    line = f"{shlex.join([sys.executable, '-c', code, str(tmp_path / 'end')])} | head -1"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert done.stdout == "first\n" and "Traceback" not in done.stderr
+    assert (tmp_path / "end").read_text() == "done"
 
 
 def test_what_is_no_path_of_this_machine_is_left_to_whoever_reads_it():
@@ -140,19 +134,15 @@ def test_a_reward_may_be_any_number(value):
 
 def test_a_command_runs_as_it_is_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    command = module_command("export")
-    assert shlex.split(command)[-3] in (sys.executable, "python")
-    done = subprocess.run(f"{command} --help", shell=True, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and done.stdout.startswith("usage: ")
+    assert shlex.split(python_command())[0] in (sys.executable, "python")
+    done = subprocess.run(f"{main_command()} --help", shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.startswith("Train.")
     monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv" / "bin" / "python"))
-    assert ".venv/bin/python -m " in module_command("export")
+    assert main_command("a b").startswith(".venv/bin/python ") and main_command("a b").endswith(" 'a b'")
 
 
-@pytest.mark.parametrize("form", ["chats", "texts"])
-def test_what_does_not_fit_small_data_is_said_at_once_with_the_command_that_works(
-    tmp_path, monkeypatch, capsys, engine_settings, form
-):
-    """A base model has no chat template: texts are encoded as they stand, conversations are not."""
+def test_what_does_not_fit_small_data_is_said_with_the_settings_that_work(tmp_path, capsys, engine_settings):
+    """A base model has no chat template, and is told how prompts are written as they stand."""
     model = ensure_toy_model(tmp_path / "model", task="text")
     tokenizer = AutoTokenizer.from_pretrained(model)
     tokenizer.chat_template = None
@@ -160,26 +150,27 @@ def test_what_does_not_fit_small_data_is_said_at_once_with_the_command_that_work
     tokenizer.save_pretrained(model)
     main = importlib.import_module("main").main
     prompts = ["1" * length + "=" for length in range(1, 8)]
-    chats = [[{"role": "system", "content": "+"}, {"role": "user", "content": prompt}] for prompt in prompts]
-    rows = [{"prompt": prompt, "ground_truth": "2"} for prompt in (chats if form == "chats" else prompts)]
+    rows = [{"prompt": prompt, "ground_truth": "2"} for prompt in prompts]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     words = [f"data.{split}_files={tmp_path / 'rows.jsonl'}" for split in ("train", "val")]
     words += [f"actor_rollout_ref.model.path={model}", "data.max_prompt_length=6", "data.max_response_length=4"]
     words += ["actor_rollout_ref.rollout.n=3", "trainer.total_training_steps=1", "trainer.test_freq=-1"]
     words += ["trainer.val_before_train=false", "local.save_last=false", "trainer.logger=[]"]
     words = [*words, *engine_settings(words), f"trainer.default_local_dir={tmp_path / 'run'}"]
-    monkeypatch.setattr(sys, "argv", [str(PROJECT / "main.py"), *words])
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert ("the tokenizer has no chat template" in said) and ("are encoded as they stand" in said) == (form == "texts")
-    longest = 9 if form == "chats" else 8
+    assert "the tokenizer has no chat template" in said
+    words += shlex.split(said.rpartition("as they stand: ")[2])
+    assert main(words) == 2
+    assert "train prompt 6 has 8 tokens, more than data.max_prompt_length=6" in capsys.readouterr().err
+    words += ["data.max_prompt_length=8"]
+    assert main(words) == 2
+    said = capsys.readouterr().err
     for text in (
-        f"train prompt 6 has {longest} tokens, more than data.max_prompt_length=6",
         "data.train_batch_size is 1024, and there are 7 training prompts",
         "data.train_batch_size is 7, less than actor_rollout_ref.actor.ppo_mini_batch_size, which is 256",
         "21 responses per optimizer step cannot be cut into passes of 8",
     ):
-        assert f"  {text}\n" in said
-    command = shlex.split(said.rpartition("hint: ")[2])
-    assert command[1] == str(PROJECT / "main.py")
-    assert main(command[2:]) == 0
+        assert f"{text}\n" in said
+    mended = shlex.split(said.rpartition("hint: the same command with ")[2])
+    assert main([*words, *mended]) == 0

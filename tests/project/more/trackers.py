@@ -1,4 +1,4 @@
-"""Trackers that are unknown or not installed; what is logged twice."""
+"""Trackers that are unknown or not installed; secrets."""
 
 import json
 import sys
@@ -7,28 +7,15 @@ from omegaconf import OmegaConf
 from toy.output import install_command
 from toy.settings import setting_checks
 from toy.settings.setting_checks import missing_loggers, unknown_loggers
-from toy.tracking.run_tracker import LOGGERS, TRACKER_CLASSES, RunTracker, read_starts
+from toy.tracking.run_tracker import LOGGERS, TRACKER_CLASSES, RunTracker
 
 SECRET = "not-to-be-seen"
-SAMPLE = {"prompt": "37=", "response": "4|8`\n\ud800é", "ground_truth": "48", "score": 1.0, "data_source": "a"}
 
 
 def configured(*loggers):
     trainer = {"logger": list(loggers), "project_name": "proj", "experiment_name": "exp"}
     judge = {"api_key": SECRET, "url": f"http://me:{SECRET}@host/v1", "max_token_len": 12}
     return OmegaConf.create({"trainer": trainer, "judge": judge, "optim": {"lr": 0.001, "betas": [0.9, 0.999]}})
-
-
-def test_a_finished_run_that_is_evaluated_has_one_line_for_its_last_step(tmp_path):
-    for start, metrics in ((0, {"loss": 1.0}), (2, {"val/acc": 0.5}), (2, {"val/acc": 0.75})):
-        with RunTracker(configured("console"), tmp_path, 2, start_step=start) as tracker:
-            for step in (2,) if start else (1, 2):
-                tracker.log(metrics, step)
-    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert [{**row, "time": 0} for row in rows] == [
-        {"step": 1, "time": 0, "loss": 1.0},
-        {"step": 2, "time": 0, "loss": 1.0, "val/acc": 0.75},
-    ]
 
 
 def test_loggers_are_known_and_installed(monkeypatch):
@@ -45,5 +32,7 @@ def test_a_secret_in_the_command_is_not_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["python", "main.py", f"judge.api_key={SECRET}"])
     with RunTracker(configured(), tmp_path, 1):
         pass
-    assert read_starts(tmp_path / "environment.json")[0]["command"].endswith("main.py 'judge.api_key=***'")
+    assert json.loads((tmp_path / "environment.json").read_text())["starts"][0]["command"].endswith(
+        "main.py 'judge.api_key=***'"
+    )
     assert not [path for path in tmp_path.iterdir() if SECRET in path.read_text()]

@@ -5,7 +5,7 @@ import math
 
 import pytest
 from omegaconf import OmegaConf
-from toy.tracking.run_tracker import RunTracker, read_rows, read_starts
+from toy.tracking.run_tracker import RunTracker, read_rows
 
 CONFIG = OmegaConf.create({"trainer": {"logger": ["console"], "project_name": "p", "experiment_name": "e"}})
 METRICS = {"critic/rewards/mean": 0.25, "actor/entropy": 1.5, "timing_s/gen": 0.02, "perf/throughput": 12345.0}
@@ -30,7 +30,7 @@ def test_every_start_of_a_run_is_recorded_with_its_end(tmp_path):
     RunTracker(CONFIG, tmp_path, 9, start_step=1)  # killed, as far as its files tell
     with RunTracker(CONFIG, tmp_path, 2, start_step=1, processes=2) as tracker:
         tracker.log({"loss": 0.5}, 2)
-    starts = read_starts(tmp_path / "environment.json")
+    starts = json.loads((tmp_path / "environment.json").read_text())["starts"]
     ends = [start.get("end", {}) for start in starts]
     assert [end.get("outcome") for end in ends] == ["stopped", "failed", None, "finished"]
     assert [(start["step"], start["total_steps"], start["processes"]) for start in starts] == [

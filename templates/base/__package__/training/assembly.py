@@ -29,7 +29,7 @@ from ..settings.critic_checks import check_critic, wants_critic
 from ..settings.loading import settle_device
 from ..settings.placement import missing_devices, placement_problems
 from ..settings.setting import choose
-from ..settings.setting_checks import fitting
+from ..settings.setting_checks import check_sizes
 from ..switches import (
     CRITIC,
     DISTILLATION,
@@ -130,10 +130,13 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     trainer.tokenizer = tokenizer
     if DISTILLATION:
         served = check_teachers(config, tokenizer, ranks)
-    datasets = partial(
-        fitting, config, partial(build_given_datasets, config, tokenizer, given, compares_with_truth(config))
-    )
-    trainer.train_loader, trainer.val_loader = build_dataloaders(config, ranks, datasets)
+
+    def build() -> tuple[Any, Any]:
+        datasets = build_given_datasets(config, tokenizer, given, compares_with_truth(config))
+        check_sizes(config, len(datasets[0]))
+        return datasets
+
+    trainer.train_loader, trainer.val_loader = build_dataloaders(config, ranks, build)
     if OVERLAP and config.local.rollout.ahead:
         ranks.on_driver(lambda: check_dataset_ahead(trainer.train_loader.dataset))
     total_steps = config.trainer.total_training_steps or len(trainer.train_loader) * config.trainer.total_epochs

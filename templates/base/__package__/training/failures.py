@@ -21,7 +21,7 @@ from ..errors import RESUMABLE, ConfigError, ProjectError, add_note, describe, n
 from ..output import module_command, say
 from ..rewards.scoring import own_line
 from ..run.distributed import Ranks, is_connection_error
-from ..switches import CRITIC, SFT, WATCH
+from ..switches import CRITIC, EXPORT_MODEL, SFT, WATCH
 from ..vendored.protocol import DataProto
 from .checkpoint import Checkpoints, step_of
 
@@ -100,9 +100,12 @@ def finished_text(path: Path | None) -> str:
     if path is None:
         return "the trained model was not saved: local.save_last is false, and trainer.save_freq is not positive"
     quoted = shlex.quote(str(path))
+    if EXPORT_MODEL:
+        model = f"export: {module_command('export')} {quoted} OUT"
+    else:
+        model = f"its model: {path / 'actor'}, in Hugging Face format"
     return (
-        f"saved: {path}\n"
-        f"export: {module_command('export')} {quoted} OUT\n"
+        f"saved: {path}\n{model}\n"
         f"train further: the same command with trainer.resume_mode=resume_path trainer.resume_from_path={quoted} "
         f"trainer.total_training_steps=N, N being more than {step_of(path)}"
     )

@@ -34,7 +34,7 @@ from ..switches import (
     ROLLOUT_CORRECTION,
     WATCH,
 )
-from ..tracking import timed, under_way
+from ..tracking import timed
 from ..tracking.run_tracker import as_numbers
 from ..tracking.terminal import validation_score
 from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
@@ -245,8 +245,7 @@ class LocalPPOTrainer(RunLoop):
                     metrics.update(reduced(actor_metrics, ranks))
                     self.divergence.after_update("actor", metrics, step)
                     try:
-                        with under_way("weights"):
-                            self.rollouts.sync_weights()
+                        self.rollouts.sync_weights()
                     except (RolloutError, StopRequested) as error:  # on every process
                         self.failure = error  # the run ends when this step is saved
         metrics.update(compute_data_metrics(batch, use_critic=CRITIC and self.critic is not None))
@@ -283,7 +282,6 @@ class LocalPPOTrainer(RunLoop):
             return generate_texts(self.rollouts, self.config, self.tokenizer, prompts, n, do_sample)
 
     @without_running_loop()
-    @under_way("testing")
     def validate(self, loader: Any = None) -> Metrics:
         """Answer the validation prompts and score the answers. Leaves the global random state as it was."""
         self.require_open()
@@ -327,8 +325,7 @@ class LocalPPOTrainer(RunLoop):
     def _advantages(self, batch: DataProto, reward: "Future[Reward] | None") -> tuple[DataProto, Metrics]:
         """Add the reward, and from it `advantages` and `returns`, (bs, response_length), over the global batch."""
         algorithm = self.config.algorithm
-        with under_way("reward"):  # the part that is not done yet
-            scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
+        scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
         metrics: Metrics = {**reward_metrics(extra), **group_metrics(batch.non_tensor_batch["uid"], scores)}
         batch.batch["token_level_scores"] = scores
         add_columns(batch, extra)

@@ -13,7 +13,6 @@ import numpy as np
 
 from ..hooks import call_reward
 from ..run.distributed import seed_everything
-from ..tracking import advance, expect, under_way
 from ..vendored.algorithms.metric_utils import process_validation_metrics
 from ..vendored.protocol import DataProto
 from .batches import generation_batch, joined_components
@@ -39,7 +38,6 @@ def answer_and_score(trainer: Any, loader: Any) -> tuple[list[dict[str, Any]], d
     kwargs = config.actor_rollout_ref.rollout.val_kwargs
     rows: list[dict[str, Any]] = []
     infos: list[tuple[int, dict[str, list[Any]]]] = []
-    expect(len(loader), "batches")
     for prompts in loader:
         batch = DataProto.from_single_dict(prompts)
         uids = np.array([str(len(rows) + index) for index in range(len(batch))], dtype=object)
@@ -47,16 +45,13 @@ def answer_and_score(trainer: Any, loader: Any) -> tuple[list[dict[str, Any]], d
         batch = batch.repeat(kwargs.n, interleave=True)
         asked = generation_batch(batch)
         asked.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=trainer.steps_done)
-        with under_way("gen"):
-            responses, reward_fn = trainer.answers.write(asked, trainer.val_reward_fn)
+        responses, reward_fn = trainer.answers.write(asked, trainer.val_reward_fn)
         batch = batch.union(responses)
         batch.meta_info.update(validate=True, global_steps=trainer.steps_done)
-        with under_way("reward"):
-            reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer))
+        reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer))
         scores = reward.sum(dim=-1).tolist()
         infos.append((len(batch), {"reward": scores} | extra | {"reward": scores}))
         rows.extend(sample_rows(batch, scores, trainer.tokenizer))
-        advance()
     return rows, joined_components(infos)
 
 

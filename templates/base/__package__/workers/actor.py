@@ -16,7 +16,6 @@ from torch.nn.utils.rnn import pad_sequence
 from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
 from ..switches import DYNAMIC_BSZ
-from ..tracking import begin
 from ..vendored.algorithms.losses import ppo_loss
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu
@@ -73,7 +72,6 @@ class LocalEngine(FSDPEngineWithLMHead):
 
     def prepare_model_inputs(self, micro_batch: Any) -> Any:
         """Return what the model takes: in an update, of the rows that this process forwards."""
-        begin(len(micro_batch))
         if torch.is_grad_enabled():
             self.passes.begin_pass()
         if self._sharing:

@@ -145,8 +145,7 @@ class Broken:
 
 def test_a_tracker_that_fails_is_named_once_and_rests(tmp_path, monkeypatch):
     said: list[str] = []
-    monkeypatch.setitem(TRACKER_CLASSES, "broken", Broken)
-    all_of_them = Trackers(["broken"], {}, tmp_path, 0, said.append)
+    all_of_them = Trackers({"broken": Broken}, {}, tmp_path, 0, said.append)
     for step in (1, 2, 3):
         all_of_them.log({"a": 1.0}, step)
         all_of_them.samples("val/generations", [SAMPLE], step)

@@ -18,7 +18,6 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..shims.device import computing_on, here
 from ..switches import OFFLOAD, OVERLAP, PLACEMENT
-from ..tracking import begin, expect
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
 from .device_map import device_of
@@ -99,7 +98,6 @@ class RolloutEngine(HFRollout):
         # Upstream's passes are equally long, and a batch of any length may come.
         size = min(self.config.get("micro_batch_size", len(prompts)), len(prompts))
         padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), size)
-        expect(len(padded) // size * most, "decode steps")
         with computing_on(self.device):
             output: DataProto = unpad_dataproto(super().generate_sequences(padded), padding).to("cpu")
         for name in WHOLE_SEQUENCE:
@@ -132,12 +130,7 @@ class RolloutEngine(HFRollout):
     def _generate_minibatch(self, prompts: DataProto) -> DataProto:
         """Write the responses of a pass as upstream does, and what it has no place for."""
         self._pass, self._log_probs = prompts, list[torch.Tensor]()
-        # Each decode step looks up the embedding of one token per row.
-        hook = self.model.get_input_embeddings().register_forward_pre_hook(lambda *_: begin(1))
-        try:
-            output: DataProto = super()._generate_minibatch(prompts)
-        finally:
-            hook.remove()
+        output: DataProto = super()._generate_minibatch(prompts)
         if OVERLAP and (tell := self._ended) is not None:  # of this pass; others may follow
             responses = output.batch["responses"]
             lengths = output.batch["attention_mask"][:, -responses.shape[-1] :].sum(dim=-1).tolist()

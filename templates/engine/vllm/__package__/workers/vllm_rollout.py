@@ -11,7 +11,6 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, empty_cache, here, to_dtype
 from ..switches import LORA, PLACEMENT
-from ..tracking import advance, expect
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .device_map import device_of
@@ -200,22 +199,21 @@ class RolloutEngine(VllmRollout):
 
     @contextlib.contextmanager
     def _watching(self, prompts: Sequence[Any], ended: Ended | None) -> Iterator[None]:
-        """Count the requests that vLLM finishes within it, and tell of their responses."""
+        """Tell of the responses that vLLM finishes within it."""
+        if ended is None or self.team is not None:
+            yield
+            return
         engine = self.inference_engine.llm_engine
         step, replaced = engine.step, vars(engine).get("step")
-        tell = None
-        if ended is not None and self.team is None:
-            tell = _Teller(self.inference_engine, prompts, self.ends, ended)
+        tell = _Teller(self.inference_engine, prompts, self.ends, ended)
 
         def watched() -> Any:
             outputs = step()
-            finished = [output for output in outputs if output.finished]
-            advance(len(finished))
-            for output in finished if tell is not None else ():
-                tell(output)  # type: ignore[misc]
+            for output in outputs:
+                if output.finished:
+                    tell(output)
             return outputs
 
-        expect(len(prompts), "requests")
         engine.step = watched
         try:
             yield

@@ -9,7 +9,6 @@ from omegaconf import OmegaConf
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
 from ..switches import MFU, PLACEMENT, SHARDED_CHECKPOINTS
-from ..tracking import expect
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic
@@ -62,7 +61,6 @@ class Critic(TrainedModel):
 
     def compute_values(self, batch: DataProto) -> DataProto:
         """Return the value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""
-        expect(len(batch), "sequences")
         with self.at_work():
             values = self.critic.compute_values(self._prepare(batch))
         return DataProto.from_dict({"values": values.float().cpu()})
@@ -78,7 +76,6 @@ class Critic(TrainedModel):
             Metrics named critic/*; those of mini- and micro-batches are lists.
         """
         part = self.critic.passes.part_of(batch)
-        expect(len(part) * self.section.ppo_epochs, "sequences")
         with self.at_work():
             prepared = self._prepare(part)
             if MFU:

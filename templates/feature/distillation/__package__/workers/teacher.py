@@ -8,7 +8,6 @@ import torch
 from omegaconf import open_dict
 
 from ..run.distributed import Ranks
-from ..tracking import expect
 from ..vendored.protocol import DataProto
 from .actor import Actor, used_tokens
 from .policy import Reference
@@ -114,7 +113,6 @@ class Teacher(Reference):
             log_probs = self.compute_log_prob(batch).batch["ref_log_prob"].unsqueeze(-1)
             tokens = batch.batch["responses"].unsqueeze(-1)
             return DataProto.from_dict({"teacher_logprobs": log_probs, "teacher_ids": tokens})
-        expect(len(batch), "sequences")
         with self.at_work():
             log_probs, tokens = self.actor.likeliest(self.prepared(batch))
         return DataProto.from_dict({"teacher_logprobs": log_probs.cpu(), "teacher_ids": tokens.cpu()})

@@ -6,12 +6,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..errors import Problem
 from ..switches import CRITIC, PRIME
 
 
-def token_budgets(config: Any) -> Iterator[Problem]:
-    """Find budgets of tokens that are smaller than a sequence may be."""
+def token_budgets(config: Any) -> Iterator[tuple[str, str, int]]:
+    """Find budgets of tokens that are smaller than a sequence may be: what is wrong, and the setting that mends it."""
     section = config.actor_rollout_ref
     budgets = {
         "actor_rollout_ref.actor.ppo_max_token_len_per_gpu": section.actor.use_dynamic_bsz,
@@ -26,5 +25,4 @@ def token_budgets(config: Any) -> Iterator[Problem]:
     longest = config.data.max_prompt_length + config.data.max_response_length
     for key, used in budgets.items():
         if used and (given := OmegaConf.select(config, key)) < longest:
-            hint = f"set {key} to {longest} or more; several times as much makes good use of a GPU"
-            yield Problem(f"{key} is {given}, and a sequence may have {longest} tokens", hint, {key: longest})
+            yield f"{key} is {given}, and a sequence may have {longest} tokens", key, longest

@@ -24,7 +24,6 @@ from ..data.steps import UnusableStep
 from ..errors import ConfigError
 from ..hooks import importing_hooks
 from ..run.distributed import SEEDS, draw_seeds
-from ..tracking import advance, expect
 from ..training.model_words import ModelWords
 from ..vendored.protocol import DataProto
 from .environments import Environment, Environments, Failure, StepResult
@@ -92,7 +91,6 @@ class EpisodeLoop:
         with self._writer(prompts.meta_info, len(episodes)) as writer:
             seeds = [0] * len(episodes) if isinstance(writer, TurnByTurn) else draw_seeds(len(episodes))
             parts = zip(episodes, self._resets(prompts), seeds, strict=True)
-            expect(len(episodes), "episodes")
             tell = ended or (lambda *_: None)
             plays = [self._play(place, *part, writer, tell) for place, part in enumerate(parts)]
             self.loop.run_until_complete(_all_done(plays, writer))
@@ -143,7 +141,6 @@ class EpisodeLoop:
                 episode.fail(result)
             else:
                 self._take(episode, env, turn, result)
-        advance()
         ended(place, episode.tokens, columns_of(episode))
         writer.leave()
         if not isinstance(env, Failure):

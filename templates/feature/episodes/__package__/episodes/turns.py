@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import torch
 
-from ..tracking import under_way
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 
@@ -97,8 +96,7 @@ class TurnByTurn:
         asked = [self.waiting[episode] for episode in sorted(self.waiting)]
         self.waiting.clear()
         self.turns += 1
-        with under_way(f"turn {self.turns}"):
-            turns = self._written(asked)
+        turns = self._written(asked)
         for waiting, turn in zip(asked, turns, strict=True):
             waiting.turn.set_result(turn)
 

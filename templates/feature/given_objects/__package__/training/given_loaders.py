@@ -19,7 +19,7 @@ import torch
 from omegaconf import open_dict
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
-from ..data.dataloading import encoded
+from ..data.dataloading import EncodedPrompts
 from ..data.datasets import check_item
 from ..data.files import plain
 from ..errors import DataError
@@ -45,7 +45,7 @@ def rows_of_table(value: Any) -> list[dict[str, Any]] | None:
 
 def dataset_of_tokens(value: Any, split: str, data: Any, tokenizer: Any) -> Dataset:
     """Return a dataset whose items are tokens already, once the first of them is checked."""
-    dataset = encoded(value, tokenizer, data)
+    dataset = EncodedPrompts(value, tokenizer, data)
     item = dataset[0]
     check_item(split, item, type(value))
     for name in ("input_ids", "attention_mask", "position_ids"):

@@ -16,7 +16,7 @@ from ..run.background import Background, without_deadline
 from ..run.distributed import Ranks, draw_seeds, drawing_from, set_random_state
 from ..settings import reward_keys
 from ..switches import DYNAMIC_SAMPLING, EPISODES
-from ..tracking import beside_the_loop, timed, under_way
+from ..tracking import timed
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
 from .early_rewards import EarlyRewards, early_rewards
@@ -115,7 +115,7 @@ class OverlappedRollouts(Rollouts):
         def write() -> None:
             if torch.cuda.is_available():  # a thread begins with the first GPU
                 torch.cuda.set_device(self.ranks.local_rank)
-            with beside_the_loop(), drawing_from(seed):
+            with drawing_from(seed):
                 self._written = Rollouts.generate(self, prompts, self._beside)
             then(self._written)
 
@@ -251,8 +251,7 @@ class OverlappedAnswers(Answers):
                 answered = self.answered(batch, responses, step)
                 self._reward_ahead = Answers.begin_reward(self, answered, early or trainer.reward_fn)
 
-        with under_way("weights"):
-            trainer.rollouts.begin(asked, begin_reward, early)
+        trainer.rollouts.begin(asked, begin_reward, early)
         self._ahead = following, batch, early or trainer.reward_fn
 
 

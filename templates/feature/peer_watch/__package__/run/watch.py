@@ -21,8 +21,9 @@ import psutil
 import torch.distributed as dist
 
 from ..errors import RESUMABLE
+from ..switches import LIVE
 from ..tracking import phases
-from ..tracking.terminal import live_views
+from ..tracking.live import live_views
 
 PERIOD = 1.0
 GRACE = 5.0  # seconds in which a process may end by itself before the watch ends it
@@ -245,7 +246,7 @@ class Watch(threading.Thread):
             tells = int(os.environ.get("LOCAL_RANK", 0)) == 0
         if tells and text:
             print(f"error: {text}\n{RESUMABLE}", file=sys.stderr, flush=True)
-        if live_views:
+        if LIVE and live_views:
             with contextlib.suppress(OSError):
                 os.write(1, b"\n\x1b[?25h")  # shows the cursor
         os._exit(1)
@@ -253,5 +254,4 @@ class Watch(threading.Thread):
 
 def _current_phase() -> str:
     """Return the phase that began last and has not ended."""
-    known = phases()
-    return known[-1].name if known else "between steps"
+    return phases[-1][0] if phases else "between steps"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..output import say
-from .terminal import COLUMNS, QuietView, cells
+from .terminal import COLUMNS, LineView, cells
 
 ROWS = 12
 SECONDS = 0.5  # between two tables
@@ -25,7 +25,7 @@ def in_notebook() -> bool:
     return shell is not None and hasattr(shell, "kernel")
 
 
-class NotebookView(QuietView):
+class NotebookView(LineView):
     """A table of the last steps and the curves so far; what is printed meanwhile stands above or below.
 
     Args:
@@ -90,7 +90,7 @@ class NotebookView(QuietView):
 
     def _text(self) -> str:
         """Return the table as HTML."""
-        titles = [column.title for column in COLUMNS if column.title in self._titles]
+        titles = [title for title in COLUMNS if title in self._titles]
         step = self._rows[-1][0] if self._rows else 0
         seconds = time.monotonic() - self._begin
         head = "".join(f"<th>{name}</th>" for name in ["step", *titles])

@@ -8,7 +8,6 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..run.distributed import Ranks
-from ..tracking import expect
 from ..training.process_advantages import row_losses
 from ..vendored.protocol import DataProto
 from .implicit_updates import update_by
@@ -71,7 +70,6 @@ class ImplicitReward(Policy):
         images = {name: value for name, value in batch.non_tensor_batch.items() if name == "multi_modal_inputs"}
         whole = DataProto(whole.batch, images, batch.meta_info)
         part = self.actor.passes.part_of(whole)
-        expect(len(part), "sequences")
         noted: list[tuple[torch.Tensor, torch.Tensor]] = []
 
         def losses(log_probs: torch.Tensor, rows: Any) -> torch.Tensor:

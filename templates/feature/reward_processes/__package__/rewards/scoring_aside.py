@@ -17,7 +17,7 @@ UNSCORED = "unscored"
 
 
 class Pending(Protocol):
-    """A sample whose score is under way: a future of what the function returned, or a `Failure`."""
+    """A sample whose score is under way: a future of what the function returned, or a `ScoringError`."""
 
     def result(self) -> Any:
         """Wait for it; raises concurrent.futures.TimeoutError, or pebble's ProcessExpired."""

@@ -14,7 +14,7 @@ from ..run.base_models import base_models
 from ..run.distributed import Ranks, seed_everything
 from ..run.process import lock_run_directory
 from ..run.shared_checkpoints import waiting_for_last
-from ..settings.setting_checks import fitting
+from ..settings.setting_checks import check_sizes
 from ..switches import CRITIC, DISTILLATION, DYNAMIC_SAMPLING, LORA, PRIME, QLORA, SHARDED_CHECKPOINTS
 from ..training.assembly import (
     checkpoints_of,
@@ -136,7 +136,8 @@ def _loaders(config: Any, ranks: Ranks, given: Given, tokenizer: Any) -> tuple[S
 
     def build() -> tuple[Any, Any]:
         sources = given.train_dataset, given.val_dataset
-        train, val = fitting(config, lambda: build_demonstrations(config, tokenizer, *sources))
+        train, val = build_demonstrations(config, tokenizer, *sources)
+        check_sizes(config, len(train))
         has_validation[0] = val is not None
         return train, train if val is None else val
 

@@ -17,7 +17,7 @@ from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..run.process import without_running_loop
 from ..switches import WATCH
-from ..tracking import advance, expect, timed, under_way
+from ..tracking import timed
 from ..tracking.run_tracker import as_numbers
 from ..vendored.algorithms.metric_utils import compute_throughout_metrics
 from ..vendored.protocol import DataProto
@@ -91,19 +91,16 @@ class SupervisedTrainer(LocalPPOTrainer):
         return batch, metrics
 
     @without_running_loop()
-    @under_way("testing")
     def validate(self, loader: Any = None) -> Metrics:
         """Compute val/loss: the loss over all tokens to be learned of the validation set. Draws no random numbers."""
         loader, before = self.val_loader if loader is None else loader, random_state()
         total, tokens = 0.0, 0
-        expect(len(loader), "batches")
         for columns in loader:
             batch = DataProto.from_single_dict(columns)
             log_probs = self.ranks.spread(partial(self.policy.compute_log_prob, entropy=False), batch)
             mask = batch.batch["response_mask"].bool()
             total -= log_probs.batch["old_log_probs"].to(torch.float64)[mask].sum().item()
             tokens += int(mask.sum())
-            advance()
         set_random_state(before)
         self.score = -total / tokens if tokens else None
         return {"val/loss": total / tokens} if tokens else {}

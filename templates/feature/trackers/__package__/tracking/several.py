@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from .tensorboard import Rows
+from .samples import Rows
 
 
 class Tracker(Protocol):

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ..samples import COLUMNS, Rows, cells
 from ..service import Service
-from ..tensorboard import COLUMNS, Rows, cells
 
 
 class MLflow(Service):

@@ -4,8 +4,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ..samples import Rows, as_text
 from ..service import Service
-from ..tensorboard import Rows, as_text
 
 
 class SwanLab(Service):

@@ -5,8 +5,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ..samples import COLUMNS, Rows, cells
 from ..service import Service
-from ..tensorboard import COLUMNS, Rows, cells
 
 
 class Trackio(Service):

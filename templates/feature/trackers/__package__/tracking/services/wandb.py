@@ -5,8 +5,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from ..samples import COLUMNS, Rows, cells
 from ..service import Service
-from ..tensorboard import COLUMNS, Rows, cells
 
 
 class Wandb(Service):

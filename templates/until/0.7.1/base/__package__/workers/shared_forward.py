@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from ..tracking import begin
 from .passes import SharedPasses
 
 
@@ -24,7 +23,6 @@ class SharedForward(SharedPasses):
 
     def forward(self, micro_batch: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Compute one pass. In an update all its rows come back, though this process has forwarded some only."""
-        begin(len(micro_batch["responses"]))
         if torch.is_grad_enabled():
             self.begin_pass()
         if self.sharers == 1 or not torch.is_grad_enabled():

@@ -4,13 +4,11 @@
     python -m PACKAGE.export checkpoints/PROJECT/RUN/global_step_20 OUT     a checkpoint
     python -m PACKAGE.export checkpoints/PROJECT/RUN OUT                    the run's last one; --best: its best
 
-`global_step_N/actor` is in this format already, unless the run trained a LoRA adapter: then it holds the adapter, in
-peft's format. What this adds: it checks that the checkpoint is complete, merges an adapter into its model, changes the
-dtype, leaves the optimizer behind, and OUT is there whole or not at all.
+`global_step_N/actor` is in this format already, unless the run trained a LoRA adapter: then it holds the adapter. What
+this adds: the checkpoint is complete, an adapter merged, the dtype changed, and OUT is there whole or not at all.
 """
 
 import argparse
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -25,12 +23,9 @@ from .run.checkpoint_files import MANIFEST, sync_tree, what_is_wrong
 from .run.process import quiet
 from .shims.device import to_dtype
 from .switches import HUB, LORA
-from .tracking.run_tracker import CONFIG
 from .training.checkpoint import all_checkpoints, best_of
 
 DTYPES = ("float32", "bfloat16", "float16")
-HINT = "name a global_step_N directory, or the directory of a run that has one that is whole"
-RERUN = "the run saves after its last step (local.save_last), when it is interrupted, and every trainer.save_freq steps"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,25 +36,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("out", type=Path, help="the directory to write, which must not be there yet")
     parser.add_argument("--best", action="store_true", help="of a run: its best checkpoint, by validation")
     parser.add_argument("--dtype", choices=DTYPES, help="of the weights; default: as they are")
-    parser.add_argument("--shard-size", default="5GB", help="the most bytes of a file with weights (%(default)s)")
     if LORA:
         parser.add_argument("--base", type=Path, help="where the model of a LoRA adapter is now, if it was moved")
-    if not HUB:
-        parser.add_argument("--push-to-hub", help=argparse.SUPPRESS)
     if HUB:
         parser.add_argument("--push-to-hub", metavar="NAME", help="and upload it to this repository: user/model")
         parser.add_argument("--private", action="store_true", help="of a repository that is made: nobody else sees it")
+    else:
+        parser.add_argument("--push-to-hub", help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     quiet()
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
     try:
         if not HUB and chosen.push_to_hub is not None:
             raise ConfigError("this project was made without --push-to-hub", "vextract add hub")
         checkpoint = find_checkpoint(chosen.checkpoint, best=chosen.best)
-        base = chosen.base if LORA else None
-        export(checkpoint, chosen.out, dtype=chosen.dtype, shard_size=chosen.shard_size, base=base)
+        export(checkpoint, chosen.out, dtype=chosen.dtype, base=chosen.base if LORA else None)
         say(f"{checkpoint} -> {chosen.out}")
         if HUB and chosen.push_to_hub is not None:
             say(upload(chosen.out, chosen.push_to_hub, checkpoint, private=chosen.private))
@@ -78,34 +68,30 @@ def find_checkpoint(path: Path, *, best: bool = False) -> Path:
     Raises:
         ConfigError: there is none, or the one that is named is not complete.
     """
-    if path.name == "actor" and path.parent.name.startswith("global_step_"):
-        path = path.parent
+    path = path.parent if path.name == "actor" else path
     is_one = path.name.startswith("global_step_") or (path / MANIFEST).is_file()
     left = [path] if is_one else all_checkpoints(path)
-    hint = RERUN if (path / CONFIG).is_file() and not left else HINT
-    if runs := sorted({str(file.parent) for file in path.glob("*/*_checkpointed_iteration.txt")}):
-        hint = f"name a run: {', '.join(runs)}"
-    while chosen := (best_of([one for one in left if not what_is_wrong(one)]) if best else next(iter(left), None)):
-        problem = what_is_wrong(chosen, digests=True) if chosen.is_dir() else "there is no such directory"
+    if best:
+        chosen = best_of([one for one in left if not what_is_wrong(one)])
+        left = [] if chosen is None else [chosen]
+    problem = "no checkpoint" if not best else "no checkpoint with a validation score"
+    for checkpoint in left:
+        problem = what_is_wrong(checkpoint, digests=True) if checkpoint.is_dir() else "no such directory"
         if problem is None:
-            return chosen
-        if is_one:
-            raise ConfigError(f"{path} is not a complete checkpoint: {problem}", HINT)
-        print(f"warning: passing over {chosen}: {problem}", file=sys.stderr)
-        left.remove(chosen)
-    raise ConfigError(f"{path} has no {'checkpoint with a validation score' if best else 'checkpoint'}", hint)
+            return checkpoint
+        if not is_one:
+            print(f"warning: passing over {checkpoint}: {problem}", file=sys.stderr)
+    hint = "name a global_step_N directory, or the directory of a run that has one that is whole"
+    raise ConfigError(f"{path} is not a complete checkpoint, and has none: {problem}", hint)
 
 
-def export(
-    checkpoint: Path, out: Path, *, dtype: str | None = None, shard_size: str = "5GB", base: Path | None = None
-) -> None:
+def export(checkpoint: Path, out: Path, *, dtype: str | None = None, base: Path | None = None) -> None:
     """Write a complete checkpoint's policy as a model with its tokenizer.
 
     Args:
         checkpoint: a global_step_N directory.
         out: must not exist. It appears whole or not at all.
         dtype: of the weights (float32, bfloat16, float16); None: as they are.
-        shard_size: the most bytes of a file with weights, as transformers takes them ("5GB").
         base: the model that a LoRA adapter belongs to; None: where it was in training.
 
     Raises:
@@ -125,17 +111,14 @@ def export(
     from transformers import AutoTokenizer
 
     out.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    try:
-        model.save_pretrained(scratch, max_shard_size=shard_size)
-        AutoTokenizer.from_pretrained(actor).save_pretrained(scratch)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
+        made = Path(scratch, "made")
+        model.save_pretrained(made)
+        AutoTokenizer.from_pretrained(actor).save_pretrained(made)
         if HUB:
-            card(checkpoint).save(scratch / "README.md")
-        scratch.chmod(0o755)
-        sync_tree(scratch)
-        scratch.rename(out)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+            card(checkpoint).save(made / "README.md")
+        sync_tree(made)
+        made.rename(out)
 
 
 def load_model(path: Path) -> Any:
