@@ -132,11 +132,6 @@ class StopSignal:
             say(f"stopping after this step ({again} again: at once)")
 
 
-def stop_requested() -> bool:
-    """Tell whether the run was asked to stop, and is about to."""
-    return any(signals.requested for signals in StopSignal.active)
-
-
 def _hold() -> None:
     """Have a SIGTERM wait while a process is forked: one that came before the child has let go would be lost there."""
     if StopSignal.active:

@@ -17,7 +17,6 @@ import contextlib
 import copy
 import math
 import re
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -93,8 +92,7 @@ class Checkpoints:
             CheckpointError: it could not be written.
         """
         path = self.directory / f"global_step_{step}"
-        random_states = self.ranks.gather_objects(trainer["random"])
-        states = {"data.pt": data, "trainer.pt": {**trainer, "random": random_states}}
+        states = {"data.pt": data, "trainer.pt": {**trainer, "random": self.ranks.gather_objects(trainer["random"])}}
         score = score if score is not None and math.isfinite(score) else None
         self._write(path, models, states, {"step": step, "score": score, "finished": finished})
         return path
@@ -178,7 +176,6 @@ class Checkpoints:
         others = [path for path in all_checkpoints(self.directory) if step_of(path) > step]
         if not others:
             return
-        was_result = start is None and _is_result(others[0])
         aside = set_aside(others)
         for name in (LATEST, BEST):
             (self.directory / name).unlink(missing_ok=True)
@@ -186,18 +183,14 @@ class Checkpoints:
             self._mark(step_of(left))
         names = ", ".join(path.name for path in reversed(others))
         print(f"moved to {aside}, since this run does not continue them: {names}", file=sys.stderr)
-        if was_result:
-            at = shlex.quote(f"{aside}/{others[0].name}")
-            further = f"trainer.resume_mode=resume_path trainer.resume_from_path={at}"
-            print(f"  that run had come to its end; to train further from it: {further}", file=sys.stderr)
 
     def last_complete(self) -> Path | None:
         """Return the last complete checkpoint, as this process sees the disk."""
-        return next((path for path in all_checkpoints(self.directory) if what_is_wrong(path) is None), None)
+        return next(complete_in(self.directory), None)
 
     def best(self) -> Path | None:
         """Return the complete checkpoint with the best score, as this process sees the disk."""
-        return best_of([path for path in all_checkpoints(self.directory) if what_is_wrong(path) is None])
+        return best_of(list(complete_in(self.directory)))
 
     def to_resume(self, mode: str, path: str | None, begin_from: str | None = None) -> Path | None:
         """Find what `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk.
@@ -231,7 +224,7 @@ class Checkpoints:
 
             chosen = find(chosen) or chosen
         if not NAME.fullmatch(chosen.name):  # a run's directory
-            chosen = next((found for found in all_checkpoints(chosen) if what_is_wrong(found) is None), chosen)
+            chosen = next(complete_in(chosen), chosen)
         if _is_of_verl(chosen):
             return chosen
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
@@ -273,7 +266,7 @@ class Checkpoints:
     def _mark(self, step: int) -> None:
         """Note which checkpoint is the latest and which the best, and remove those that are too many."""
         write_text(self.directory / LATEST, str(step))
-        complete = [path for path in all_checkpoints(self.directory) if what_is_wrong(path) is None]
+        complete = list(complete_in(self.directory))
         best = best_of(complete)
         if best is not None:
             write_text(self.directory / BEST, str(step_of(best)))
@@ -287,6 +280,11 @@ def all_checkpoints(directory: Path) -> list[Path]:
     """List the checkpoints in a run's directory, the newest first, whether or not they are complete."""
     found = [path for path in directory.glob("global_step_*") if NAME.fullmatch(path.name)]
     return sorted(found, key=step_of, reverse=True)
+
+
+def complete_in(directory: Path) -> Iterator[Path]:
+    """Yield the complete checkpoints in a run's directory, the newest first."""
+    return (path for path in all_checkpoints(directory) if what_is_wrong(path) is None)
 
 
 def best_of(complete: list[Path]) -> Path | None:

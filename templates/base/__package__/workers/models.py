@@ -15,7 +15,6 @@ from omegaconf import OmegaConf
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..errors import ConfigError
 from ..output import install_command
@@ -400,27 +399,3 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
         else:
             fsdp2_load_full_state_dict(module, full_state, mesh)
     return module
-
-
-def whole(value: Any, device: str | None = "cpu") -> Any:
-    """Return a tensor in one piece, whether or not the processes share it; anything else as it is.
-
-    Args:
-        value: a tensor, or something else.
-        device: where it is to be; None: where it is computed with.
-    """
-    if isinstance(value, DTensor):
-        value = value.full_tensor()
-    return value.detach().to(device) if isinstance(value, torch.Tensor) else value
-
-
-def local(value: torch.Tensor) -> torch.Tensor:
-    """Return this process's share of a tensor: all of it, if the processes do not share it."""
-    return value.to_local() if isinstance(value, DTensor) else value
-
-
-def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
-    """Return a whole tensor as another one is: shared out between the processes, or not. Only rank 0's values count."""
-    if isinstance(shared, DTensor) and value.dim() > 0:
-        return distribute_tensor(value.to(shared.device), shared.device_mesh, shared.placements)
-    return value.clone()

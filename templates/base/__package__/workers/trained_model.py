@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor
 
 from ..errors import ConfigError
 from ..run.checkpoint_files import read_state, save_state
-from ..run.distributed import Ranks
+from ..run.distributed import Ranks, like, local, whole
 from ..run.share_names import OPTIMIZER, is_sharded
 from ..shims.device import computing_on, here, keeping_casts
 from ..switches import LORA, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS
@@ -24,7 +24,6 @@ from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .host_copies import HostCopies
 from .lora import adapter_settings, adapter_weights, adapter_writer, plain_weights
-from .models import like, local, whole
 from .offload import SteppedByShares, kept_home, rests, state_at_rest, weights_at_rest
 from .own_shares import read_own_shares, shares_at
 from .quantized import unpacked_weights
@@ -157,11 +156,8 @@ class TrainedModel:
     if LORA and OFFLOAD:
         adapter_weights = kept_home(adapter_weights)
 
-    def module_at(self, path: str, ranks: Ranks) -> nn.Module:
-        """Return a new model with the weights at `path`: on rank 0, on the CPU."""
-        raise NotImplementedError
-
     if PARTS:
+        module_at: Callable[[str, Ranks], nn.Module]  # a new model with the weights at a path: on rank 0, on the CPU
 
         @torch.no_grad()
         def load_weights(self, path: str, ranks: Ranks) -> None:
