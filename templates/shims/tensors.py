@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import torch
+
+from .not_vendored import FeatureNotVendored
 
 # Numbers that one call may hold at once: on a GPU 128 MiB of float32, since each call takes time to start; on a CPU
 # what it has in its cache, or a few tokens.
@@ -153,3 +155,18 @@ def _entropy(logits: torch.Tensor) -> torch.Tensor:
     probabilities = torch.nn.functional.softmax(logits, dim=-1)
     normaliser = torch.logsumexp(logits, dim=-1)
     return normaliser - torch.sum(probabilities * logits, dim=-1)
+
+
+def extract_multi_modal_inputs(batch_data: Iterable[Any], indices: Sequence[int] | None = None) -> dict[str, Any]:
+    """Return what upstream's function returns for texts alone: no inputs besides them.
+
+    Raises:
+        FeatureNotVendored: a row has images, videos or sound.
+    """
+    for row in batch_data:
+        if any(value is not None for value in (getattr(row, "data", row) or {}).values()):
+            raise FeatureNotVendored(
+                "the data have images, videos or sound, and this project was made without the feature `multimodal`\n"
+                "hint: add it with `vextract add multimodal`, or leave them out"
+            )
+    return {}

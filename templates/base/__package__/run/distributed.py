@@ -160,15 +160,12 @@ class Ranks:
         share = padded[np.array_split(np.arange(len(padded)), self.world_size)[self.rank]]
         return unpad_dataproto(DataProto.concat(self.gather_objects(function(share))), padding)
 
-    def gather_objects(self, value: T) -> list[T]:
-        """Gather each process's value, in the order of the ranks, on every process."""
-        return self._gathered(value, self.group)
-
-    def _gathered(self, value: T, group: dist.ProcessGroup | None) -> list[T]:
+    def gather_objects(self, value: T, *, patient: bool = False) -> list[T]:
+        """Gather each process's value, in the order of the ranks, on every process; `patient` waits without end."""
         if self.world_size == 1:
             return [value]
         gathered: list[Any] = [None] * self.world_size
-        dist.all_gather_object(gathered, value, group=group)
+        dist.all_gather_object(gathered, value, group=self.patient if patient else self.group)
         return gathered
 
     def on_driver(self, function: Callable[[], T]) -> T:
@@ -194,7 +191,7 @@ class Ranks:
             return function()
         result: list[T] = []
         outcome, failure = _outcome(lambda: result.append(function()))
-        for rank, other in enumerate(self._gathered(outcome, self.patient)):
+        for rank, other in enumerate(self.gather_objects(outcome, patient=True)):
             if rank == self.rank and failure is not None:
                 raise failure
             _result(other, rank)

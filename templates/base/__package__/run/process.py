@@ -3,7 +3,6 @@
 
 import contextlib
 import gc
-import itertools
 import logging
 import os
 import shlex
@@ -182,7 +181,8 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
         hint = "set trainer.default_local_dir to a directory that you can write to"
         raise ConfigError(f"cannot write to {directory}: {error.strerror}", hint) from error
     own, deadline = f"process {os.getpid()} on {socket.gethostname()}", time.monotonic() + PATIENCE
-    for attempt in itertools.count():
+    waited = False
+    while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
@@ -191,17 +191,14 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
             other = file.read(200).strip()
         except OSError:  # a file system without locks
             break
-        if attempt == 0:
-            gc.collect()  # a trainer that nothing refers to any more may not have ended yet
-        elif other == own or time.monotonic() > deadline:
+        if waited and (other == own or time.monotonic() > deadline):
             file.close()
-            text = f"another run is going on in {directory} ({other})"
             anew = f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"
-            if other != own:
-                raise ConfigError(text, f"{anew}; or wait")
-            hint = f"close that one first (trainer.close(), or use it in a with statement), or {anew}"
-            raise ConfigError(f"{text}: another trainer of this same process", hint)
-        time.sleep(0.2 if attempt else 0)
+            hint = f"close the other trainer of this process first, or {anew}" if other == own else f"wait; or {anew}"
+            raise ConfigError(f"another run is going on in {directory} ({other})", hint)
+        gc.collect()  # a trainer that nothing refers to any more may not have ended yet
+        time.sleep(0.2 if waited else 0)
+        waited = True
     with contextlib.suppress(OSError):  # a full disk does not keep a run from starting
         file.truncate(0)
         file.write(f"{own}\n")

@@ -52,6 +52,9 @@ from .batches import (
     group_metrics,
     reward_metrics,
     rollout_metrics,
+    sample_rows,
+    shown_rows,
+    shown_training_rows,
 )
 from .callbacks import Callbacks, listed
 from .dynamic_sampling import choice_of, collect
@@ -66,7 +69,7 @@ from .rollouts import Answers, Metrics, Reward
 from .run_loop import RunLoop
 from .sample_files import write_rows
 from .suspects import SuspectCheck, Suspects
-from .validation import answer_and_score, sample_rows, shown_rows, shown_training_rows, validation_metrics
+from .validation import answer_and_score, validation_metrics
 
 TRAINING_SAMPLES_AT = 100  # steps of a run
 

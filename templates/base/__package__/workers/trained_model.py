@@ -200,7 +200,8 @@ class TrainedModel:
             ranks: this process among its peers.
         """
         state = _read_state(path, self.trained, ranks)
-        known, needed = (set(groups[0]) for groups in (state["optimizer"]["param_groups"], self._groups))
+        own = self.optimizer.param_groups
+        known, needed = (set(groups[0]) for groups in (state["optimizer"]["param_groups"], own))
         if needed - known:
             raise ConfigError(
                 f"the checkpoint is not of this optimizer, {type(self.optimizer).__name__}, which has "
@@ -208,7 +209,7 @@ class TrainedModel:
                 "resume with the optim section of the run that wrote it; or start anew from its weights: "
                 "trainer.resume_mode=disable, and the checkpoint's actor/ as actor_rollout_ref.model.path",
             )
-        configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
+        configured = [{name: group[name] for name in CONFIGURED if name in group} for group in own]
         self.optimizer.load_state_dict(state["optimizer"])
         # As many steps as the checkpoint has are done; the rates are those of this run's schedule there.
         rates: Any = self.scheduler
@@ -216,20 +217,16 @@ class TrainedModel:
         rates._last_lr = [
             rate * course(rates.last_epoch) for rate, course in zip(rates.base_lrs, rates.lr_lambdas, strict=True)
         ]
-        for group, settings, rate in zip(self._groups, configured, rates._last_lr, strict=True):
+        for group, settings, rate in zip(self.optimizer.param_groups, configured, rates._last_lr, strict=True):
             group.update({**settings, "lr": rate})
 
     if OFFLOAD:
         load_optimizer_state = state_at_rest(load_optimizer_state)
 
     @property
-    def _groups(self) -> list[dict[str, Any]]:
-        return self.optimizer.param_groups
-
-    @property
     def trained(self) -> list[torch.Tensor]:
         """The parameters that are trained, in the optimizer's order."""
-        return [parameter for group in self._groups for parameter in group["params"]]
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
 
 def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:

@@ -66,10 +66,10 @@ class TeacherActor(Actor):
         found = logits[:, : self.vocabulary].topk(self.topk, dim=-1)
         return torch.cat([found.values - logits.logsumexp(dim=-1, keepdim=True), found.indices.float()], dim=-1)
 
-    def own_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
+    def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
         """Return what the model gave, by token: the likeliest tokens, where it is asked to name them."""
         if not self.topk:
-            return super().own_outputs(output, output_args, micro_batch, **settings)
+            return super().prepare_model_outputs(output, output_args, micro_batch, **settings)
         offsets = micro_batch["input_ids"].offsets()
         found = used_tokens(output.logits, offsets)
         if not self._named:
