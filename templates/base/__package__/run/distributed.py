@@ -62,16 +62,10 @@ class Ranks:
     @classmethod
     def of_process(cls, config: Any) -> "Ranks":
         """Return this process among its peers: the same for all trainers in it, and there until all have closed it."""
-        if cls._shared is None:
-            cls._shared = cls.of_config(config)
-        else:
+        if cls._shared is not None:
             cls._shared._users += 1
-        return cls._shared
-
-    @classmethod
-    def of_config(cls, config: Any) -> "Ranks":
-        """Return this process among its peers, with the deadlines that the config sets."""
-        ranks = cls(config.actor_rollout_ref.nccl_timeout)
+            return cls._shared
+        ranks = cls._shared = cls(config.actor_rollout_ref.nccl_timeout)
         if PEER_WATCH and ranks.peers is not None:
             patience = config.local.peer_timeout
             ranks.peers = ranks.watch = Watch(ranks.peers.store, ranks.rank, ranks.world_size, patience)

@@ -194,8 +194,10 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
         if waited and (other == own or time.monotonic() > deadline):
             file.close()
             anew = f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"
-            hint = f"close the other trainer of this process first, or {anew}" if other == own else f"wait; or {anew}"
-            raise ConfigError(f"another run is going on in {directory} ({other})", hint)
+            text = f"another run is going on in {directory} ({other})"
+            if other == own:
+                raise ConfigError(f"{text}: another trainer of this same process", f"close that one first, or {anew}")
+            raise ConfigError(text, f"{anew}; or wait")
         gc.collect()  # a trainer that nothing refers to any more may not have ended yet
         time.sleep(0.2 if waited else 0)
         waited = True

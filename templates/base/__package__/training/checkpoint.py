@@ -43,7 +43,7 @@ from ..run.checkpoint_files import (
 )
 from ..run.distributed import Ranks, is_connection_error
 from ..settings.setting_checks import resume_hint
-from ..switches import PARTS, VERL_CHECKPOINTS
+from ..switches import CRITIC, PARTS, PRIME, VERL_CHECKPOINTS
 from ..workers.trained_model import TrainedModel, parts_of
 
 LATEST = "latest_checkpointed_iteration.txt"
@@ -151,17 +151,19 @@ class Checkpoints:
         other.directory, other.keep = directory, None
         return other
 
-    def weights(self, start: Path | None, name: str) -> str | None:
-        """Return where the checkpoint that a run goes on from has a model's weights; None: it starts anew."""
-        if start is None:
-            return None
-        if not self.ranks.on_driver((start / name).is_dir):
-            raise ConfigError(
-                f"{start} has no {name}: the run that wrote it trained none",
-                "resume with the algorithm of that run; or start anew from its policy: trainer.resume_mode=disable "
-                f"actor_rollout_ref.model.path={start}/actor",
-            )
-        return str(start / name)
+    if CRITIC or PRIME or PARTS:
+
+        def weights(self, start: Path | None, name: str) -> str | None:
+            """Return where the checkpoint that a run goes on from has a model's weights; None: it starts anew."""
+            if start is None:
+                return None
+            if not self.ranks.on_driver((start / name).is_dir):
+                raise ConfigError(
+                    f"{start} has no {name}: the run that wrote it trained none",
+                    "resume with the algorithm of that run; or start anew from its policy: trainer.resume_mode=disable "
+                    f"actor_rollout_ref.model.path={start}/actor",
+                )
+            return str(start / name)
 
     def begin(self, start: Path | None) -> None:
         """Set aside what this run does not continue, in `earlier_1` and so on, or it would be resumed next time.

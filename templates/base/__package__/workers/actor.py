@@ -51,7 +51,7 @@ class LocalEngine(FSDPEngineWithLMHead):
 
     def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
         model: Any = SimpleNamespace(use_remove_padding=config.use_remove_padding, lora_rank=0)
-        self.passes = SharedPasses(config, uneven=False)
+        self.passes = SharedPasses(config)
         super().__init__(model, engine_config(config), optimizer_config(config), None)
         self.config, self.module, self.optimizer = config, module, optimizer
         self._autocast_dtype = to_dtype(config.fsdp_config.dtype)
@@ -218,7 +218,7 @@ class Actor(LocalEngine, EngineInPieces):
     def outputs_for(self, data: DataProto, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs of the responses' tokens and, if asked for, entropys: (bs, response_length) float32."""
         squares = self.config.get("calculate_sum_pi_squared", False)
-        with self.pieces:
+        with self.pieces.in_use():
             outputs = self.infer(data, calculate_entropy=calculate_entropy, calculate_sum_pi_squared=squares)
         return {"entropys" if name == "entropy" else name: value for name, value in outputs.items()}
 
@@ -228,7 +228,7 @@ class Actor(LocalEngine, EngineInPieces):
         loss, found = partial(self.loss, self.config), dict[str, Any]()
         settings = {"calculate_entropy": entropy or self.noting_entropy, **self.loss_settings}
         reported = having(ENTROPY_IS_REPORTED, self.config.entropy_coeff == 0)
-        with self.pieces, self.train_mode(disable_auto_offload=True), reported:
+        with self.pieces.in_use(), self.train_mode(disable_auto_offload=True), reported:
             for batch in self.mini_batches(data, **settings):
                 self.note(found, self.train_batch(batch, loss_function=loss))
         metrics = named("actor/", found)

@@ -44,7 +44,7 @@ class TeacherActor(Actor):
         Returns:
             Log-probabilities, float32, and the tokens, int64: both (bs, response_length, topk), the likeliest first.
         """
-        with self.pieces:
+        with self.pieces.in_use():
             found = self.infer(data, calculate_entropy=False, distillation_use_topk=True)["likeliest"]
         log_probs, tokens = found.chunk(2, dim=-1)
         return log_probs, tokens.long()
