@@ -17,6 +17,7 @@ import contextlib
 import copy
 import math
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -178,6 +179,7 @@ class Checkpoints:
         others = [path for path in all_checkpoints(self.directory) if step_of(path) > step]
         if not others:
             return
+        was_result = start is None and _is_result(others[0])
         aside = set_aside(others)
         for name in (LATEST, BEST):
             (self.directory / name).unlink(missing_ok=True)
@@ -185,6 +187,10 @@ class Checkpoints:
             self._mark(step_of(left))
         names = ", ".join(path.name for path in reversed(others))
         print(f"moved to {aside}, since this run does not continue them: {names}", file=sys.stderr)
+        if was_result:
+            at = shlex.quote(f"{aside}/{others[0].name}")
+            further = f"trainer.resume_mode=resume_path trainer.resume_from_path={at}"
+            print(f"  that run had come to its end; to train further from it: {further}", file=sys.stderr)
 
     def last_complete(self) -> Path | None:
         """Return the last complete checkpoint, as this process sees the disk."""
