@@ -30,7 +30,7 @@ def hold(seconds):
     sum(range(10_000_000))
     sum(range(int(10_000_000 * seconds / (time.monotonic() - begun))))
 
-ranks = Ranks.of_config(Section(actor_rollout_ref=Section(nccl_timeout=600), local=Section(peer_timeout=4)))
+ranks = Ranks.of_process(Section(actor_rollout_ref=Section(nccl_timeout=600), local=Section(peer_timeout=4)))
 ranks.barrier()
 shorten(1.5)
 ranks.on_driver(lambda: time.sleep(3))

@@ -21,7 +21,7 @@ OTHERS: dict[tuple[str, ...], list[str]] = {
         "data.shuffle was True when the checkpoint was written, and is False",
         "local.seed was 1 when the checkpoint was written, and is 7",
     ],
-    ("data.train_files=fewer.jsonl",): ["the training data are 30 rows in place of 40"],
+    ("data.train_files=fewer.jsonl",): ["rows was 40 when the checkpoint was written, and is 30"],
 }
 
 

@@ -89,7 +89,8 @@ def update_passes(config: Any, section: Any, length: int, world: int) -> tuple[i
     steps = config.local.get("gradient_accumulation_steps")
     micro = mini // (steps * world) if steps else min(section.ppo_micro_batch_size_per_gpu, mini)
     sizes = {"ppo_mini_batch_size": mini, "ppo_micro_batch_size_per_gpu": max(1, micro), "use_dynamic_bsz": False}
-    passes = SharedPasses(SimpleNamespace(**sizes), uneven=True)
+    passes = SharedPasses(SimpleNamespace(**sizes))
+    passes.uneven = True
     passes.share_between(SimpleNamespace(world_size=world, rank=0))  # type: ignore[arg-type]
     own = len(passes.part_of(np.arange(mini)))  # type: ignore[arg-type]
     return -(-max(1, micro) // passes.sharers), max(1, -(-own // max(1, micro)))

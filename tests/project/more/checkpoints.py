@@ -34,11 +34,10 @@ def test_another_optimizer_is_an_error_with_a_hint(train, capsys):
 
 def test_a_model_that_a_checkpoint_lacks_is_an_error_with_a_hint(train, capsys):
     run = train("trainer.save_freq=1")
-    (run / "global_step_1" / "complete.json").write_text('{"files": {}}')
     (run / "global_step_1" / "actor").rename(run / "policy")
     train("trainer.total_training_steps=2", directory=run, code=2)
     shown = capsys.readouterr().err
-    assert "has no actor" in shown and "hint: " in shown
+    assert "is damaged: actor/" in shown and "is missing" in shown and "hint: " in shown
 
 
 def test_the_coefficient_of_a_resumed_run_is_that_of_its_config(train):

@@ -34,7 +34,7 @@ def test_numbers_and_gradients_are_those_of_whole_logits(tokens, tied):
     pieces = LogitsInPieces(model, SEVEN_TOKENS)
     kept = []
     keeping = torch.autograd.graph.saved_tensors_hooks(lambda value: kept.append(value.numel()) or value, lambda v: v)
-    with pieces, keeping:
+    with pieces.in_use(), keeping:
         assert [pieces.wanted(7), pieces.wanted(8)] == [False, True]
         pieces.asked = Asked(labels, 0.7, entropy=True)
         found = model(input_ids=tokens).logits.unbind(-1)
@@ -47,5 +47,5 @@ def test_numbers_and_gradients_are_those_of_whole_logits(tokens, tied):
 def test_logits_that_a_model_caps_stay_whole(tokens):
     model = Gemma2ForCausalLM(Gemma2Config(**SMALL, head_dim=8, final_logit_softcapping=30.0))
     pieces = LogitsInPieces(model, SEVEN_TOKENS)
-    with pieces:
+    with pieces.in_use():
         assert not pieces.wanted(tokens.numel())

@@ -11,17 +11,6 @@ CONFIG = OmegaConf.create({"trainer": {"logger": ["console"], "project_name": "p
 METRICS = {"critic/rewards/mean": 0.25, "actor/entropy": 1.5, "timing_s/gen": 0.02, "perf/throughput": 12345.0}
 
 
-def test_a_step_that_was_saved_and_not_logged_is_logged_once(tmp_path):
-    with RunTracker(CONFIG, tmp_path, 9) as tracker:
-        for step in range(1, 4):
-            tracker.log({"critic/rewards/mean": 0.0}, step)
-    for _ in range(2):  # killed twice, between the checkpoint of step 4 and its row, and after that
-        with RunTracker(CONFIG, tmp_path, 9, start_step=4) as tracker:
-            tracker.log_missing({"critic/rewards/mean": 1.0}, 4)
-    values = [(row["step"], row["critic/rewards/mean"]) for row in read_rows(tmp_path / "metrics.jsonl")]
-    assert values == [(1, 0.0), (2, 0.0), (3, 0.0), (4, 1.0)]
-
-
 def test_every_start_of_a_run_is_recorded_with_its_end(tmp_path):
     with RunTracker(CONFIG, tmp_path, 9) as tracker:
         tracker.log({"loss": 1.0}, 1)

@@ -75,16 +75,9 @@ from .rollouts import Rollouts
 
 # Estimators of verl's that compare the responses to a prompt, and take a lone one's score as it is.
 COMPARING = (
-    "gdpo",
-    "gpg",
-    "grpo",
-    "grpo_vectorized",
-    "opo",
-    "optimal_token_baseline",
-    "reinforce_plus_plus_baseline",
-    "rloo",
-    "tir_optimal_token_baseline",
-)
+    "gdpo gpg grpo grpo_vectorized opo optimal_token_baseline reinforce_plus_plus_baseline rloo "
+    "tir_optimal_token_baseline"
+).split()
 
 
 def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
@@ -150,7 +143,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
 
         resume = ranks.on_driver(lambda: from_verl.own(found, config, checkpoints.directory))
     trainer.resumed_from = resume
-    weights = checkpoints.weights(resume, "actor") or model.path
+    weights = str(resume / "actor") if resume else model.path
     if GIVEN_OBJECTS:
         policy = policy_of(given, config, tokenizer, ranks, weights, total_steps)
     else:
@@ -211,12 +204,10 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
 def checkpoints_of(config: Any, ranks: Ranks) -> Checkpoints:
     """Return the checkpoints of a run, which are in its directory."""
     directory, keep = Path(config.trainer.default_local_dir), config.trainer.max_actor_ckpt_to_keep
-    digests = config.local.check_digests
     if SHARDED_CHECKPOINTS:
-        found: Checkpoints = SharedCheckpoints(config.local.checkpoint, directory, ranks, keep, digests=digests)
+        return SharedCheckpoints(config.local.checkpoint, directory, ranks, keep, digests=config.local.check_digests)
     else:
-        found = Checkpoints(directory, ranks, keep, digests=digests)
-    return found
+        return Checkpoints(directory, ranks, keep, digests=config.local.check_digests)
 
 
 def fill_in_device(config: Any) -> None:

@@ -10,7 +10,7 @@ import math
 import shlex
 import sys
 import traceback
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -86,29 +86,23 @@ def say_where(checkpoints: Checkpoints, config: Any, total_steps: int, *, finish
     if checkpoints.ranks.rank != 0 or config.trainer.val_only:
         return
     path = checkpoints.last_complete()
-    if finished:
-        path = path if path and step_of(path) >= total_steps else None
-        say(finished_text(path))
-        if SFT and config.local.get("supervised") and path is not None:
-            say(by_rewards_text(path))
-    else:
+    if not finished:
         say(interrupted_text(path, config, total_steps))
-
-
-def finished_text(path: Path | None) -> str:
-    """Word the end of a run that has reached its last step, whose checkpoint is at `path`; None: it was not saved."""
-    if path is None:
-        return "the trained model was not saved: local.save_last is false, and trainer.save_freq is not positive"
-    quoted = shlex.quote(str(path))
-    if EXPORT_MODEL:
-        model = f"export: {module_command('export')} {quoted} OUT"
+    elif path is None or step_of(path) < total_steps:
+        say("the trained model was not saved: local.save_last is false, and trainer.save_freq is not positive")
     else:
-        model = f"its model: {path / 'actor'}, in Hugging Face format"
-    return (
-        f"saved: {path}\n{model}\n"
-        f"train further: the same command with trainer.resume_mode=resume_path trainer.resume_from_path={quoted} "
-        f"trainer.total_training_steps=N, N being more than {step_of(path)}"
-    )
+        quoted = shlex.quote(str(path))
+        if EXPORT_MODEL:
+            model = f"export: {module_command('export')} {quoted} OUT"
+        else:
+            model = f"its model: {path / 'actor'}, in Hugging Face format"
+        say(
+            f"saved: {path}\n{model}\n"
+            f"train further: the same command with trainer.resume_mode=resume_path trainer.resume_from_path={quoted} "
+            f"trainer.total_training_steps=N, N being more than {step_of(path)}"
+        )
+        if SFT and config.local.get("supervised"):
+            say(by_rewards_text(path))
 
 
 if SFT:
@@ -147,7 +141,7 @@ class DivergenceCheck:
     def __init__(self, ranks: Ranks, models: Mapping[str, Any]) -> None:
         self.ranks = ranks
         self.models = models
-        self._steps: deque[tuple[int, dict[str, float]]] = deque(maxlen=STEPS_SHOWN)
+        self._steps: dict[int, dict[str, float]] = {}
         self._in_a_row: Counter[str] = Counter()
         self._responses: DataProto | None = None
 
@@ -165,10 +159,9 @@ class DivergenceCheck:
         """
         model = self.models[name]
         loss, gradient = f"{name}/{model.loss_name}", f"{name}/grad_norm"
-        if not self._steps or self._steps[-1][0] != step:
-            self._steps.append((step, {}))
         shown = (f"{name}/lr", gradient, loss, f"{name}/ppo_kl")
-        self._steps[-1][1].update({key: float(metrics[key]) for key in shown if key in metrics})
+        self._steps.setdefault(step, {}).update({key: float(metrics[key]) for key in shown if key in metrics})
+        self._steps.pop(step - STEPS_SHOWN, None)
         if self.ranks.any(not model.is_usable):
             raise self.error(name, f"the {name}'s weights are NaN, infinite or too large to compute with")
         found = {"loss": metrics.get(loss, 0.0), "gradient": metrics.get(gradient, 0.0)}
@@ -180,9 +173,8 @@ class DivergenceCheck:
 
     def remember(self, batch: DataProto) -> None:
         """Keep a response for each process, to try the models on."""
-        rows = slice(self.ranks.world_size)
-        columns = {name: values[rows] for name, values in batch.non_tensor_batch.items()}
-        self._responses = DataProto(batch.batch[rows].clone(), columns, batch.meta_info)
+        some = batch[: self.ranks.world_size]
+        self._responses = DataProto(some.batch.clone(), some.non_tensor_batch, some.meta_info)
 
     def before_saving(self) -> None:
         """Check that the policy still gives probabilities.
@@ -221,7 +213,7 @@ class DivergenceCheck:
             hint: another one than the usual one.
         """
         lines = [f"the run has diverged: {what}", *more]
-        for step, values in self._steps:
+        for step, values in self._steps.items():
             lines.append(f"  step {step}: " + ", ".join(f"{key} {value:.3g}" for key, value in values.items()))
         optim = self.models[name].optim_name
         usual = f"lower {optim}.lr, or raise {optim}.lr_warmup_steps; these weights were not saved"

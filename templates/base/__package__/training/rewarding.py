@@ -65,7 +65,14 @@ def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, ar
     Raises:
         ConfigError: the manager takes no such arguments, or what is given cannot be called as a reward is.
     """
-    managers = [_manager_of_given(name, given, config, tokenizer) for name in ("reward_fn", "val_reward_fn")]
+    managers: list[Any] = []
+    for name in ("reward_fn", "val_reward_fn"):
+        if getattr(given, name) is None:
+            managers.append(None)
+        elif REWARD_FORMS:
+            managers.append(manager_of_forms(given, name, config, tokenizer))
+        else:
+            managers.append(manager_of(getattr(given, name), config, tokenizer))
     if GIVEN_OBJECTS and given.environment is not None and not (EPISODES and is_reward(config)):
         play = EnvironmentReward(given.environment, config.data.get("env") or {})
         managers[0] = managers[0] or manager_of(play, config, tokenizer)
@@ -76,17 +83,6 @@ def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, ar
         train, validation = _configured(config, tokenizer, ranks, around)
         return train, managers[1] or validation
     return managers[0], managers[1] or managers[0]
-
-
-def _manager_of_given(name: str, given: Given, config: Any, tokenizer: Any) -> Any:
-    """Return a reward manager of what is given under a name; None: nothing is."""
-    reward_fn = getattr(given, name)
-    if reward_fn is None:
-        return None
-    if REWARD_FORMS:
-        return manager_of_forms(given, name, config, tokenizer)
-    else:
-        return manager_of(reward_fn, config, tokenizer)
 
 
 def _configured(config: Any, tokenizer: Any, ranks: Ranks, around: ExitStack) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@
 import contextlib
 import copy
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +35,7 @@ MAY_CHANGE = {
     "data.shuffle": "prompts of this epoch may come twice, or not at all",
     "data.seed": "the order of this epoch is that of the checkpoint",
     "local.seed": "random numbers go on from where they were",
+    "rows": "prompts of this epoch may come twice, or not at all",  # of the training data
 }
 
 
@@ -92,9 +93,6 @@ class RunLoop(Closing):
         self.failure: Exception | None = None
         self.score: float | None = None
         self._has_begun = False
-        # The metrics of a step, which a checkpoint keeps in case the run is killed before they are logged.
-        self._row: dict[str, Any] | None = None
-        self._row_of_checkpoint: dict[str, Any] | None = None
         if PARTS:
             self._is_going_on = False
         if EARLY_STOPPING:
@@ -130,8 +128,9 @@ class RunLoop(Closing):
         if EARLY_STOPPING:
             is_over = is_over or self.stopping.reason is not None
         if is_over and not settings.val_only:
-            self._say_nothing_to_do()
             self.finished = True
+            if self.ranks.rank == 0:
+                self._say_nothing_to_do()
             return
         stop = StopSignal()
         with self._surrounded(), stop:
@@ -139,11 +138,11 @@ class RunLoop(Closing):
             if GIVEN_OBJECTS:
                 self.callbacks("on_train_begin")
             if settings.val_only or (settings.val_before_train and self.steps_done == 0):
-                self.tracker.log(self._validation(), step=self.steps_done)
+                self.tracker.log(self._validation() if EARLY_STOPPING else self.validate(), step=self.steps_done)
+            self._draw_anew()
             self._remember()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or self.ranks.any(stop.requested))  # validating may have taken long
-            self.prompts = self._prompts()
             for prompts in self.prompts if trains else ():
                 if GIVEN_OBJECTS:
                     self.callbacks("on_step_begin")
@@ -188,8 +187,6 @@ class RunLoop(Closing):
         state = {**self._state, "identity": self._identity}
         if LORA:
             state["base_models"] = self.base_models
-        if self._row is not None:
-            state["row"] = self._row
         checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
         finished = is_last and self.config.trainer.save_freq <= 0
         saved = checkpoints.save(self.steps_done, self.models, state.pop("data"), state, self.score, finished=finished)
@@ -236,10 +233,12 @@ class RunLoop(Closing):
             self.stopping.restore(trainer.get("early_stopping") or EarlyStopping(self.stopping.settings).state())
         if random_numbers is not None:
             set_random_state(random_numbers)
-        self._row_of_checkpoint = trainer.get("row")
         if self.ranks.rank == 0:
-            for note in differences(trainer.get("identity", {}), self._identity):
-                print(f"note: {note}", file=sys.stderr)
+            then = {**self._identity, **trainer.get("identity", {})}
+            for key, what in MAY_CHANGE.items():  # it may be meant
+                if then[key] != (now := self._identity[key]):
+                    text = f"{key} was {then[key]} when the checkpoint was written, and is {now}: {what}"
+                    print(f"note: {text}", file=sys.stderr)
         self._forget()
 
     def saves_after(self, step: int) -> bool:
@@ -257,15 +256,9 @@ class RunLoop(Closing):
         data = copy.deepcopy(self.train_loader.state_dict())
         return {"random": random_state(), "data": data, "ids": self.ids.getstate()}
 
-    def _prompts(self) -> Any:
-        if OVERLAP:
-            return PromptsAhead(self)
-        else:
-            return self.draw()
-
     def _draw_anew(self) -> None:
         """Draw the next batch from where the data loader is now."""
-        self.prompts = self._prompts()
+        self.prompts = PromptsAhead(self) if OVERLAP else self.draw()
         self._forget()
 
     def _forget(self) -> None:
@@ -277,7 +270,6 @@ class RunLoop(Closing):
         """Keep the state, which is that of now, for `save` and `_set_random_numbers`."""
         self._forget()
         place = self.prompts.place() if OVERLAP else self.place()
-        self._row = None
         self._state = {**place, "kl_coef": self.kl_ctrl.value, "score": self.score}
         if EARLY_STOPPING:
             self._state["early_stopping"] = self.stopping.state()
@@ -291,10 +283,9 @@ class RunLoop(Closing):
             set_random_state(self._random)
 
     def _say_nothing_to_do(self) -> None:
-        if self.ranks.rank == 0:
-            if EARLY_STOPPING and self.stopping.reason:
-                print(f"{self.stopping.reason}\nhint: set local.early_stopping.patience higher, or null")
-                return
+        if EARLY_STOPPING and self.stopping.reason:
+            print(f"{self.stopping.reason}\nhint: set local.early_stopping.patience higher, or null")
+        else:
             place = self.resumed_from or "the model"
             print(f"nothing to do: {place} is at step {self.steps_done} of {self.total_steps}")
             print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
@@ -322,8 +313,6 @@ class RunLoop(Closing):
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:
                 self.tracker.message(f"resuming from {self.resumed_from}")
-            if self._row_of_checkpoint:
-                self.tracker.log_missing(self._row_of_checkpoint, start)
             yield
 
     if OVERLAP:
@@ -353,7 +342,9 @@ class RunLoop(Closing):
         if GIVEN_OBJECTS:
             self.callbacks("on_step_end")
         due = self._is_due(self.config.trainer.test_freq, step)
-        if self.failure is None and (due or (GIVEN_OBJECTS and self.callbacks.asked("evaluate"))):
+        if GIVEN_OBJECTS:
+            due = due or self.callbacks.asked("evaluate")
+        if due and self.failure is None:
             with timed("testing", timing):
                 metrics.update(self._try_validation())
         metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
@@ -362,7 +353,9 @@ class RunLoop(Closing):
             dataset.on_batch_end(batch=batch)
         self._remember()
 
-        stopping = self.ranks.any(stop.requested) or (GIVEN_OBJECTS and self.callbacks.asked("training_stop"))
+        stopping = self.ranks.any(stop.requested)
+        if GIVEN_OBJECTS:
+            stopping = stopping or self.callbacks.asked("training_stop")
         stopping = (stopping and not is_last) or self.failure is not None
         saves = self.saves_after(step)
         if EARLY_STOPPING:
@@ -372,9 +365,9 @@ class RunLoop(Closing):
         ends = stopping or is_last
         if SHARDED_CHECKPOINTS:
             raise_failure(self.checkpoints)
-        if stopping or saves or (GIVEN_OBJECTS and self.callbacks.asked("save")):
-            # A run that is killed before the step is logged logs it when it goes on.
-            self._row = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
+        if GIVEN_OBJECTS:
+            saves = saves or self.callbacks.asked("save")
+        if stopping or saves:
             with timed("save_checkpoint", timing):
                 if SHARDED_CHECKPOINTS:
                     with beside_training(self.checkpoints, not ends):
@@ -402,19 +395,20 @@ class RunLoop(Closing):
         """Tell whether what is done every so many steps, and after the last one, is due after this one."""
         return every > 0 and (step >= self.total_steps or step % every == 0)
 
-    def _validation(self) -> Metrics:
-        """Return the metrics of a validation, and note how good it was."""
-        metrics: Metrics = self.validate()
-        if EARLY_STOPPING:
+    if EARLY_STOPPING:
+
+        def _validation(self) -> Metrics:
+            """Return the metrics of a validation, and note how good it was."""
+            metrics: Metrics = self.validate()
             self.score = self.stopping.score_of(metrics, self.score)
             self.stopping.note(self.score, self.steps_done)
-        return metrics
+            return metrics
 
     def _try_validation(self) -> Metrics:
         """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
         before = random_state()
         try:
-            metrics = self._validation()
+            metrics: Metrics = self._validation() if EARLY_STOPPING else self.validate()
             if GIVEN_OBJECTS:
                 self.callbacks("on_evaluate", metrics=metrics)
             return metrics
@@ -453,19 +447,6 @@ class RunLoop(Closing):
         finally:
             for hook in hooks:
                 hook.remove()
-
-
-def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a run that goes on is to be told, from what its checkpoint noted and what is so now.
-
-    It trains all the same, and so it may be meant.
-    """
-    for key, what in MAY_CHANGE.items():
-        if key in then and then[key] != now[key]:
-            yield f"{key} was {then[key]} when the checkpoint was written, and is {now[key]}: {what}"
-    if then.get("rows", now["rows"]) != now["rows"]:
-        other = f"{now['rows']} rows in place of {then['rows']}"
-        yield f"the training data are {other}: {MAY_CHANGE['data.shuffle']}"
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from ..switches import (
     PRIME,
     REWARD_LOGS,
     ROLLOUT_CORRECTION,
+    SFT,
     WATCH,
 )
 from ..tracking import timed
@@ -52,6 +53,9 @@ from .batches import (
     group_metrics,
     reward_metrics,
     rollout_metrics,
+    sample_rows,
+    shown_rows,
+    shown_training_rows,
 )
 from .callbacks import Callbacks, listed
 from .dynamic_sampling import choice_of, collect
@@ -66,7 +70,7 @@ from .rollouts import Answers, Metrics, Reward
 from .run_loop import RunLoop
 from .sample_files import write_rows
 from .suspects import SuspectCheck, Suspects
-from .validation import answer_and_score, sample_rows, shown_rows, shown_training_rows, validation_metrics
+from .validation import answer_and_score, validation_metrics
 
 TRAINING_SAMPLES_AT = 100  # steps of a run
 
@@ -176,7 +180,10 @@ class LocalPPOTrainer(RunLoop):
                 batch, reward = collect(self, choose, prompts, timing, metrics)
             else:
                 batch = self.answers.answer(prompts, timing, metrics)
-                self.arrange(batch, metrics)
+                if DYNAMIC_BSZ:
+                    self.arrange(batch, metrics)
+                else:
+                    batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
                 with timed("reward", timing):
                     reward = self.answers.begin_reward(batch)
             of_engine = self.watch.take(batch) if WATCH else batch.batch.get("rollout_log_probs")
@@ -300,19 +307,21 @@ class LocalPPOTrainer(RunLoop):
             write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
         return metrics
 
-    def arrange(self, batch: DataProto, metrics: Metrics) -> None:
-        """Order the rows for the processes, if so configured, and note how long they are."""
-        if DYNAMIC_BSZ and self.config.trainer.balance_batch:
-            metrics.update(balance_batch(batch, self.ranks.world_size))
-        batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
+    if DYNAMIC_BSZ or DYNAMIC_SAMPLING or SFT:
 
-    if WATCH:
+        def arrange(self, batch: DataProto, metrics: Metrics) -> None:
+            """Order the rows for the processes, if so configured, and note how long they are."""
+            if DYNAMIC_BSZ and self.config.trainer.balance_batch:
+                metrics.update(balance_batch(batch, self.ranks.world_size))
+            batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
 
-        def looks_at_engine(self, step: int) -> bool:
-            """Tell whether anything will look at the engine's log-probabilities of a step's responses."""
-            rollout = self.config.actor_rollout_ref.rollout
-            responses = self.config.data.train_batch_size * self.rollout_n
-            return bool(rollout.calculate_log_probs or self._asks_old_log_probs(responses) or self.watch.due(step))
+        if WATCH:
+
+            def looks_at_engine(self, step: int) -> bool:
+                """Tell whether anything will look at the engine's log-probabilities of a step's responses."""
+                rollout = self.config.actor_rollout_ref.rollout
+                responses = self.config.data.train_batch_size * self.rollout_n
+                return bool(rollout.calculate_log_probs or self._asks_old_log_probs(responses) or self.watch.due(step))
 
     def _asks_old_log_probs(self, responses: int) -> bool:
         """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""

@@ -7,7 +7,8 @@ than those of one piece. The numbers come from the functions that take whole log
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from ..shims.device import get_device_name, keeping_casts
-from ..shims.tensors import GIVING_UP_LOGITS, having, needs_gradient_of_entropy
+from ..shims.tensors import needs_gradient_of_entropy
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
 
 # What local.max_logits_mb=auto is. On a GPU each piece costs time of its own: its calls are started one by one, and the
@@ -63,14 +64,15 @@ class LogitsInPieces:
             # In the layer's own call: FSDP2 may gather its weights for each.
             self._whole, self._head.forward = self._head.forward, self.forward
 
-    def __enter__(self) -> None:
-        """Find out, before the first pass, whether the model's logits are what its last layer gives; all must enter."""
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Have passes take place within it, which all must enter; see first whether logits are what the layer gives."""
         if self._usable is None:
             self._usable = self._head is not None and self.tokens_at_once > 0 and self._has_plain_logits()
-
-    def __exit__(self, *_: object) -> None:
-        """Give logits again, whether or not a pass has failed."""
-        self.asked = None
+        try:
+            yield
+        finally:
+            self.asked = None
 
     def wanted(self, tokens: int) -> bool:
         """Tell whether the logits of so many tokens are to be computed in pieces."""
@@ -122,6 +124,5 @@ def _of_piece(
         logits.div_(temperature)
     # The entropy comes last: where it is only reported, the backward pass does not compute it again.
     needed = entropy and needs_gradient_of_entropy()
-    with having(GIVING_UP_LOGITS, not needed):
-        log_probs = logprobs_from_logits(logits, labels.to(logits.device), inplace_backward=not needed)
+    log_probs = logprobs_from_logits(logits, labels.to(logits.device), inplace_backward=not needed)
     return log_probs, entropy_from_logits(logits) if entropy else torch.zeros_like(log_probs.detach())

@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor
 
 from ..errors import ConfigError
 from ..run.checkpoint_files import read_state, save_state
-from ..run.distributed import Ranks
+from ..run.distributed import Ranks, like, local, whole
 from ..run.share_names import OPTIMIZER, is_sharded
 from ..shims.device import computing_on, here, keeping_casts
 from ..switches import LORA, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS
@@ -24,7 +24,6 @@ from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .host_copies import HostCopies
 from .lora import adapter_settings, adapter_weights, adapter_writer, plain_weights
-from .models import like, local, whole
 from .offload import SteppedByShares, kept_home, rests, state_at_rest, weights_at_rest
 from .own_shares import read_own_shares, shares_at
 from .quantized import unpacked_weights
@@ -157,11 +156,8 @@ class TrainedModel:
     if LORA and OFFLOAD:
         adapter_weights = kept_home(adapter_weights)
 
-    def module_at(self, path: str, ranks: Ranks) -> nn.Module:
-        """Return a new model with the weights at `path`: on rank 0, on the CPU."""
-        raise NotImplementedError
-
     if PARTS:
+        module_at: Callable[[str, Ranks], nn.Module]  # a new model with the weights at a path: on rank 0, on the CPU
 
         @torch.no_grad()
         def load_weights(self, path: str, ranks: Ranks) -> None:
@@ -204,7 +200,8 @@ class TrainedModel:
             ranks: this process among its peers.
         """
         state = _read_state(path, self.trained, ranks)
-        known, needed = (set(groups[0]) for groups in (state["optimizer"]["param_groups"], self._groups))
+        own = self.optimizer.param_groups
+        known, needed = (set(groups[0]) for groups in (state["optimizer"]["param_groups"], own))
         if needed - known:
             raise ConfigError(
                 f"the checkpoint is not of this optimizer, {type(self.optimizer).__name__}, which has "
@@ -212,7 +209,7 @@ class TrainedModel:
                 "resume with the optim section of the run that wrote it; or start anew from its weights: "
                 "trainer.resume_mode=disable, and the checkpoint's actor/ as actor_rollout_ref.model.path",
             )
-        configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
+        configured = [{name: group[name] for name in CONFIGURED if name in group} for group in own]
         self.optimizer.load_state_dict(state["optimizer"])
         # As many steps as the checkpoint has are done; the rates are those of this run's schedule there.
         rates: Any = self.scheduler
@@ -220,20 +217,16 @@ class TrainedModel:
         rates._last_lr = [
             rate * course(rates.last_epoch) for rate, course in zip(rates.base_lrs, rates.lr_lambdas, strict=True)
         ]
-        for group, settings, rate in zip(self._groups, configured, rates._last_lr, strict=True):
+        for group, settings, rate in zip(self.optimizer.param_groups, configured, rates._last_lr, strict=True):
             group.update({**settings, "lr": rate})
 
     if OFFLOAD:
         load_optimizer_state = state_at_rest(load_optimizer_state)
 
     @property
-    def _groups(self) -> list[dict[str, Any]]:
-        return self.optimizer.param_groups
-
-    @property
     def trained(self) -> list[torch.Tensor]:
         """The parameters that are trained, in the optimizer's order."""
-        return [parameter for group in self._groups for parameter in group["params"]]
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
 
 def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor
 
-from .models import local
+from ..run.distributed import local
 
 
 def to_host(value: torch.Tensor, place: Any = "cpu") -> torch.Tensor:

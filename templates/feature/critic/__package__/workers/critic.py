@@ -34,7 +34,7 @@ class SharedCritic(LocalEngine, FSDPEngineWithValueHead):
     def update_critic(self, data: DataProto) -> dict[str, Any]:
         """Train on a batch; returns upstream's metrics, named critic/*, each a list."""
         loss, found = partial(value_loss, self.config), dict[str, Any]()
-        with self.training():
+        with self.train_mode(disable_auto_offload=True):
             for batch in self.mini_batches(data):
                 self.note(found, self.train_batch(batch, loss_function=loss))
         return named("critic/", found)

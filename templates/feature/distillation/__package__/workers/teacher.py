@@ -43,7 +43,7 @@ class TeacherActor(Actor):
         Returns:
             Log-probabilities, float32, and the tokens, int64: both (bs, response_length, topk), the likeliest first.
         """
-        with self.pieces:
+        with self.pieces.in_use():
             found = self.infer(data, calculate_entropy=False, distillation_use_topk=True)["likeliest"]
         log_probs, tokens = found.chunk(2, dim=-1)
         return log_probs, tokens.long()
@@ -65,10 +65,10 @@ class TeacherActor(Actor):
         found = logits[:, : self.vocabulary].topk(self.topk, dim=-1)
         return torch.cat([found.values - logits.logsumexp(dim=-1, keepdim=True), found.indices.float()], dim=-1)
 
-    def own_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
+    def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
         """Return what the model gave, by token: the likeliest tokens, where it is asked to name them."""
         if not self.topk:
-            return super().own_outputs(output, output_args, micro_batch, **settings)
+            return super().prepare_model_outputs(output, output_args, micro_batch, **settings)
         offsets = micro_batch["input_ids"].offsets()
         found = used_tokens(output.logits, offsets)
         if not self._named:

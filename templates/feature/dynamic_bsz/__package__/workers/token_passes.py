@@ -1,6 +1,7 @@
 # vextract:template - edit freely
 """Passes of an update that are formed by tokens: as many as each process can take."""
 
+import functools
 import heapq
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,6 +50,17 @@ def forming(
         yield
     finally:
         vars(module)["rearrange_micro_batches"] = theirs
+
+
+def within(batches: Callable[..., Iterator[Any]], around: Callable[[Any], Any]) -> Callable[..., Iterator[Any]]:
+    """Return a generator method whose batches come, and are used, within what `around` returns for the object."""
+
+    @functools.wraps(batches)
+    def made(self: Any, *arguments: Any, **named: Any) -> Iterator[Any]:
+        with around(self):
+            yield from batches(self, *arguments, **named)
+
+    return made
 
 
 def partition_tokens(lengths: torch.Tensor, ranks: int) -> list[list[int]]:

@@ -23,7 +23,7 @@ import numpy as np
 from ..data.steps import UnusableStep
 from ..errors import ConfigError
 from ..hooks import importing_hooks
-from ..run.distributed import SEEDS, draw_seeds
+from ..run.seeds import SEEDS, draw_seeds
 from ..training.model_words import ModelWords
 from ..vendored.protocol import DataProto
 from .environments import Environment, Environments, Failure, StepResult

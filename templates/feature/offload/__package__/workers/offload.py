@@ -16,10 +16,9 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from ..run.distributed import Ranks
+from ..run.distributed import Ranks, local
 from ..shims.device import empty_cache
 from .host_memory import overwrite, to_host, wait
-from .models import local
 
 # A device, or anything else that `Tensor.to` takes.
 Place = Any

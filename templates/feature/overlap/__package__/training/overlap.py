@@ -13,7 +13,8 @@ from omegaconf import OmegaConf
 
 from ..episodes.outcomes import episode_metrics
 from ..run.background import Background, without_deadline
-from ..run.distributed import Ranks, draw_seeds, drawing_from, set_random_state
+from ..run.distributed import Ranks, set_random_state
+from ..run.seeds import draw_seeds, drawing_from
 from ..settings import reward_keys
 from ..switches import DYNAMIC_SAMPLING, EPISODES
 from ..tracking import timed

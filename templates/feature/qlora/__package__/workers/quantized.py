@@ -15,10 +15,11 @@ from torch import nn
 
 from ..errors import ConfigError
 from ..output import install_command
+from ..run.distributed import whole
 from ..shims.device import here, to_dtype
 from . import lora
 from .adapters import SECTION, wants_adapter
-from .models import load_pretrained, whole
+from .models import load_pretrained
 
 QUANTIZATION = "local.quantization"
 

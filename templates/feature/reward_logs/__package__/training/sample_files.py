@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .validation import components_of
+from .batches import components_of
 
 
 def write_rows(directory: str, step: int, rows: list[dict[str, Any]], infos: dict[str, list[Any]]) -> None:

@@ -72,7 +72,7 @@ def assemble_supervised(trainer: Any, given: Given, around: ExitStack) -> tuple[
     checkpoints = trainer.checkpoints = checkpoints_of(config, ranks)
     resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
     trainer.resumed_from = resume
-    weights = checkpoints.weights(resume, "actor")
+    weights = str(resume / "actor") if resume else None
     trainer.policy = SupervisedPolicy(config, tokenizer, ranks, weights or model.path, total_steps)
     trainer.models = {"actor": trainer.policy}
     trainer.reference = trainer.reward_fn = trainer.val_reward_fn = None

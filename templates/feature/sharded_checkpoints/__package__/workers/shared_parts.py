@@ -12,12 +12,11 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from ..run.checkpoint_files import save_state
-from ..run.distributed import Ranks
+from ..run.distributed import Ranks, whole
 from ..run.share_names import OPTIMIZER, WEIGHTS
 from ..switches import LORA
 from .host_memory import wait
 from .lora import adapter_writer
-from .models import whole
 from .own_shares import own_tensors
 from .trained_model import FILE, TrainedModel, save_pretrained
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from ..run.distributed import Ranks
-from .models import like
+from ..run.distributed import Ranks, like
 
 
 def read_own(state: dict[str, Any], directory: Path, parameters: list[torch.Tensor], ranks: Ranks) -> None:

@@ -11,8 +11,8 @@ import torch
 from ..errors import full_disk
 from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
+from .batches import sample_rows
 from .failures import DivergenceCheck, DivergenceError
-from .validation import sample_rows
 
 # What is computed for each token of a response, in the order in which it is computed.
 COLUMNS = (

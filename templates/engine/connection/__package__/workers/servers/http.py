@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import aiohttp
 
-from ...run.process import StopRequested, stop_requested
+from ...run.process import StopRequested, StopSignal
 from ..rollout_interface import RolloutError
 from .answers import BadAnswer, parse
 
@@ -351,3 +351,8 @@ def _reason(text: str) -> str:
         found = found.get("error", found.get("detail", found))
         text = str(found.get("message", found) if isinstance(found, dict) else found)
     return "".join(character if character.isprintable() else " " for character in text[:1000])
+
+
+def stop_requested() -> bool:
+    """Tell whether the run was asked to stop, and is about to."""
+    return any(signals.requested for signals in StopSignal.active)

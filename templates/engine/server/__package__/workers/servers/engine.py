@@ -12,7 +12,8 @@ from typing import Any, NoReturn, cast
 import torch
 
 from ...errors import ConfigError
-from ...run.distributed import Ranks, draw_seeds
+from ...run.distributed import Ranks
+from ...run.seeds import draw_seeds
 from ...shims.device import to_dtype
 from ...switches import LORA, OVERLAP
 from ...vendored.protocol import DataProto

@@ -4,9 +4,9 @@
 import dataclasses
 from collections.abc import Callable, Collection
 
-from ...run.process import StopRequested, stop_requested
+from ...run.process import StopRequested
 from .assembly import counted
-from .http import Connection
+from .http import Connection, stop_requested
 from .interface import Request, Sampling, Server
 
 

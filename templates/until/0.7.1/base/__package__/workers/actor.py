@@ -96,7 +96,7 @@ class Actor:
 
     def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs and, if asked for, entropys and sum_pi_squared, all (bs, response_length)."""
-        with self.pieces:
+        with self.pieces.in_use():
             outputs = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
         if not isinstance(outputs, dict):  # up to 0.7.0
             named = zip(("log_probs", "entropys"), outputs, strict=False)  # an owner's may return more behind them
@@ -112,7 +112,7 @@ class Actor:
         """
         self._entropies: list[torch.Tensor] = []
         self._masks: list[torch.Tensor] = []
-        with self.pieces:
+        with self.pieces.in_use():
             metrics: dict[str, Any] = self._actor.update_policy(data)
         if self._entropies:
             entropies, masks = (self.rows_of_all(torch.cat(rows)) for rows in (self._entropies, self._masks))

@@ -17,8 +17,10 @@ class SharedForward(SharedPasses):
         config: the section of the model.
     """
 
+    uneven = True
+
     def __init__(self, forward: Callable[..., Any], config: Any) -> None:
-        super().__init__(config, uneven=True)
+        super().__init__(config)
         self._forward = forward
 
     def forward(self, micro_batch: dict[str, Any], *args: Any, **kwargs: Any) -> Any:

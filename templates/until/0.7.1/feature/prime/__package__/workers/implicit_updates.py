@@ -31,7 +31,7 @@ def update_by(
     vendored, passes = actor._actor, actor.passes
     blocks = passes.ranks.world_size // passes.sharers
     metrics: dict[str, list[float]] = {"reward_model/dpo_loss": [], "reward_model/grad_norm": []}
-    with actor.pieces:  # see what its logits are
+    with actor.pieces.in_use():  # see what its logits are
         pass
     vendored.actor_module.train()
     size = actor.config.ppo_mini_batch_size
