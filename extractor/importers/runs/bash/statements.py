@@ -24,7 +24,7 @@ from extractor.importers.runs.bash.state import (
 from extractor.importers.runs.bash.syntax import ASSIGNMENT, Redirect, ShellStatement
 from extractor.importers.runs.bash.words import WordExpander
 from extractor.importers.runs.placeholders import number_of, readable, unknown, unknowns
-from extractor.values.limits import MAX_ROUNDS
+from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
 _QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "true", ":", "rm"}
@@ -82,7 +82,7 @@ class Interpreter:
         return outcome
 
     def _statement(self, node: ShellStatement) -> bool | None:
-        self._state.spend(100)
+        self._state.spend(MAX_EXPANDED // MAX_STATEMENTS)
         return self._handlers[node.kind](node)
 
     def _apart(self, statements: Sequence[ShellStatement]) -> bool | None:

@@ -103,6 +103,10 @@ class Copying:
         file = self._modules.places.find(path)
         return path if file is None else self._modules.name_of(file)
 
+    def defining(self, module: str, name: str) -> str:
+        """Return the module that defines a name which another may only hand on, in the checkout too."""
+        return self._modules.defined(module, name, in_checkout=True)[0]
+
     def copy(
         self,
         text: str,

@@ -98,9 +98,10 @@ def take_named(project: TargetProject) -> CopyResult:
     key = next(key for key in KEYS if project.settings.get(key))
     refused: list[Remark] = []
     found = [*islice(_registered_as(name, project), _MOST)]
-    for place, cls, module, is_registered in [*found, *islice(_chosen_as(name, project), _MOST)]:
+    for place, cls, imported, is_registered in [*found, *islice(_chosen_as(name, project), _MOST)]:
         copying = project.copying()
-        copied = _copied(copying, f"from {module or copying.module_of(place)} import {cls}\n", cls)
+        module = copying.defining(imported, cls) if imported else copying.module_of(place)
+        copied = _copied(copying, f"from {module} import {cls}\n", cls)
         if copied is None:
             continue
         if copied.missing or (is_registered and any("/registry.py" in path for path in copying.files)):

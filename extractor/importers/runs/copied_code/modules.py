@@ -101,17 +101,18 @@ class Modules:
         self._texts.clear()
         self._known.clear()
 
-    def defined(self, module: str, name: str) -> tuple[str, str]:
+    def defined(self, module: str, name: str, *, in_checkout: bool = False) -> tuple[str, str]:
         """Return where a name of verl is defined: modules that only hand it on are followed."""
         for _ in range(_HANDED_ON):
-            known, file = self.parsed(module), self.file_of(module)
-            if file is not None and self.is_of_checkout(module, name):
-                known = Module(module, file.name, readers.read_text(file))
-            if name in known.bindings:
+            if module not in self.index and not in_checkout:
                 break
-            found = known.imports.get(name)
-            stars = known.stars if found is None else ()
-            star = next((star for star in stars if name in self.parsed(star).bindings), None)
+            known, file = self.parsed(module) if in_checkout else self.index[module], self.file_of(module)
+            if in_checkout and file is not None and self.is_of_checkout(module, name):
+                known = Module(module, file.name, readers.read_text(file))
+            found = known.imports.get(name) if name not in known.bindings else None
+            is_known = name in known.bindings or name in known.imports
+            stars = [] if is_known else [star for star in known.stars if star in self.index]
+            star = next((star for star in stars if name in self.index[star].bindings), None)
             if star is not None:
                 return star, name
             if found is None or found.name is None or not found.module.startswith("verl"):
