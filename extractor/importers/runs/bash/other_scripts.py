@@ -48,9 +48,7 @@ def start(words: Sequence[str], line: int, environment: Mapping[str, str], state
     found = None if place is None else _find(words[place], state)
     if place is None or found is None:
         if place is not None:
-            state.note(
-                line, f"{readable(words[place])} is not here, and not read: pass it instead if it launches the run"
-            )
+            state.note(line, f"{readable(words[place])} is not read: pass it instead if it launches the run")
         return False
     with state.apart(environment):
         state.arguments, state.zero = list(words[place + 1 :]), found[0]
