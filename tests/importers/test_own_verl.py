@@ -286,3 +286,28 @@ def test_settings_that_only_the_checkouts_config_has_come_with_the_scorer_that_r
     unknown = (tmp_path / "own/config/unknown.yaml").read_text()
     assert "trainer.weights.kind: linear\ntrainer.weights.peak: 0.5\n" in unknown
     assert "ray" not in unknown, "which nothing that was copied reads"
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_a_project_dropped_of_a_class_comes_along_where_it_is_inherited() -> None:
+    """A project's copy of a class is without the methods that the project itself does not use."""
+    path = "verl/workers/reward_manager/abstract.py"
+    source = source_of(NEWEST[-1])
+    base, _, dropped = source.read(path).rpartition("    def ")
+    name = dropped.partition("(")[0]
+    texts = {"abstract": (base, path), "protocol": ("class DataProto:\n    pass\n", "verl/protocol.py")}
+    files = {f"pkg_of_run/vendored/{module}.py": found for module, found in texts.items()}
+    vendored = [File(here, FileKind.VENDORED, text.encode(), there) for here, (text, there) in files.items()]
+    tree = Tree.of([*TREE, *vendored])
+    text = (
+        "from verl.workers.reward_manager.abstract import AbstractRewardManager\n\n\n"
+        "class Own(AbstractRewardManager):\n    def __call__(self, data):\n        return self.{}()\n"
+    )
+    for method, module in (
+        (name, "custom.from_run.verl.workers.reward_manager.abstract"),
+        ("own", "vendored.abstract"),
+    ):
+        copying = recipient(tree, RunFolders(()), {}).copying()
+        copied = copying.copy(text.format(method), ["Own"])
+        assert copied.text.splitlines()[0] == f"from pkg_of_run.{module} import AbstractRewardManager"
+        assert any(f"def {name}" in content for content in copying.files.values()) == (method == name)

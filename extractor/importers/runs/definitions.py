@@ -54,6 +54,30 @@ def attributes(text: str) -> Mapping[str, set[str]]:
     return found
 
 
+@lru_cache(maxsize=256)
+def inherited(text: str) -> Mapping[str, set[str]]:
+    """Return the attributes that a module's classes use, by the classes that they extend."""
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(readers.parse_python_cached(text)):
+        if isinstance(node, ast.ClassDef):
+            used = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)}
+            for base in node.bases:
+                found.setdefault(ast.unparse(base), set()).update(used)
+    return found
+
+
+def methods(module: Module, cls: str | None) -> set[str]:
+    """Return the methods of a module's class; of anything else there are none."""
+    nodes = [module.statements[index].node for index in module.bindings.get(cls or "", ())]
+    return {
+        item.name
+        for node in nodes
+        if isinstance(node, ast.ClassDef)
+        for item in node.body
+        if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+
+
 def without_launch(text: str) -> str:
     """Return a module's text without what it does only as a program: `if __name__ == "__main__"`."""
     lines = text.split("\n")

@@ -172,7 +172,7 @@ class Copying:
         """Return a module's text with its imports redirected, and what it needs and cannot have."""
         missing: list[str] = []
         name_of_it = module or self._itself
-        attributes = definitions.attributes(text)
+        attributes, inherited = definitions.attributes(text), definitions.inherited(text)
         if module:  # before anything is looked for that it imports besides
             roots = (name.module.partition(".")[0] for name in top_names(text, module, is_package=is_package))
             missing += [f"{root}: no project has it" for root in roots if root in _NO_PROJECT_HAS][:1]
@@ -180,7 +180,8 @@ class Copying:
         def moved(name: Name) -> _Place | None:
             if missing and module:  # it cannot be had, whatever else it imports
                 return None
-            place = self._place(name, attributes.get(name.local, ()), module.startswith("verl."))
+            used = attributes.get(name.local, ())
+            place = self._place(name, used, module.startswith("verl."), inherited.get(name.local, ()))
             if not isinstance(place, str):
                 return place
             if name.needed:
@@ -189,7 +190,9 @@ class Copying:
 
         return rewritten(text, name_of_it, moved, is_package=is_package), missing
 
-    def _place(self, name: Name, attributes: Collection[str], verls: bool) -> _Place | str | None:
+    def _place(
+        self, name: Name, attributes: Collection[str], verls: bool, inherited: Collection[str]
+    ) -> _Place | str | None:
         """Return where a name is in the project; why it is not there; or None where it stays as it is."""
         root = name.module.partition(".")[0]
         if root in _NO_PROJECT_HAS:
@@ -202,7 +205,7 @@ class Copying:
             self.files[f"custom/{FOLDER}/{_PYEXTS_PLACE}.py"] = templates.render(f"{_PYEXTS_PLACE}.py")
             return self._new(_PYEXTS_PLACE), name.name
         if root == "verl":
-            return self._of_verl(name, attributes)
+            return self._of_verl(name, attributes, inherited)
         if self._is_package(root):
             if name.needed or not verls:
                 full = name.module if name.name is None else f"{name.module}.{name.name}"
@@ -212,7 +215,7 @@ class Copying:
         module, inner = (f"{name.module}.{name.name}", None) if is_module else (name.module, name.name)
         return self._copied(module, inner, attributes if inner is None else {inner})
 
-    def _of_verl(self, name: Name, attributes: Collection[str]) -> _Place | str:
+    def _of_verl(self, name: Name, attributes: Collection[str], inherited: Collection[str]) -> _Place | str:
         """Return where a name of verl's is: in the project, or in a copy; why it cannot be had."""
         module, inner = name.module, name.name
         if inner is not None and self._modules.is_module(f"{module}.{inner}"):
@@ -232,7 +235,9 @@ class Copying:
         is_own = self._own_of_verl is not None and module.startswith(self._own_of_verl)
         if not is_own and path in self._vendored and "*" not in wanted:
             place, known = self._vendored[path]
-            if wanted <= known.bindings.keys():
+            # A project's class may be without methods that nothing in the project uses.
+            gone = definitions.methods(self._modules.index[module], inner) - definitions.methods(known, inner)
+            if wanted <= known.bindings.keys() and not gone & set(inherited):
                 return place, inner
         return self._take(module, wanted) or (self._new(module), inner)
 
