@@ -30,7 +30,7 @@ from benchmarks import under_bash, under_hydra
 from benchmarks.launch_scripts import project_of, remember, scripts_of
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import assemble, own_config, programs
+from extractor.importers.runs import assemble, launch_reader, own_config
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.usecases import new
 from extractor.values import releases
@@ -90,13 +90,13 @@ def compared(
         variables = dict(item.split("=", 1) for item in given)
         for goes_on in (False, True):
             started = under_bash.run(script, root, variables, exports=bool(given), goes_on=goes_on)
-            if any(programs.launched(item.words) for item in started):
+            if any(launch_reader.find_program(item.words) for item in started):
                 break
         if (known := _as_bash_has(variables, started)) != given:
             made, _ = project_of(script, options, keep_unknown, frozenset(), known)
     except VextractError as error:
         return Compared(name, Counter(), why=f"refused: {error.message}")
-    launches = [(item, found) for item in started if (found := programs.launched(item.words)) is not None]
+    launches = [(item, found) for item in started if (found := launch_reader.find_program(item.words)) is not None]
     if not launches:
         return Compared(name, Counter(), why="bash starts no trainer")
     command, (module, arguments) = launches[0]
@@ -122,7 +122,7 @@ def _as_bash_has(variables: Mapping[str, str], started: Sequence[under_bash.Star
 
     A script may ask whether there is a directory, and set another one if not.
     """
-    launch = next((item for item in started if programs.launched(item.words) is not None), None)
+    launch = next((item for item in started if launch_reader.find_program(item.words) is not None), None)
     found = {} if launch is None else launch.environment
     return tuple(f"{name}={found.get(name, value)}" for name, value in variables.items())
 

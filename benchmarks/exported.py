@@ -28,7 +28,7 @@ from extractor.importers import export
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
 from extractor.importers.config.project import load, read_files
 from extractor.importers.export import Key, KeyStatus
-from extractor.importers.runs import programs
+from extractor.importers.runs import launch_reader
 from extractor.pipeline.source import Source, open_source
 from extractor.project import lock
 from extractor.usecases import new
@@ -59,7 +59,7 @@ def judged(project: Path, tree: Path, out: Path) -> tuple[Counter[str], list[Dif
     made = export.export(project, locked, _opened(locked.options.verl))
     export.write(out, made.files)
     started = under_bash.run(out / "run.sh", out, {})
-    launches = [(item, found) for item in started if (found := programs.launched(item.words)) is not None]
+    launches = [(item, found) for item in started if (found := launch_reader.find_program(item.words)) is not None]
     if not launches:
         return Counter(), [], "bash starts no trainer"
     (command, (_, arguments)) = launches[0]

@@ -366,24 +366,3 @@ _PUTS_TOGETHER = (
     b"config = compose(config_name='ppo_trainer', overrides=['data.seed=1', f'trainer.n={1}'])\n"
 )
 _HANDS_OVER = b"\nrun_ppo(config)\n"
-PROGRAMS: Mapping[str, bytes] = {
-    "as it should be": _PUTS_TOGETHER
-    + b"config = OmegaConf.merge(config, {'data': {'a': [1, {'b': 2}]}})\nif x:\n    config.trainer.y.z = 1\n"
-    + b"OmegaConf.update(config, 'a.b', config.c)"
-    + _HANDS_OVER,
-    "a config in itself": _PUTS_TOGETHER + b"config.data.inside = config\nif x:\n    config.y.z = config" + _HANDS_OVER,
-    "a merge with itself": _PUTS_TOGETHER
-    + b"config.a = config\nconfig = OmegaConf.merge(config, config)"
-    + _HANDS_OVER,
-    "many ways in": _PUTS_TOGETHER
-    + b"config.a = config\nconfig.b = config\nif x:\n    config.c.d = config\n    config.c.e = config"
-    + _HANDS_OVER,
-    "merges of merges": _PUTS_TOGETHER
-    + b"for i in range(150):\n    config = OmegaConf.merge({'a': config, 'b': config}, config)"
-    + _HANDS_OVER,
-    "a deep key": _PUTS_TOGETHER + b"OmegaConf.update(config, '" + b"a." * 40_000 + b"b', 1)" + _HANDS_OVER,
-    "deep attributes": _PUTS_TOGETHER + b"config" + b".a" * 300 + b" = 1" + _HANDS_OVER,
-    "a deep section": _PUTS_TOGETHER + b"here = config\n" + b"here = here.a\n" * 5_000 + b"here.b = 1" + _HANDS_OVER,
-    "words": _PUTS_TOGETHER + b"config = OmegaConf.from_dotlist(['a=[[', '=', 'b', 'c.=1', '.=2'])" + _HANDS_OVER,
-    "Ray": b"import ray, verl\n@ray.remote\ndef main_task(c):\n    main_task.remote(c)\nmain_task.remote(1)\n",
-}

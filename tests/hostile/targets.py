@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import yaml
 
 from extractor.importers.adopt.segments import split
-from extractor.importers.runs import embedded_commands
 from extractor.importers.runs.bash import read_script
 from extractor.pipeline.index import Index
 from extractor.pipeline.merge.files import split_pieces
@@ -146,11 +145,6 @@ TARGETS: Mapping[str, Target] = {
     ),
     "a journal": Target(journal_archive.parse, _ZIP_ERRORS, (_journal(), inputs.overlapping("a", 200), _BASE)),
     "a launch script": Target(_script, _TEXT, tuple(text.encode() for text in inputs.BASH.values())),
-    "a program with a command": Target(
-        lambda data: embedded_commands.find_commands(readers.decode(data)),
-        (SyntaxError, *_TEXT),
-        tuple(inputs.PROGRAMS.values()),
-    ),
     "overrides": Target(_overrides, (BadOverride, OSError), (_OVERRIDES,)),
     "a wheel": Target(_wheel, (VextractError,), (archives.wheel(), inputs.overlapping("verl/a", 200), b"")),
     "an sdist": Target(_sdist, (VextractError,), (archives.sdist(), b"")),

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.runs.copied_code import take_over
-from extractor.importers.runs.copied_code.copying import Copied, Copying
-from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
-from extractor.importers.runs.definitions import needed_part, without_unused
+from extractor.importers.runs import imported_project
+from extractor.importers.runs.copied_code.copying import Copied
+from extractor.importers.runs.copied_code.target import TargetProject
+from extractor.importers.runs.definitions import needed_part, unused, without_imports
 from extractor.importers.runs.places import RunFolders
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
@@ -30,10 +30,6 @@ def recipient(places: RunFolders, settings: dict[str, Any], *more: File) -> Targ
     hooks = [File(f"pkg/custom/{name}.py", FileKind.HOOK, b"") for name in ("algorithms", "reward_manager", "__init__")]
     tree = Tree.of([*hooks, *more])
     return TargetProject(tree, "pkg", source_of(NEWEST[-1]), places, settings, NEWEST[-1])
-
-
-def text_of(taken: CopyResult, path: str) -> str:
-    return next(file.data.decode() for file in taken.tree if file.path == path)
 
 
 def copied(folder: Path, text: str, roots: tuple[str, ...], files: dict[str, str] | None = None) -> Copied:
@@ -143,33 +139,6 @@ def test_of_a_module_that_cannot_be_had_what_is_needed_is_copied(tmp_path: Path,
 
 
 @pytest.mark.usefixtures("verl")
-def test_what_is_imported_on_a_condition_need_not_be_there_and_is_named(tmp_path: Path) -> None:
-    files = {
-        "judges/__init__.py": """
-            import os
-            if os.environ.get("JUDGE") == "docker":
-                from .in_docker import judged
-            else:
-                from .here import judged
-            try:
-                from .fast import sum
-            except ImportError:
-                pass
-            """,
-        "judges/in_docker.py": "from .gone import x\nfrom docker.types import Limit\n\ndef judged(y):\n    x(Limit)\n",
-        "judges/here.py": "def judged(x):\n    return 1.0\n",
-        "docker/Dockerfile": "",
-    }
-    text = "def score(text):\n    from judges import judged\n    import other_folder\n    return judged(text)\n"
-    copying = recipient(checkout(tmp_path, {**files, "other_folder/notes.txt": ""}), {}).copying()
-    found = copying.copy(text, ("score",))
-    assert found.missing == ()
-    assert found.absent == ("judges.in_docker: it imports judges.gone: no such module",)
-    assert "custom/from_run/judges/here.py" in copying.files
-    assert found.packages == ("other_folder",)  # a folder without Python files is none of the checkout's
-
-
-@pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("last", ["def f25():\n    return 1\n", "from nowhere_here.x import f25\n"])
 def test_a_long_chain_of_parts_is_looked_at_once(tmp_path: Path, last: str) -> None:
     files = {
@@ -182,27 +151,6 @@ def test_a_long_chain_of_parts_is_looked_at_once(tmp_path: Path, last: str) -> N
     assert not any("ray" in item for item in found.missing)
     assert len(found.missing) == 0
     assert found.packages == (("nowhere_here",) if "nowhere" in last else ())
-
-
-@pytest.mark.usefixtures("verl")
-def test_what_a_file_takes_from_a_module_is_asked_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module that needs a package is copied in part, once, however many of its names are needed."""
-    names = [f"name_{number}" for number in range(20)]
-    lines = "".join(f"\ndef {name}():\n    return 1\n" for name in names)
-    needs = "import nowhere\n\ndef other():\n    return nowhere\n"
-    files = {"one.py": f"from two import {', '.join(names)}\nuse = [{', '.join(names)}]\n{needs}{lines}"}
-    files["two.py"] = f"{needs}{lines}"
-    text = f"from one import {', '.join(names)}\n\ndef score(x):\n    return {' + '.join(names)}\n"
-    gathered = []
-    gather = Copying._gather
-    monkeypatch.setattr(
-        Copying,
-        "_gather",
-        lambda self, module, *given, **named: gathered.append(module) or gather(self, module, *given, **named),
-    )
-    copying = recipient(checkout(tmp_path, files), {}).copying()
-    assert not copying.copy(text, ("score",)).missing
-    assert gathered.count("two") <= 4 * gathered.count("one") <= 8, gathered
 
 
 @pytest.mark.usefixtures("verl")
@@ -243,22 +191,11 @@ def test_a_name_that_a_package_hands_on_with_a_star_is_the_projects(tmp_path: Pa
     ],
 )
 def test_what_is_not_needed_is_left_out(text: str, kept: str) -> None:
-    found = needed_part(text, ["f"], {})
+    found = needed_part(text, ["f"])
     assert kept in found
     for gone in ("b.login", "OTHER", "def g", "def h", "# of h"):
         assert gone not in found
     ast.parse(found)
-
-
-def test_names_of_elsewhere_are_imported_behind_the_docstring() -> None:
-    text = (
-        '"""What it is."""\nfrom __future__ import annotations\n\ndef g():\n    pass\n\n@g\ndef f():\n    return g()\n'
-    )
-    found = needed_part(text, ["f"], {"g": "far.away"})
-    assert found.startswith('"""What it is."""\nfrom __future__ import annotations\n')
-    assert found.rstrip().endswith("from far.away import g\n@g\ndef f():\n    return g()")
-    assert "def g" not in found
-    assert needed_part(text, ["not_there"], {}) == text
 
 
 def test_what_is_left_of_a_module_has_no_holes() -> None:
@@ -271,13 +208,13 @@ def test_what_is_left_of_a_module_has_no_holes() -> None:
         "def h():\n    return f",
     ]
     text = "\n\n\n".join(parts) + "\n"
-    assert needed_part(text, ["h"], {}) == "\n\n\n".join([parts[0], parts[1], parts[5]]) + "\n"
-    assert needed_part(text, ["g"], {}) == "\n\n\n".join(["# of b\nb = 2", parts[3]]) + "\n"
+    assert needed_part(text, ["h"]) == "\n\n\n".join([parts[0], parts[1], parts[5]]) + "\n"
+    assert needed_part(text, ["g"]) == "\n\n\n".join(["# of b\nb = 2", parts[3]]) + "\n"
 
 
 def test_imports_that_share_a_line_or_are_exported_stay() -> None:
     text = "import a; x = 1\nimport b\n__all__ = ['b']\nimport c.d\nc.d.e()\nimport f\n"
-    assert without_unused(text).split("\n") == [
+    assert without_imports(text, unused(text)).split("\n") == [
         "import a; x = 1",
         "import b",
         "__all__ = ['b']",
@@ -303,6 +240,6 @@ def test_a_copy_of_pyext_is_not_needed_wherever_it_lies(tmp_path: Path, folder: 
 def test_variables_that_the_script_exports_and_copies_read_are_named(tmp_path: Path) -> None:
     text = b"import os\nURL, HOME = os.environ.get('URL', 'here'), os.environ['HOME']\nOTHER = os.getenv('OTHER')\n"
     project = recipient(RunFolders((tmp_path,)), {}, File("pkg/custom/verl_reward.py", FileKind.HOOK, text))
-    (remark,) = take_over.variables_read(project, {"URL": "there", "HOME": "/", "MORE": "1"})
+    (remark,) = imported_project.variables_read(project, {"URL": "there", "HOME": "/", "MORE": "1"})
     assert (remark.key, remark.what) == ("$URL", "to do")
     assert remark.why.startswith("pkg/custom/verl_reward.py reads it, and the run's script exports it")

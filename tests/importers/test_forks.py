@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import yaml
 from extractor.importers.config.keys import candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import carry_over, convert, pre_0_4_defaults, release_match, report, setting_repairs
-from extractor.importers.runs.copied_code import registered
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.other_libraries import easyr1, trl_settings
 from extractor.importers.runs.places import RunFolders
@@ -357,57 +355,6 @@ python3 -m verl.trainer.main config=own/config.yaml {words} worker.rollout.n=$N 
         run_of(tmp_path, "python3 -m verl.trainer.main config=nowhere.yaml")
 
 
-TRL = """
-import trl
-SIZE = 4
-config = trl.GRPOConfig(
-    output_dir="out", num_generations=SIZE, per_device_train_batch_size=4, gradient_accumulation_steps=8, beta=0.04,
-    learning_rate=5e-6, loss_type="dr_grpo", scale_rewards=False, lr_scheduler_type="polynomial", report_to="wandb",
-    max_steps=100, save_steps=computed(), min_p=0.1, use_vllm=True, load_in_4bit=True,
-)
-trl.GRPOTrainer(model="a/b", reward_funcs=[score], args=config, peft_config=LoraConfig(r=8, lora_alpha=16)).train()
-"""
-
-
-def test_a_training_script_of_trl(tmp_path: Path) -> None:
-    file = tmp_path / "train.py"
-    file.write_text(TRL)
-    run = read_run(file, {}, {})
-    actor = "actor_rollout_ref.actor"
-    assert {
-        "algorithm.adv_estimator": "grpo",
-        "algorithm.norm_adv_by_std_in_grpo": False,
-        f"{actor}.loss_agg_mode": "seq-mean-token-sum-norm",
-        f"{actor}.use_kl_loss": True,
-        f"{actor}.kl_loss_coef": 0.04,
-        f"{actor}.optim.lr": 5e-6,
-        f"{actor}.optim.weight_decay": 0.0,  # TRL's own default
-        f"{actor}.clip_ratio_high": 0.2,
-        f"{actor}.ppo_mini_batch_size": 8,
-        "data.train_batch_size": 8,
-        "data.max_response_length": 512,
-        "data.train_files": "data/train.parquet",
-        "actor_rollout_ref.model.path": "a/b",
-        "actor_rollout_ref.model.lora_rank": 8,
-        "actor_rollout_ref.rollout.name": "vllm",
-        "actor_rollout_ref.rollout.n": 4,
-        "trainer.total_training_steps": 100,
-        "trainer.logger": ["console", "wandb"],
-    }.items() <= translated(run).items()
-    assert [(item.key, item.what) for item in run.remarks] == [
-        ("load_in_4bit", "to do"),
-        ("min_p", "not carried over"),
-        ("output_dir", "dropped"),
-        ("reward_funcs", "to do"),
-        ("save_steps", "to do"),
-        ("lr_scheduler_type", "changed"),
-        ("lora_target_modules", "changed"),
-        ("per_device_train_batch_size * gradient_accumulation_steps", "changed"),
-        ("vllm_importance_sampling_correction", "changed"),
-        ("max_completion_length", "changed"),
-    ]
-
-
 def test_trl_s_command_and_its_yaml_say_the_same(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("model_name_or_path: a/b\nnum_generations: 4\nbeta: 0.1\ndataset_name: c/d\n")
     alone = read_run(tmp_path / "own.yaml", {}, {})
@@ -424,7 +371,7 @@ def test_trl_s_command_and_its_yaml_say_the_same(tmp_path: Path) -> None:
     }
     script = tmp_path / "nothing.py"
     script.write_text("print(1)\n")
-    with pytest.raises(UsageError, match="it starts no trainer"):
+    with pytest.raises(UsageError, match="programs and notebooks are not read"):
         read_run(script, {}, {})
 
 
@@ -516,15 +463,6 @@ def test_an_asynchronous_trainer_updates_by_mini_batches(tmp_path: Path) -> None
     assert [item.what for item in remarks] == ["changed"]
 
 
-def test_what_a_forks_checkout_knows_by_name_is_found(tmp_path: Path) -> None:
-    (tmp_path / "setup.py").write_text("")
-    (tmp_path / "main.py").write_text(
-        "x = 1\nif name == 'mine':\n    pass\nif reward_manager_name == 'mine':\n    pass\n"
-    )
-    _, remarks = settled({"reward_model.reward_manager": "mine"}, tmp_path)
-    assert "main.py:4" in remarks[0].why
-
-
 LOSS = "actor_rollout_ref.actor.policy_loss.loss_mode"
 ESTIMATOR = """
 from helpers.ranks import centred
@@ -534,59 +472,6 @@ from verl.trainer.ppo import core_algos
 def compute_mine(token_level_rewards, response_mask, **kwargs):
     return centred(token_level_rewards), token_level_rewards
 """
-
-
-@pytest.mark.usefixtures("verl")
-def test_an_estimator_that_the_checkout_registers_comes_along(tmp_path: Path) -> None:
-    fork = {
-        "setup.py": "",
-        "algos/mine.py": ESTIMATOR,
-        "helpers/ranks.py": "def centred(x):\n    return x - x.mean()\n",
-    }
-    run = run_of(tmp_path, LAUNCH, fork)
-    core = "from os import path\n\ndef register_adv_est(name):\n    return lambda found: found\n"
-    tree = Tree.of(
-        [
-            *TREE,
-            File("p/custom/algorithms.py", FileKind.HOOK, b"import os\n"),
-            File("p/vendored/core_algos.py", FileKind.VENDORED, core.encode(), "verl/trainer/ppo/core_algos.py"),
-        ]
-    )
-    project = TargetProject(tree, "p", source_of(NEWEST[-1]), run.places, {"algorithm.adv_estimator": "mine"})
-    taken = registered.take(project)
-    files = {file.path: file.data.decode() for file in taken.tree}
-    assert "from . import verl_algorithms" in files["p/custom/algorithms.py"]
-    assert "from p.custom.from_run.helpers.ranks import centred" in files["p/custom/verl_algorithms.py"]
-    assert "p/custom/from_run/helpers/ranks.py" in files
-    assert "verl.trainer" not in files["p/custom/verl_algorithms.py"].replace("from_run.verl.trainer", "")
-    assert [item.what for item in taken.remarks] == ["changed"]
-    assert registered.is_known(files, "algorithm.adv_estimator", "mine")
-    assert registered.take(replace(project, settings={"algorithm.adv_estimator": "grpo"})).remarks == []
-
-
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        ("algorithm.adv_estimator", ESTIMATOR.replace("**kwargs", "turns, **kwargs")),
-        ("algorithm.adv_estimator", ESTIMATOR.replace("**kwargs", "config")),
-        (LOSS, '@register_policy_loss("mine")\ndef loss(log_prob, advantages):\n    return log_prob * advantages\n'),
-    ],
-)
-def test_an_algorithm_that_a_project_calls_otherwise_is_to_do(tmp_path: Path, key: str, text: str) -> None:
-    text = text.replace("centred(token_level_rewards), t", "config.own, t") if "config)" in text else text
-    places = run_of(
-        tmp_path, LAUNCH, {"setup.py": "", "algos/mine.py": text, "helpers/ranks.py": "centred = abs\n"}
-    ).places
-    core = File(
-        "p/vendored/core_algos.py", FileKind.VENDORED, b"register_adv_est = 1\n", "verl/trainer/ppo/core_algos.py"
-    )
-    tree = Tree.of([*TREE, File("p/custom/algorithms.py", FileKind.HOOK, b"import os\n"), core])
-    project = TargetProject(tree, "p", source_of(NEWEST[-1]), places, {key: "mine"}, "0.0.1")
-    assert (registered.take(project).remarks, registered.take(project).tree) == ([], tree)
-    (remark,) = registered.remarks(project)
-    assert remark.what == "to do"
-    assert "register it in p/custom/algorithms.py; the run's checkout names it in algos/mine.py" in remark.why
 
 
 @pytest.mark.parametrize(("lower", "bounds"), [(0.8, "0.5_1.25"), (None, "0.5_2")])

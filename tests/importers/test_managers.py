@@ -12,7 +12,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from extractor.importers.runs import setting_repairs
-from extractor.importers.runs.copied_code import managers, named, scorers
+from extractor.importers.runs.copied_code import managers, named
 from extractor.importers.runs.copied_code import registered as registration
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.places import RunFolders
@@ -104,7 +104,7 @@ def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def take(places: RunFolders, name: str = "mine") -> tuple[Tree, list[str]]:
-    taken = managers.take(recipient(TREE, places, {KEY: name}))
+    taken = managers.take_named(recipient(TREE, places, {KEY: name}))
     return taken.tree, [f"{item.what}: {item.why}" for item in taken.remarks]
 
 
@@ -289,8 +289,7 @@ def test_a_class_without_a_registry_is_made_with_what_its_program_hands_it(tmp_p
 """
     program = f"{CHOOSES}{makes}"
     files = {"src/verl/trainer/main_ppo.py": program, "src/verl/workers/reward_manager/mine.py": own}
-    taken = managers.take(recipient(TREE, chosen_by_name(tmp_path, **files), {KEY: "mine"}))
-    assert "retriever" in {name.partition(".")[0] for name in taken.reads}
+    taken = managers.take_named(recipient(TREE, chosen_by_name(tmp_path, **files), {KEY: "mine"}))
     made = registered(taken.tree, imports)
     config = OmegaConf.create({"retriever": {"url": "nowhere", "topk": 100}})
     assert made(tokenizer=None, num_examine=0, config=config).given == ("nowhere", 100)
@@ -356,7 +355,7 @@ PROJECT = {KEY: "env", "reward.custom_reward_function.path": None}
 
 def scored(places: RunFolders, settings: dict[str, Any]) -> tuple[Tree, dict[str, Any], list[str]]:
     program = "verl.trainer.main_ppo"
-    found = scorers.take(recipient(TREE, places, settings), program, PROJECT)
+    found = managers.take_unnamed(recipient(TREE, places, settings), program, PROJECT)
     return found.tree, found.settings, [item.what for item in found.remarks]
 
 
@@ -457,26 +456,6 @@ def test_arguments_of_a_manager_that_the_plain_one_takes_the_place_of_are_left_o
 def test_managers_that_score_as_the_plain_one_does_are_that(name: str) -> None:
     changed, remarks = setting_repairs.settle(recipient(TREE, RunFolders(()), {KEY: name}), {}, {}, ())
     assert (changed, [item.what for item in remarks]) == ({KEY: "naive"}, ["changed"])
-
-
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize(
-    ("made", "is_given"),
-    [("", False), (", overlong_buffer_cfg=config.dapo", True), (", **config.reward_kwargs", True)],
-)
-def test_a_class_whose_program_hands_over_no_penalty_on_long_responses_gets_none(
-    tmp_path: Path, imports: Path, made: str, is_given: bool
-) -> None:
-    program = PROGRAM.replace(
-        "tokenizer, num_examine):\n        pass",
-        "tokenizer, num_examine, overlong_buffer_cfg=None):\n        self.overlong = overlong_buffer_cfg",
-    ).replace("num_examine=0)", f"num_examine=0{made})")
-    places = chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": program})
-    tree, _, _ = scored(RunFolders((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
-    make = registered(tree, imports, "of_the_run")
-    given, asked = {"enable": False}, {"enable": True}
-    assert make(tokenizer=None, num_examine=0, overlong_buffer_cfg=given).overlong == (given if is_given else None)
-    assert make(tokenizer=None, num_examine=0, overlong_buffer_cfg=asked).overlong == asked
 
 
 @pytest.mark.usefixtures("verl")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.importers.runs.copied_code import own_verl, scorers
+from extractor.importers.runs.copied_code import managers, own_verl
 from extractor.importers.runs.copied_code import registered as choices
 from extractor.importers.runs.copied_code.target import CopyResult
 from extractor.importers.runs.places import RunFolders
@@ -113,58 +113,14 @@ def test_changed_files_are_named_in_one_line(tmp_path: Path) -> None:
     assert remark.what == "not carried over"
     assert "trainer/ppo/core_algos.py, workers/actor/dp_actor.py" in remark.why
     assert "gsm8k" not in remark.why
-    losses = texts[LOSSES].replace("id2mean[idx] = ", "id2mean[idx] = 2 * ") + "\n\ndef own():\n    return 1\n"
-    project = recipient(TREE, checkout(tmp_path / "other", **{LOSSES: losses}), {})
-    (remark,) = own_verl.remarks(project, ())
-    named = remark.why.partition("core_algos.py (")[2].partition(")")[0].split(", ")
-    assert {"compute_grpo_outcome_advantage", "own"} <= {*named}
-    assert "compute_gae_advantage_return" not in named
-
-
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize(
-    ("line", "own"),
-    [
-        ("trainer = RayPPOTrainer(config=config)", None),
-        ("trainer = dapo_ray_trainer.RayDAPOTrainer(config)", None),
-        ("trainer = StarTrainer(config)", "StarTrainer"),
-        ("cls = star.graph.StarTrainer if star else RayPPOTrainer\n    star.graph.StarTrainer(config)", "StarTrainer"),
-    ],
-)
-def test_a_trainer_of_the_programs_own_is_named(tmp_path: Path, line: str, own: str | None) -> None:
-    places = checkout(tmp_path, **{"verl/star/main_ppo.py": f"def main(config):\n    {line}\n"})
-    said = own_verl.own_trainer(recipient(TREE, places, {}), "verl/star/main_ppo.py")
-    assert [item.key for item in said] == (["verl/star/main_ppo.py"] if own else [])
-    assert all(str(own) in item.why for item in said)
-
-
-@pytest.mark.usefixtures("verl")
-def test_defaults_of_its_own_that_changed_files_read_are_named(tmp_path: Path) -> None:
-    actor = source_of("0.4.0").read(ACTOR)
-    own = {
-        "actor_rollout_ref.actor.loss_func": "gppo",
-        "actor_rollout_ref.actor.loss_beta": 0.0,  # off
-        "actor_rollout_ref.actor.loss_unread": 1.0,
-        "actor_rollout_ref.actor.ppo_epochs": 1,  # upstream's
-        "judge.timeout": 30,
-        "judge.indices": list(range(100)),
-    }
-    reads = "\n".join(f"print(config.{key})" for key in own if "unread" not in key)
-    assert own_verl.defaults(recipient(TREE, checkout(tmp_path / "same", **{ACTOR: actor}), {}), own, ()) == []
-    places = checkout(tmp_path / "other", **{ACTOR: f"{actor}\ndef choose(config):\n    return config\n# {reads!r}\n"})
-    found = own_verl.defaults(recipient(TREE, places, {}), own, {"judge.timeout"})
-    assert [item.key for item in found] == ["actor_rollout_ref.actor.loss_func", "judge.indices"]
-    assert "whose workers/actor/dp_actor.py reads it" in found[0].why
-    assert len(str(found[1].value)) == 60
 
 
 @pytest.mark.usefixtures("verl")
 def test_a_changed_class_scores_as_its_program_makes_it(tmp_path: Path, imports: Path) -> None:
     places = checkout(tmp_path, **{NAIVE: CLASS, "verl/trainer/main_ppo.py": PROGRAM})
     project = recipient(TREE, places, {KEY: "naive"})
-    taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
+    taken = managers.take_unnamed(project, "verl.trainer.main_ppo", test_managers.PROJECT)
     assert taken.settings == {KEY: "of_the_run"}
-    assert taken.reads == ("own.more",)
     assert taken.places[0] == NAIVE
     assert [item.what for item in taken.remarks] == ["changed", "to do"]
     assert "judge" in taken.remarks[1].why
@@ -187,7 +143,9 @@ def test_of_several_classes_of_a_file_the_one_of_that_name_scores(tmp_path: Path
     text = CLASS.replace('@register("naive")\nclass Shorter', own)
     assert text != CLASS
     places = checkout(tmp_path, **{NAIVE: f"{text}{other}", "verl/trainer/main_ppo.py": "import ray\n"})
-    taken = scorers.take(recipient(TREE, places, {KEY: "naive"}), "verl.trainer.main_ppo", test_managers.PROJECT)
+    taken = managers.take_unnamed(
+        recipient(TREE, places, {KEY: "naive"}), "verl.trainer.main_ppo", test_managers.PROJECT
+    )
     cls = registered(taken.tree, imports, "of_the_run")
     assert own.rpartition(" ")[2] in {base.__name__ for base in cls.__mro__}
 
@@ -199,7 +157,7 @@ def test_the_class_of_a_program_that_scores_all_by_a_function_of_its_own(tmp_pat
         tmp_path, **{"verl/trainer/main_ppo.py": OWN_PROGRAM, "grading.py": "def grade(x):\n    return x\n"}
     )
     project = recipient(TREE, places, {})
-    taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
+    taken = managers.take_unnamed(project, "verl.trainer.main_ppo", test_managers.PROJECT)
     assert taken.settings == {KEY: "of_the_run"}
     assert [item.what for item in taken.remarks] == ["changed"]
     assert "no version of verl has it so" in taken.remarks[0].why
@@ -223,9 +181,9 @@ def test_what_a_programs_manager_uses_counts(used: str) -> None:
 @pytest.mark.usefixtures("verl")
 def test_a_class_as_some_version_of_verl_had_it_stays(tmp_path: Path) -> None:
     places = checkout(tmp_path, **{NAIVE: f"# Of 0.4.0\n{source_of('0.4.0').read(NAIVE)}"})
-    assert scorers.take(recipient(TREE, places, {KEY: "naive"}), "verl.trainer.main_ppo", test_managers.PROJECT) == (
-        CopyResult(TREE)
-    )
+    assert managers.take_unnamed(
+        recipient(TREE, places, {KEY: "naive"}), "verl.trainer.main_ppo", test_managers.PROJECT
+    ) == (CopyResult(TREE))
 
 
 @pytest.mark.usefixtures("verl")
@@ -234,42 +192,17 @@ def test_a_scorer_that_was_changed_comes_along(tmp_path: Path) -> None:
     path = "verl/utils/reward_score/__init__.py"
     texts = {path: source.read(path), GSM8K: source.read(GSM8K)}
     project = recipient(TREE, checkout(tmp_path, **texts), {})
-    assert scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT).settings == {}
+    assert managers.take_unnamed(project, "verl.trainer.main_ppo", test_managers.PROJECT).settings == {}
     texts[GSM8K] += "\n\ndef half(score):\n    return score / 2\n"
     project = recipient(TREE, checkout(tmp_path, **texts), {})
-    taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
+    taken = managers.take_unnamed(project, "verl.trainer.main_ppo", test_managers.PROJECT)
     assert taken.settings == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
     copied = {file.path: file.data.decode() for file in taken.tree}
     assert "def half" in copied[f"pkg_of_run/custom/from_run/{GSM8K}"]
     # A run may say that no function scores, in which case its verl's own does.
     project = recipient(TREE, checkout(tmp_path, **texts), {"reward.custom_reward_function.name": None})
-    taken = scorers.take(project, "verl.trainer.main_ppo", test_managers.PROJECT)
+    taken = managers.take_unnamed(project, "verl.trainer.main_ppo", test_managers.PROJECT)
     assert taken.settings["reward.custom_reward_function.name"] == "compute_score"
-
-
-@pytest.mark.usefixtures("verl")
-def test_what_a_project_dropped_of_a_class_comes_along_where_it_is_inherited() -> None:
-    """A project's copy of a class is without the methods that the project itself does not use."""
-    path = "verl/workers/reward_manager/abstract.py"
-    source = source_of(NEWEST[-1])
-    base, _, dropped = source.read(path).rpartition("    def ")
-    name = dropped.partition("(")[0]
-    texts = {"abstract": (base, path), "protocol": ("class DataProto:\n    pass\n", "verl/protocol.py")}
-    files = {f"pkg_of_run/vendored/{module}.py": found for module, found in texts.items()}
-    vendored = [File(here, FileKind.VENDORED, text.encode(), there) for here, (text, there) in files.items()]
-    tree = Tree.of([*TREE, *vendored])
-    text = (
-        "from verl.workers.reward_manager.abstract import AbstractRewardManager\n\n\n"
-        "class Own(AbstractRewardManager):\n    def __call__(self, data):\n        return self.{}()\n"
-    )
-    for method, module in (
-        (name, "custom.from_run.verl.workers.reward_manager.abstract"),
-        ("own", "vendored.abstract"),
-    ):
-        copying = recipient(tree, RunFolders(()), {}).copying()
-        copied = copying.copy(text.format(method), ["Own"])
-        assert copied.text.splitlines()[0] == f"from pkg_of_run.{module} import AbstractRewardManager"
-        assert any(f"def {name}" in content for content in copying.files.values()) == (method == name)
 
 
 def test_a_choice_that_no_release_has_is_put_aside() -> None:
@@ -353,3 +286,28 @@ def test_settings_that_only_the_checkouts_config_has_come_with_the_scorer_that_r
     unknown = (tmp_path / "own/config/unknown.yaml").read_text()
     assert "trainer.weights.kind: linear\ntrainer.weights.peak: 0.5\n" in unknown
     assert "ray" not in unknown, "which nothing that was copied reads"
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_a_project_dropped_of_a_class_comes_along_where_it_is_inherited() -> None:
+    """A project's copy of a class is without the methods that the project itself does not use."""
+    path = "verl/workers/reward_manager/abstract.py"
+    source = source_of(NEWEST[-1])
+    base, _, dropped = source.read(path).rpartition("    def ")
+    name = dropped.partition("(")[0]
+    texts = {"abstract": (base, path), "protocol": ("class DataProto:\n    pass\n", "verl/protocol.py")}
+    files = {f"pkg_of_run/vendored/{module}.py": found for module, found in texts.items()}
+    vendored = [File(here, FileKind.VENDORED, text.encode(), there) for here, (text, there) in files.items()]
+    tree = Tree.of([*TREE, *vendored])
+    text = (
+        "from verl.workers.reward_manager.abstract import AbstractRewardManager\n\n\n"
+        "class Own(AbstractRewardManager):\n    def __call__(self, data):\n        return self.{}()\n"
+    )
+    for method, module in (
+        (name, "custom.from_run.verl.workers.reward_manager.abstract"),
+        ("own", "vendored.abstract"),
+    ):
+        copying = recipient(tree, RunFolders(()), {}).copying()
+        copied = copying.copy(text.format(method), ["Own"])
+        assert copied.text.splitlines()[0] == f"from pkg_of_run.{module} import AbstractRewardManager"
+        assert any(f"def {name}" in content for content in copying.files.values()) == (method == name)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.importers.runs.references import kept_as_references
+from extractor.importers.runs.imported_project import kept_as_references
 from tests.importers.conftest import vextract
 
 KEYS = ["data.max_response_length", "actor_rollout_ref.rollout.response_length", "trainer.total_epochs"]

@@ -319,17 +319,6 @@ def test_groups_of_a_config_of_ones_own(tmp_path: Path, words: str, model: str, 
     assert read_run(script, {}, {}).overlay == ({"trainer": {"total_epochs": 9}},)
 
 
-@pytest.mark.parametrize(("section", "is_verls"), [("actor_rollout_ref", True), ("generator", False)])
-def test_the_config_of_a_program_says_whether_it_is_verls(tmp_path: Path, section: str, is_verls: bool) -> None:
-    (tmp_path / "mine.yaml").write_text(f"{section}: {{n: 1}}\n")
-    (tmp_path / "run.sh").write_text("python -m own.main_ppo --config-name mine env.name=x\n")
-    if is_verls:
-        assert read_run(tmp_path / "run.sh", {}, {}).program == "own.main_ppo"
-    else:
-        with pytest.raises(UsageError, match=r"own\.main_ppo is no trainer of verl's"):
-            read_run(tmp_path / "run.sh", {}, {})
-
-
 def test_a_recipe_in_a_repository_of_its_own_has_its_config(tmp_path: Path) -> None:
     folder = tmp_path / "recipes/mine"
     (folder / "config").mkdir(parents=True)
@@ -362,27 +351,14 @@ def test_main_dapo_starts_from_its_own_config(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("launch", "said"),
     [
-        (
-            "uv run --extra fsdp -m skyrl.train.entrypoints.main_base trainer.epochs=2",
-            "skyrl.train.entrypoints.main_base",
-        ),
-        ("uv run -m examples.dapo.main_dapo trainer.algorithm.kl=0 generator.n=2", "generator and trainer.algorithm"),
-        (
-            "python3 examples/run_grpo_math.py grpo.num_prompts_per_step=8 policy.model_name=x",
-            "examples/run_grpo_math.py",
-        ),
-        ("python -m other.verl.main_ppo policy.lr=1 generator.n=2", "generator and policy"),
-        (
-            "ray job submit -- python3 -m openrlhf.cli.train_ppo_ray --a b --n 2 --m 4 --lr 1e-6 --bf16",
-            "openrlhf.cli.train_ppo_ray",
-        ),
-        ("deepspeed --module cli.train --a b --n 2 --m 4 --lr 1e-6 --bf16", "cli.train"),
-        ("python3 train.py --a b --n 2 --m 4 --lr 1e-6 --bf16", "train.py"),
+        ("uv run --extra fsdp -m skyrl.train.entrypoints.main_base trainer.epochs=2", "starts no main_ppo"),
+        ("python3 examples/run_grpo_math.py grpo.num_prompts_per_step=8 policy.model_name=x", "starts no main_ppo"),
+        ("ray job submit -- python3 -m openrlhf.cli.train_ppo_ray --a b --n 2 --m 4 --lr 1e-6", "starts no main_ppo"),
         ("python -m pip install a==1", "starts no main_ppo"),
         ("echo python train.py a=1", "starts no main_ppo"),
     ],
 )
-def test_another_framework_is_refused_and_its_program_named(tmp_path: Path, launch: str, said: str) -> None:
+def test_another_framework_is_refused(tmp_path: Path, launch: str, said: str) -> None:
     (tmp_path / "run.sh").write_text(launch)
     with pytest.raises(UsageError) as error:
         read_run(tmp_path / "run.sh", {}, {})
@@ -401,19 +377,3 @@ def test_another_framework_is_refused_and_its_program_named(tmp_path: Path, laun
 def test_forks_with_programs_and_sections_of_their_own_are_read(tmp_path: Path, launch: str) -> None:
     (tmp_path / "run.sh").write_text(launch)
     assert read_run(tmp_path / "run.sh", {}, {}).program in launch
-
-
-@pytest.mark.parametrize("name", ["NODE_RANK", "MLP_ROLE_INDEX", "SLURM_PROCID"])
-def test_what_starts_on_the_first_machine_only_is_read_as_there(tmp_path: Path, name: str) -> None:
-    script = tmp_path / "run.sh"
-    launch = "python3 -m verl.trainer.main_ppo data.seed=1"
-    script.write_text(
-        f'FIRST=0\nif [ "${{{name}:-}}" = "0" ]; then FIRST=1; fi\nif [ $FIRST = 1 ]; then\n{launch}\nfi\n'
-    )
-    run = read_run(script, {}, {})
-    assert [item.key for item in run.overrides] == ["data.seed"]
-    assert run.notes[-1] == f"read as on the first machine: {name}=0"
-    with pytest.raises(UsageError, match="starts no main_ppo"):
-        read_run(script, {name: "1"}, {})
-    script.write_text(f"{launch} x.rank=$" + name)  # which starts anywhere
-    assert not [note for note in read_run(script, {name: "3"}, {}).notes if "first machine" in note]

@@ -44,17 +44,6 @@ def overrides(folder: Path, words: str, config: str | None = None) -> dict[str, 
         ),
         ("max_turns=2 do_search=false actor_rollout_ref.rollout.n_agent=5", {"n": 5}),
         ("actor_rollout_ref.rollout.n_agent=1 actor_rollout_ref.rollout.n=4", {"n": 4}),
-        (
-            "env.env_name=x env.max_steps=9 env.rollout.n=8 data.max_response_length=30 "
-            "reward_model.reward_manager=episode",
-            {
-                "env.env_name": "x",
-                "data.max_response_length": 30,
-                "n": 8,
-                "multi_turn.enable": True,
-                "multi_turn.max_assistant_turns": 9,
-            },
-        ),
         ("+actor_rollout_ref.agent.enable_agent=False +actor_rollout_ref.agent.max_turns=3", {}),
         ("+actor_rollout_ref.agent.max_turns=3", {"multi_turn.enable": True, "multi_turn.max_assistant_turns": 4}),
         ("+actor_rollout_ref.rollout.agent.max_turns=3", {}),
@@ -101,7 +90,7 @@ def test_a_project_of_such_a_run_waits_for_its_environment(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("said", "told"), [("enable: false", [False]), ("enable: true", []), ("format: x", [])])
 def test_a_loop_of_ones_own_says_so_of_verls_that_is_off(tmp_path: Path, said: str, told: list[bool]) -> None:
-    config = f"actor_rollout_ref: {{rollout: {{multi_turn: {{{said}}}}}}}\nenv: {{max_steps: 9}}\n"
+    config = f"actor_rollout_ref: {{rollout: {{multi_turn: {{{said}}}}}}}\nmax_turns: 9\n"
     overrides(tmp_path, "data.seed=1", config)
     run = with_verls_names(read_run(tmp_path / "run.sh", {}, {}, started_in=tmp_path))
     assert [item.value for item in run.remarks if item.key == f"{PLAIN}.enable"] == told

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from extractor.importers.config.project import load, read_files
-from extractor.importers.config.release import VerlDefaults
-from extractor.importers.runs.changed_defaults import remarks, with_defaults_of_its_own
+from extractor.importers.runs.changed_defaults import remarks
 from extractor.importers.runs.unsupported_keys import KEPT, Remark
 from extractor.values.configtree import flatten, resolve
 from tests.importers.conftest import vextract
@@ -23,7 +22,7 @@ RELEASE = {
 
 
 def found(run: dict[str, Any], stated: dict[str, Any], project: dict[str, Any], said: list[Remark]) -> list[Any]:
-    release = VerlDefaults(RELEASE, flatten(resolve(RELEASE)))
+    release = flatten(resolve(RELEASE))
     return [
         (item.key, item.value, item.what)
         for item in remarks(run, stated, project, release, (lambda key: None, lambda key: None), said)
@@ -39,11 +38,6 @@ def test_a_statement_that_differs_is_a_change() -> None:
     assert found({"data.seed": 7}, {"data.seed": 7}, {"data.seed": 42}, []) == [("data.seed", 7, "changed")]
 
 
-def test_what_follows_as_it_does_in_the_release_is_no_difference() -> None:
-    assert found({"rollout.n": 8, "critic.rollout_n": 8, "critic.size": 8}, {}, {"rollout.n": 8}, []) == []
-    assert found({"rollout.n": 8, "critic.size": 2}, {}, {"rollout.n": 8}, []) == [("critic.size", 2, KEPT)]
-
-
 def test_nothing_is_said_twice() -> None:
     said = [Remark("data.seed", None, "lowered", "")]
     assert found({"data.seed": None}, {}, {"data.seed": 42}, said) == []
@@ -55,18 +49,6 @@ def test_of_two_names_the_one_that_is_not_said_does_not_count() -> None:
     assert found({old: None, new: 4}, {}, {new: 4}, []) == []
     assert found({old: 0, new: 4}, {}, {new: 4}, []) == [(old, 0, KEPT)]
     assert found({old: 0, new: 4}, {new: 4}, {new: 5}, []) == [(old, 0, KEPT), (new, 4, "changed")]
-
-
-def test_what_only_its_checkout_has_by_default_is_compared_with_the_project() -> None:
-    """The release that fits a run's keys best may be another than its checkout's."""
-    defaults = {"data.seed": 1, "filter.metric": None, "only.there": 2, "reward.reward_manager.name": "naive"}
-    run = {"data.seed": 7, "reward_model.reward_manager": "dapo"}
-    project = {"data.seed": 7, "filter.metric": "score", "reward.reward_manager.name": "dapo"}
-    defaults |= {"rollout.bucket": 512, "rollout.n": 1, "critic.size": "${rollout.n}"}
-    renames = (lambda key: None, lambda key: None)
-    theirs = with_defaults_of_its_own(run, defaults, project, VerlDefaults(RELEASE, flatten(resolve(RELEASE))), renames)
-    assert theirs == {**run, "filter.metric": None, "rollout.bucket": 512, "rollout.n": 1}
-    assert sorted(found(theirs, {}, project, [])) == [("filter.metric", None, KEPT), ("rollout.bucket", 512, KEPT)]
 
 
 SCRIPT = """

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.config.project import UNKNOWN, load
-from extractor.importers.runs import report
 from extractor.importers.runs.convert import Experiment
 from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.placeholders import shown
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
-from extractor.pipeline.render.unread import collect_values, find_unread_settings
 from extractor.values import limits, readers
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.compose import merge, read_yaml
@@ -75,21 +73,12 @@ def with_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
     )
     by = "only what was copied from its checkout reads this file" if read else "nothing in the project reads this file"
     head = f"# What {Path(run.file).name} has and the project has no setting for; {by}.\n"
-    return Tree.of(
-        [
-            *tree,
-            File(
-                UNKNOWN,
-                FileKind.HOOK,
-                (head + dumped({key: shown(value) for key, value in sorted(unknown.items())})).encode(),
-            ),
-        ]
-    )
+    return with_hook(tree, UNKNOWN, head + dumped({key: shown(value) for key, value in sorted(unknown.items())}))
 
 
-def with_report(tree: Tree, text: str) -> Tree:
-    """Return a tree with the report on the run."""
-    return Tree.of([*tree, File(report.FILE, FileKind.HOOK, text.encode())])
+def with_hook(tree: Tree, path: str, text: str) -> Tree:
+    """Return a tree with another file of its owner's."""
+    return Tree.of([*tree, File(path, FileKind.HOOK, text.encode())])
 
 
 def load_config(tree: Tree) -> Mapping[str, Any]:
@@ -97,31 +86,7 @@ def load_config(tree: Tree) -> Mapping[str, Any]:
     return load(config_of(tree)).flat
 
 
-def differing(tree: Tree, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a tree's config, once composed, has otherwise than it is wanted."""
-    made = load(config_of(tree)).flat
-    return {key: value for key, value in wanted.items() if key in made and made[key] != value}
-
-
-def without_readers(tree: Tree, package: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Remark, ...]]:
-    """Leave out settings that nothing in the project reads, since a run refuses them; a remark says which.
-
-    Args:
-        tree: As generated.
-        package: The project's.
-        settings: By the project's keys.
-    """
-    texts = {file.path: file.data.decode() for file in tree if file.path.endswith((".py", ".yaml"))}
-    unread = find_unread_settings(texts, collect_values(texts), package)
-    dropped = {key: value for key, value in settings.items() if key in unread and value not in unread[key]}
-    why = "nothing in a project with these parts reads it"
-    return (
-        {key: value for key, value in settings.items() if key not in dropped},
-        tuple(Remark(key, value, "dropped", why) for key, value in sorted(dropped.items())),
-    )
-
-
-def assemble(project: TargetProject, run: Run, experiment: Experiment) -> Assembled:
+def write(project: TargetProject, run: Run, experiment: Experiment) -> Assembled:
     """Put a run's settings into a tree: a recipe of their own, which the config starts from.
 
     Args:

@@ -191,7 +191,7 @@ def _not_known(file: Path, best: ReleaseMatch, count: int) -> UsageError:
     if len(unknown) == count > 1:
         return UsageError(
             f"{file}: none of its {len(unknown)} settings is one of verl's",
-            hint="pass a run of verl's, of EasyR1's, or of TRL's GRPOTrainer or RLOOTrainer",
+            hint="pass a run of verl's, of EasyR1's, or of TRL's GRPOTrainer",
         )
     keys = {problem.override.key for problem in unknown}
     lines = []

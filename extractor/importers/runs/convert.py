@@ -11,7 +11,6 @@ from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs import prime, reward_model
 from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.missing_inputs import SUPPLIED
-from extractor.importers.runs.other_libraries.translation import ScoredBy
 from extractor.importers.runs.placeholders import readable, unknowns
 from extractor.importers.runs.release_match import ReleaseMatch
 from extractor.importers.runs.run import Run
@@ -231,7 +230,6 @@ def _wanted_features(flat: Mapping[str, Any], run: Run, target: ReleaseConfig, f
         prime.FEATURE: run.is_prime,
         "distillation": has("distillation.enabled"),
         "dynamic_sampling": has("algorithm.filter_groups.enable", "data.gen_batch_size"),
-        "reward_forms": isinstance(run.scored_by, ScoredBy),
         "reward_logs": has("local.reward.log_dir", "local.reward.debug_log"),
         "reward_processes": has("local.reward.num_workers", "local.reward.timeout"),
         "special_tokens": has("local.keep_special_tokens"),

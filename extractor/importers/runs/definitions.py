@@ -78,18 +78,6 @@ def methods(module: Module, cls: str | None) -> set[str]:
     }
 
 
-@lru_cache(maxsize=256)
-def imported_on_trial(text: str) -> frozenset[str]:
-    """Return the names that a module imports below `try` or for types alone: it does without them."""
-    found = set()
-    for node in ast.walk(readers.parse_python_cached(text)):
-        for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        if isinstance(node, ast.Try) or for_types:
-            inside = [item for item in ast.walk(node) if isinstance(item, (ast.Import, ast.ImportFrom))]
-            found |= {alias.asname or alias.name for item in inside for alias in item.names}
-    return frozenset(found)
-
-
 def without_launch(text: str) -> str:
     """Return a module's text without what it does only as a program: `if __name__ == "__main__"`."""
     lines = text.split("\n")
@@ -99,7 +87,7 @@ def without_launch(text: str) -> str:
     return "\n".join(lines)
 
 
-def needed_part(text: str, roots: Collection[str], elsewhere: Mapping[str, str]) -> str:
+def needed_part(text: str, roots: Collection[str]) -> str:
     """Return what some definitions of a module need of it, in its order.
 
     A statement without a name comes along where it is about something needed: `REGISTRY.clear()` with `REGISTRY`.
@@ -107,14 +95,13 @@ def needed_part(text: str, roots: Collection[str], elsewhere: Mapping[str, str])
     Args:
         text: Of the module. One that lacks a root is returned as it is.
         roots: What is needed.
-        elsewhere: Definitions that are imported instead, each with its module.
     """
     module = Module("file", "file.py", text)
     if not all(name in module.bindings for name in roots):
         return text
     about = {name: [*indices, *module.effects_on.get(name, ())] for name, indices in module.bindings.items()}
     users = {name: loaded_by(module, indices) for name, indices in about.items()}
-    kept = reachable(roots, lambda name: (users[name] & users.keys()) - elsewhere.keys())
+    kept = reachable(roots, lambda name: users[name] & users.keys())
     used = kept.union(*(users[name] for name in kept))
     out = []
     for statement in module.statements:
@@ -123,36 +110,14 @@ def needed_part(text: str, roots: Collection[str], elsewhere: Mapping[str, str])
         elif statement.imports:
             is_kept = True
         elif statement.effect_on is not None:
-            is_kept = statement.effect_on in used - elsewhere.keys()
+            is_kept = statement.effect_on in used
         else:
             read = names_loaded(statement.node) & (users.keys() | module.imports.keys())
             is_kept = not statement.effect or (bool(read) and read <= used)
         if not is_kept:
             out.append(statement.index)
     left = _without_statements(text, module, out)
-    imported = [f"from {elsewhere[name]} import {name}" for name in sorted(used & elsewhere.keys())]
-    return without_unused(with_first(left, imported))
-
-
-def without_lost(text: str, module: Module, roots: Collection[str], lost: set[str]) -> tuple[str, list[str]]:
-    """Return a module's text without definitions that need what cannot be had, and the names of these.
-
-    Args:
-        text: Of the module.
-        module: The same, parsed.
-        roots: The definitions that stay; so does what they and statements without a name need.
-        lost: The names that it imports and cannot have.
-    """
-    users = {name: loaded_by(module, indices) for name, indices in module.bindings.items()}
-    effects = [item.index for item in module.statements if not item.binds and not item.imports]
-    starts = [name for name in {*roots, *loaded_by(module, effects)} if name in users]
-    kept = reachable(starts, lambda name: users[name] & users.keys())
-    readers_of = {name: {user for user, used in users.items() if name in used} - kept for name in {*lost, *users}}
-    out = reachable(lost, lambda name: readers_of.get(name, set())) - (lost - users.keys())
-    left = _without_statements(text, module, {index for name in out for index in module.bindings[name]})
-    used = names_loaded(readers.parse_python_cached(left))
-    gone = names_loaded(readers.parse_python_cached(text)) | lost
-    return without_imports(left, gone - used), sorted(out)
+    return without_imports(left, unused(left))
 
 
 def _without_statements(text: str, module: Module, indices: Collection[int]) -> str:
@@ -175,11 +140,6 @@ def _without_statements(text: str, module: Module, indices: Collection[int]) -> 
 def _blank(lines: Iterable[str]) -> int:
     """Return how many lines are blank before one is not."""
     return sum(1 for _ in takewhile(lambda line: not line.strip(), lines))
-
-
-def without_unused(text: str) -> str:
-    """Return a module's text without the imports at its top that nothing in it uses."""
-    return without_imports(text, unused(text))
 
 
 @lru_cache(maxsize=256)
@@ -210,14 +170,3 @@ def _imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
         is_import = isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__"
         if is_import and sum(start <= (node.end_lineno or 0) and end >= node.lineno for start, end in ends) == 1:
             yield node  # type: ignore[misc]
-
-
-def with_first(text: str, lines: Collection[str]) -> str:
-    """Return a module's text with more lines before its first statement, behind its docstring and `__future__`."""
-    found, place = text.split("\n"), 0
-    for node in readers.parse_python_cached(text).body:
-        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if not is_docstring and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-            place = first_line(node)
-            break
-    return "\n".join([*found[:place], *lines, *found[place:]])

@@ -1,4 +1,4 @@
-"""Find runs that stand in something else: fences, a terminal's prompts, a job's YAML, a literal of Python."""
+"""Find runs that stand in something else: fences, a terminal's prompts, a job's YAML, a list of Python's."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ _PROGRAM = re.compile(r"^[ \t$>]*(?:\w+=\S* )*(?:\S*/)?(?:python[\d.]*|torchrun|
 _PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
 _ENVIRONMENT = ("envs", "env", "environment")
 _PROMPT = re.compile(r"^[ \t]*[$>] ", re.MULTILINE)
-# A command for a notebook or a shell in a cell of Python, which a backslash continues.
-_COMMAND = re.compile(r"^([ \t]*)[%!](?:.*\\[ \t]*\n)*.*", re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 
 
@@ -83,40 +81,3 @@ def listed(text: str) -> list[str] | None:
         return None
     items = [item.value for item in tree.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
     return items if len(items) == len(tree.elts) else None
-
-
-def find_commands(text: str) -> list[str]:
-    """Return the commands in a Python program that it has as literals: lists of words, and texts.
-
-    Raises:
-        SyntaxError: it is no Python.
-    """
-    found = []
-    for node in ast.walk(readers.python(text)):
-        if isinstance(node, ast.List | ast.Tuple):
-            items = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-            found += [shlex.join(items)] if len(items) == len(node.elts) else []
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.append(node.value)
-    return [command for command in found if _LAUNCH.search(command) and starts_python(command)]
-
-
-def split_notebook(text: str) -> tuple[str, str]:
-    """Return the Python of a notebook's cells, and its commands for a shell.
-
-    Raises:
-        ValueError: it is no notebook.
-    """
-    body = readers.parse_json(text)
-    found = body.get("cells") if isinstance(body, dict) else None
-    if not isinstance(found, list):
-        raise ValueError("it has no cells")
-    code = [item.get("source", "") for item in found if isinstance(item, dict) and item.get("cell_type") == "code"]
-    cells = ["".join(map(str, source)).lstrip() for source in code]
-    of_shell = [cell for cell in cells if cell.startswith(("%%bash", "%%sh", "%%script"))]
-    commands = [cell.partition("\n")[2] for cell in of_shell]
-    commands += [
-        item[0].strip()[1:] for cell in cells for item in _COMMAND.finditer(cell) if "!" in item[0].strip()[:1]
-    ]
-    python = [_COMMAND.sub(r"\1pass", cell) for cell in cells if cell not in of_shell]
-    return "\n".join(python) + "\n", "\n".join(command for command in commands if _LAUNCH.search(command))

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from extractor.importers.config.project import UNKNOWN
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import assemble, changed_defaults, missing_inputs, references, report, setting_repairs
+from extractor.importers.runs import assemble, changed_defaults, missing_inputs, report, setting_repairs
 from extractor.importers.runs import settings as settings_of
-from extractor.importers.runs.assemble import Assembled
 from extractor.importers.runs.convert import Experiment
-from extractor.importers.runs.copied_code import managers, own_verl, take_over
-from extractor.importers.runs.copied_code.target import TargetProject
+from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl, registered
+from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
-from extractor.pipeline.render.unread import named
+from extractor.pipeline.render import unread
 from extractor.pipeline.source import Source
 from extractor.values.configtree import flatten
 from extractor.values.options import Options
@@ -26,6 +26,9 @@ from extractor.values.tree import Tree
 
 _ASIDE = f"no release of verl has it: {UNKNOWN} keeps it for code of your own"
 _READ = f"no release of verl has it: {UNKNOWN} keeps it, where the copy that reads it finds it"
+# Variables that everybody has.
+_ANYONES = {"HOME", "PATH", "PWD", "USER"}
+_FOLLOWED = re.compile(r"\$\{([\w.]+)\}")
 
 
 @dataclass(frozen=True)
@@ -49,38 +52,28 @@ class ImportedProject:
     headline: str
 
 
-@dataclass(frozen=True)
-class _Carried:
-    """The run's settings under the project's keys.
+@dataclass
+class _Settings:
+    """The run's settings on their way into a project.
 
     Attributes:
-        settings: What differs from the project's own.
         wanted: The values that the project's keys have to come to.
         remarks: What is not as it was.
         unknown: Settings that no release has.
-    """
-
-    settings: dict[str, Any]
-    wanted: dict[str, Any]
-    remarks: list[Remark]
-    unknown: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Completed:
-    """The same with the run's code in the project.
-
-    Attributes:
-        project: With the code, and the settings that it needs.
-        carried: What is left of the settings.
         aside: What `config/unknown.yaml` has.
         asked: Of that what copies read.
     """
 
-    project: TargetProject
-    carried: _Carried
-    aside: dict[str, Any]
-    asked: Collection[str] = ()
+    wanted: dict[str, Any]
+    remarks: list[Remark]
+    unknown: dict[str, Any]
+    aside: dict[str, Any] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+
+    def without_place(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the run's settings that the project has none for."""
+        lost = {item.key: item.value for item in self.remarks if item.what == "not carried over"}
+        return {**{key: value for key, value in lost.items() if key not in before}, **self.unknown}
 
 
 @dataclass(frozen=True)
@@ -131,116 +124,198 @@ class MatchedRun:
             adopted: The edits of the run's own copy of verl that the tree has; None: it was not looked at for any.
         """
         before, run = assemble.before(tree, self.run), self.run
-        carried = self._carry(tree, options, before, adopted or ())
-        project = TargetProject(tree, options.package, self.target.source, run.places, carried.settings, options.verl)
+        project = TargetProject(tree, options.package, self.target.source, run.places, {}, options.verl)
+        project, settings = self._carry(project, before, adopted or ())
         if run.hints:  # an export of a project has no code of its own
-            done = _Completed(project, carried, carried.unknown)
-            return self._report(done, assemble.assemble(project, run, self.experiment), source)
-        done = self._complete(project, before, carried, is_adopted=adopted is not None)
-        return self._report(done, self._write(done, before), source)
+            settings.aside = settings.unknown
+            written = assemble.write(project, run, self.experiment)
+            return self._report(project, written, settings, source)
+        project = self._complete(project, before, settings, is_adopted=adopted is not None)
+        return self._report(project, self._write(project, before, settings), settings, source)
 
     @property
     def _stated(self) -> dict[str, Any]:
         return settings_of.stated_by(self.run)
 
-    def _carry(self, tree: Tree, options: Options, before: Mapping[str, Any], adopted: Sequence[str]) -> _Carried:
-        """Return the settings that the project has a place for and reads."""
-        back = Renames(options.verl, self.target.release)
-        settings, remarks, wanted = settings_of.settings_for(self.experiment, self.run, before, self.target, back)
-        settings = {key: value for key, value in settings.items() if key not in before or before[key] != value}
-        lost = _without_place(self.unknown, remarks, before)
+    def _carry(
+        self, project: TargetProject, before: Mapping[str, Any], adopted: Sequence[str]
+    ) -> tuple[TargetProject, _Settings]:
+        """Take over the settings that the project has a place for and reads."""
+        back = Renames(project.release, self.target.release)
+        found, remarks, wanted = settings_of.settings_for(self.experiment, self.run, before, self.target, back)
+        found = {key: value for key, value in found.items() if key not in before or before[key] != value}
+        lost = _Settings(wanted, remarks, dict(self.unknown)).without_place(before)
         sections = {key.partition(".")[0] for key in before}
-        read = named([key for key in lost if key.partition(".")[0] in sections], adopted)
+        read = unread.named([key for key in lost if key.partition(".")[0] in sections], adopted)
         own = {key: lost[key] for key in lost if key in read or (key in self.unknown and key in before)}
-        settings, dropped = assemble.without_readers(tree, options.package, {**settings, **own})
-        unread = {item.key for item in dropped}
-        return _Carried(
-            settings,
-            {key: value for key, value in wanted.items() if key not in unread},
+        found, dropped = _without_readers(project, {**found, **own})
+        settings = _Settings(
+            {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}},
             [*(item for item in remarks if item.key not in own), *dropped],
             {key: value for key, value in self.unknown.items() if key not in own},
         )
+        return replace(project, settings=found), settings
 
     def _complete(
-        self, project: TargetProject, before: Mapping[str, Any], carried: _Carried, *, is_adopted: bool
-    ) -> _Completed:
-        """Copy the run's code, and have settings that copies ask for where these find them."""
-        run, defaults, stated = self.run, flatten(self.run.defaults), self._stated
-        over = take_over.copy_user_code(
-            project,
-            run,
-            {**run.former, **defaults, **stated},
-            carried.unknown,
-            before,
-            keeps_unknown=self.keeps_unknown,
-            is_adopted=is_adopted,
-        )
-        mended, about = setting_repairs.settle(over.project, before, self.experiment.wanted, stated)
-        settings = {**over.project.settings, **mended}
-        unknown = carried.unknown
-        lost = _without_place(unknown, carried.remarks, before)
-        left = {item.key for item in carried.remarks if item.what == "dropped"} | lost.keys()
-        asked = (over.asked.keys() & left) | managers.read_by_copy(over.project, lost)
-        kept = {key: lost[key] for key in asked & lost.keys()}
-        read, _ = missing_inputs.files({**over.asked, **kept}, run.places)
-        aside = {**unknown, **over.aside, **over.asked, **kept, **read}
-        # What is said of its code comes before what is said of a setting.
-        remarks = sorted([*carried.remarks, *over.remarks, *about], key=lambda item: item.value != "")
-        said = {*stated, *aside, *(item.key for item in remarks)}
-        known = {*flatten(self.target.compose().config), *before, *said}
-        remarks += own_verl.defaults(project, defaults, known)
-        # What the run's code changed or took out is not to be as the run has it.
-        wanted = {
-            key: value
-            for key, value in carried.wanted.items()
-            if settings.get(key, value) == value and (key in settings or key not in project.settings)
+        self, project: TargetProject, before: Mapping[str, Any], settings: _Settings, *, is_adopted: bool
+    ) -> TargetProject:
+        """Copy the run's code, mend settings, and have those that copies ask for where these find them."""
+        run, stated, carried = self.run, self._stated, project.settings
+        project, about = self._copy(project, before, settings, is_adopted=is_adopted)
+        mended, more = setting_repairs.settle(project, before, self.experiment.wanted, stated)
+        project = replace(project, settings={**project.settings, **mended})
+        lost = settings.without_place(before)
+        left = {item.key for item in settings.remarks if item.what == "dropped"} | lost.keys()
+        said = {**run.former, **flatten(run.defaults), **stated, **lost}
+        code = "\n".join(project.copies.values())
+        asked = {
+            key: value for key, value in said.items() if key not in before and _is_asked_for(key, code, key in lost)
         }
-        target = replace(project, tree=over.project.tree, settings=settings)
-        return _Completed(target, _Carried(settings, wanted, remarks, unknown), aside, asked)
+        settings.asked = asked.keys() & left
+        settings.aside = {**settings.unknown, **settings.aside, **asked, **missing_inputs.files(asked, run.places)[0]}
+        # What is said of its code comes before what is said of a setting.
+        settings.remarks = sorted([*settings.remarks, *about, *more], key=lambda item: item.value != "")
+        # What the run's code changed or took out is not to be as the run has it.
+        now = project.settings
+        settings.wanted = {
+            key: value
+            for key, value in settings.wanted.items()
+            if now.get(key, value) == value and (key in now or key not in carried)
+        }
+        return project
 
-    def _write(self, done: _Completed, before: Mapping[str, Any]) -> Assembled:
+    def _copy(
+        self, project: TargetProject, before: Mapping[str, Any], settings: _Settings, *, is_adopted: bool
+    ) -> tuple[TargetProject, list[Remark]]:
+        """Copy what the run's settings name and the project has not."""
+        remarks: list[Remark] = []
+        places: list[str] = []
+        run = self.run
+
+        def put_aside(project: TargetProject) -> CopyResult:
+            taken, names = registered.put_aside(project, before)
+            settings.aside.update(names)
+            return taken
+
+        for take in (
+            lambda project: easyr1.take_rewards(project, run.scored_by),
+            lambda project: easyr1.take_prompts(project, run.written),
+            managers.take_named,
+            named.take_modules,
+            put_aside if self.keeps_unknown else lambda project: CopyResult(project.tree),
+            lambda project: managers.take_unnamed(project, run.program, before),
+        ):
+            taken = take(project)
+            remarks += taken.remarks
+            places += taken.places
+            project = replace(project, tree=taken.tree, settings={**project.settings, **taken.settings})
+        remarks += own_verl.remarks(project, tuple(places), is_adopted=is_adopted)
+        left = [key for key in managers.not_taken(project) if key not in before]
+        why = "its reward manager takes no such argument"
+        remarks += [Remark(key, project.settings[key], "dropped", why) for key in left]
+        kept = {key: value for key, value in project.settings.items() if key not in left}
+        return replace(project, settings=kept), remarks
+
+    def _write(self, project: TargetProject, before: Mapping[str, Any], settings: _Settings) -> assemble.Assembled:
         """Write the settings, and again those that the config does not come to as they were written."""
-        project, wanted = done.project, done.carried.wanted
-        following = assemble.following(project.tree)
+        following, wanted = assemble.following(project.tree), settings.wanted
         whole = {**flatten(self.experiment.config), **wanted}
-        settings, followers = references.kept_as_references(project.settings, self._stated, before, following, whole)
+        now, followers = kept_as_references(project.settings, self._stated, before, following, whole)
         expected = {**wanted, **followers}
-        written = assemble.assemble(replace(project, settings=settings), self.run, self.experiment)
+        written = assemble.write(replace(project, settings=now), self.run, self.experiment)
         for follows in (False, True):  # first what follows nothing: what follows it may be right then
-            wrong = assemble.differing(written.tree, expected)
+            made = assemble.load_config(written.tree)
+            wrong = {key: value for key, value in expected.items() if key in made and made[key] != value}
             part = {key: value for key, value in wrong.items() if (key in following) == follows}
             if part:
-                settings = {**settings, **part}
-                again = replace(project, settings=settings)
-                written = assemble.assemble(again, self.run, self.experiment)
-        exported = take_over.variables_read(replace(project, tree=written.tree), self.run.environment)
-        return Assembled(written.tree, written.settings, (*written.remarks, *exported))
+                now = {**now, **part}
+                written = assemble.write(replace(project, settings=now), self.run, self.experiment)
+        return written
 
-    def _report(self, done: _Completed, written: Assembled, source: Source) -> ImportedProject:
+    def _report(
+        self, project: TargetProject, written: assemble.Assembled, settings: _Settings, source: Source
+    ) -> ImportedProject:
         """Add what was put aside and the report to a written tree."""
-        told = {**done.carried.unknown, **{key: done.aside[key] for key in done.asked}}
+        told = {**settings.unknown, **{key: settings.aside[key] for key in settings.asked}}
         aside = [
-            Remark(key, value, *(("changed", _READ) if key in done.asked else ("not carried over", _ASIDE)))
+            Remark(key, value, *(("changed", _READ) if key in settings.asked else ("not carried over", _ASIDE)))
             for key, value in sorted(told.items())
         ]
-        remarks = [item for item in done.carried.remarks if item.key not in told]
+        remarks = [item for item in settings.remarks if item.key not in told]
         every = (*self.run.remarks, *self.experiment.remarks, *remarks, *aside, *written.remarks)
-        tree = assemble.with_unknown(written.tree, self.run, done.aside)
+        tree = assemble.with_unknown(written.tree, self.run, settings.aside)
         config = assemble.load_config(tree)
-        if not self.run.hints:
-            stated = self._stated if self.run.resolved is None else {}
-            own, usual = flatten(self.run.defaults), VerlDefaults.of(ReleaseConfig.of(source))
-            ours, theirs = done.project.release, self.target.release
-            renames = Renames(theirs, ours), Renames(ours, theirs)
-            whole = changed_defaults.with_defaults_of_its_own(self.experiment.wanted, own, config, usual, renames)
-            every += tuple(changed_defaults.remarks(whole, stated, config, usual, renames, every))
         head = report.headline(self.run.file, self.target.release, config, len(written.settings))
         if not self.run.hints:
-            tree = assemble.with_report(tree, report.text(head, every, self.run.notes))
+            every += tuple(variables_read(replace(project, tree=tree), self.run.environment))
+            stated = self._stated if self.run.resolved is None else {}
+            usual = VerlDefaults.of(ReleaseConfig.of(source)).flat
+            renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
+            whole = {**flatten(self.run.defaults), **self.experiment.wanted}
+            every += tuple(changed_defaults.remarks(whole, stated, config, usual, renames, every))
+            tree = assemble.with_hook(tree, report.FILE, report.text(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
 
 
-def _without_place(unknown: Mapping[str, Any], remarks: Sequence[Remark], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the run's settings that the project has none for."""
-    others = {item.key: item.value for item in remarks if item.what == "not carried over" and item.key not in before}
-    return {**others, **unknown}
+def _is_asked_for(key: str, code: str, under_any_name: bool) -> bool:
+    """Tell whether code asks a config, or what it calls it, for a setting: `trainer.task`, `trainer["task"]`."""
+    section, last = map(re.escape, key.split(".")[-2:]) if "." in key else ("config", re.escape(key))
+    asks = rf"(?:\.get\(|\[)\s*[\"']{last}[\"']"
+    named = "" if under_any_name else rf"\b{section}"
+    return re.search(rf"\b{section}\.{last}\b|{named}{asks}", code) is not None
+
+
+def variables_read(project: TargetProject, environment: Mapping[str, str]) -> list[Remark]:
+    """Report the variables that copies read and the run's script exports."""
+    why = "{path} reads it, and the run's script exports it: export it before a run"
+    return [
+        Remark(f"${name}", None, "to do", why.format(path=path))
+        for name in sorted(environment.keys() - _ANYONES)
+        for path, text in project.copies.items()
+        if re.search(rf"(?:environ|getenv)\b.*[\"']{re.escape(name)}[\"']", text)
+    ]
+
+
+def _without_readers(project: TargetProject, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Remark]]:
+    """Leave out settings that nothing in the project reads, since a run refuses them; a remark says which."""
+    texts = {file.path: file.data.decode() for file in project.tree if file.path.endswith((".py", ".yaml"))}
+    nobodys = unread.find_unread_settings(texts, unread.collect_values(texts), project.package)
+    dropped = {key: value for key, value in settings.items() if key in nobodys and value not in nobodys[key]}
+    why = "nothing in a project with these parts reads it"
+    remarks = [Remark(key, value, "dropped", why) for key, value in sorted(dropped.items())]
+    return {key: value for key, value in settings.items() if key not in dropped}, remarks
+
+
+def kept_as_references(
+    settings: Mapping[str, Any],
+    stated: Mapping[str, Any],
+    project: Mapping[str, Any],
+    following: AbstractSet[str],
+    wanted: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Take settings that follow others out of literal ones; what they follow is as the run has it.
+
+    Args:
+        settings: By the project's keys, resolved.
+        stated: What the run itself sets, as it is written.
+        project: The project's config, by key.
+        following: Those of its keys whose value names others.
+        wanted: The run's config, by the project's keys, resolved.
+
+    Returns:
+        The settings to write, and the values that those which are references now must come to.
+    """
+    written: dict[str, Any] = {}
+    expected: dict[str, Any] = {}
+    for key, value in settings.items():
+        said = stated.get(key)
+        followed = _FOLLOWED.findall(said) if isinstance(said, str) else []
+        if followed and all(name in project for name in followed):
+            written[key], expected[key] = said, value
+            others = (name for name in followed if name in wanted and name not in settings)
+            written.update({name: wanted[name] for name in others if wanted[name] != project[name]})
+        elif key in following and key not in stated:
+            expected[key] = value
+        else:
+            written[key] = value
+    return written, expected

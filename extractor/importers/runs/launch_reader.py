@@ -7,22 +7,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from extractor.importers.runs import configs, of_export, overrides, own_config, programs
+from extractor.importers.runs import of_export, overrides, own_config
 from extractor.importers.runs.bash import Command, ScriptReading, read_script
 from extractor.importers.runs.other_libraries import easyr1, trl
-from extractor.importers.runs.placeholders import readable, unknowns, with_words
-from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.other_libraries.translation import Translated
+from extractor.importers.runs.placeholders import readable, unknowns
 from extractor.importers.runs.run import Around, Run
 from extractor.values import readers
 from extractor.values.errors import UsageError
 
-_Launches = list[tuple[Command, tuple[str, list[str]]]]
-# What schedulers and clouds call the number of a machine; scripts start the run on the first.
-_FIRST = re.compile(r"\b(?:\w+_)?(?:NODE_?RANK|RANK|ROLE_INDEX|TASK_INDEX|WORKER_INDEX|NODE_?ID|NODE_?INDEX|PROCID)\b")
-_CHANGE = re.compile(
-    r"^[ \t]+(?:config|cfg)\.(?P<key>(?:actor_rollout_ref|algorithm|critic|data|trainer)[\w.]*) *[*+/-]?= ",
-    re.MULTILINE,
-)
+_Launches = list[tuple[Command, str, list[str]]]
+_MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$")
+_OF_THE_TRAINER = re.compile(r"(?:\+\+?)?(?:actor_rollout_ref\.actor\.|algorithm\.adv_estimator=)")
+_OF_A_POLICY, _OF_TRAINING = re.compile(r"[+~]*actor_rollout_ref\."), re.compile(r"[+~]*trainer\.")
+_USES_A_POLICY = re.compile(r"generat|eval|serve|infer", re.IGNORECASE)
+_PYTHON = re.compile(r"(?:.*/)?(?:python[0-9.]*|torchrun)")
+_PRINTS = ("echo", "printf", "grep", "cat", "pkill", "ps")
+_SCRIPT = "pass the script that runs `python -m verl.trainer.main_ppo`"
 
 
 def read_launch(path: Path, text: str, around: Around) -> Run:
@@ -36,28 +37,27 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
     Raises:
         UsageError: it starts nothing that can be converted.
     """
-    reading, launches, notes = _find_launches(path, text, around)
+    reading, launches = _read_where_started(path, text, around)
     if not launches:
         return _by_another_program(path, text, reading, around)
-    notes += _of_several([command.line for command, _ in launches])
-    command, (module, arguments) = launches[0]
-    places = _where(command, around)
+    command, module, arguments = launches[0]
+    notes = [*reading.notes, *_of_several([item.line for item, _, _ in launches])]
+    places = around.places.gone_to(command.environment.get("PWD", ""))
     if easyr1.is_launch(module, arguments):
         notes += [] if module == easyr1.MODULE else _is_another(module, command.line, "EasyR1's")
-        return replace(
-            configs.translated(path, easyr1.launched(path, arguments, places)), notes=tuple(notes), places=places
-        )
-    config = own_config.read(module, arguments, path, around.config_dirs, places)
-    sections = {section for body in config.overlay for section in body}
-    if foreign := programs.foreign_sections(module, arguments, sections):
-        raise UsageError(
-            f"{path}:{command.line}: {module} is no trainer of verl's: it takes settings of {' and '.join(foreign)}",
-            hint="pass a run of verl, of a fork of it, of EasyR1 or of TRL",
-        )
-    run = _configured(path, module, config, command.line)
+        found = translated(path, easyr1.launched(path, arguments, places))
+        return replace(found, notes=tuple(notes), places=places)
+    run, words = own_config.read(module, arguments, path, around.config_dirs, places)
+    stated = [word for word in words if overrides.is_override(word)]
+    notes += [] if "main_ppo" in module or run.is_prime else _is_another(module, command.line, "main_ppo")
+    for word in words:
+        if word not in stated and word != "&":
+            why = "what it may add is not known" if unknowns(word) == (word[1:-1],) else "no override, left out"
+            notes.append(f"{readable(word)}: {why}")
     return replace(
         run,
-        notes=(*notes, *run.notes, *_find_changes(module, places)),
+        overrides=overrides.read(stated, f"{path}:{command.line}"),
+        notes=(*notes, *run.notes),
         hints=of_export.hints(path, text),
         kept=of_export.kept(path, text),
         environment=command.environment,
@@ -65,25 +65,43 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
     )
 
 
-def _find_launches(path: Path, text: str, around: Around) -> tuple[ScriptReading, _Launches, list[str]]:
-    """Return what a script runs, its launches of trainers, and notes.
+def translated(path: Path, found: Translated) -> Run:
+    """Return a run of another library, in verl's names."""
+    scored, written = found.scored_by, found.written
+    return Run(str(path), found.overrides, remarks=found.remarks, scored_by=scored, written=written)
 
-    Where it starts nothing, it is read as on the first of several machines.
-    """
-    reading, launches = _read_where_started(path, text, around)
-    notes = []
-    known = {**around.given, **around.environment}
-    first = {name: "0" for name in sorted(set(_FIRST.findall(text))) if name not in known}
-    if not launches and first:
-        again, started = _read_where_started(path, text, replace(around, given={**first, **around.given}))
-        if started:
-            reading, launches = again, started
-            notes.append(f"read as on the first machine: {' '.join(f'{name}=0' for name in first)}")
-    taken = [command for command, _ in launches[:1]]
-    for command in reading.commands:
-        if command not in taken and command.words[:2] == ("ray", "start"):
-            notes.append(f"line {command.line}: ray start: a project needs no Ray")
-    return reading, launches, [*reading.notes, *notes]
+
+def find_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the trainer that a command runs, as its module or file, and what it passes to it; None: it runs none."""
+    if words and words[0] in _PRINTS:
+        return None
+    for index, word in enumerate(words):
+        if (_MAIN.search(word) or word == easyr1.MODULE) and "=" not in word:
+            return word, list(words[index + 1 :])
+    own = _python_program(words)
+    return own if own is not None and (_has_trainers_settings(*own) or easyr1.is_launch(*own)) else None
+
+
+def _has_trainers_settings(name: str, words: Sequence[str]) -> bool:
+    """Tell whether a program takes settings that only the RL trainer has, or of a policy that it trains."""
+    trains = any(map(_OF_A_POLICY.match, words)) and any(map(_OF_TRAINING.match, words))
+    return (trains and _USES_A_POLICY.search(name) is None) or any(map(_OF_THE_TRAINER.match, words))
+
+
+def _python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return the module or file that a command has Python run, and what it passes to it."""
+    for index, word in enumerate(words):
+        if _PYTHON.fullmatch(word) is not None:
+            rest = list(words[index + 1 :])
+            while rest and rest[0].startswith("-") and rest[0] != "-m":
+                rest.pop(0)
+            rest = rest[1:] if rest[:1] == ["-m"] else rest
+            return (rest[0], rest[1:]) if rest and "=" not in rest[0] else None
+    # uv run --extra x -m module, "$PYTHON" -m module, "$PYTHON" program.py, ./program.py
+    place = next((place for place, word in enumerate(words) if word == "-m" or word.endswith(".py")), len(words))
+    rest = list(words[place:])
+    rest = rest[1:] if rest[:1] == ["-m"] else rest
+    return (rest[0], rest[1:]) if rest else None
 
 
 def _read_where_started(path: Path, text: str, around: Around) -> tuple[ScriptReading, _Launches]:
@@ -95,82 +113,43 @@ def _read_where_started(path: Path, text: str, around: Around) -> tuple[ScriptRe
         environment = {"PWD": str(folder), **around.environment}
         reading = read_script(text, str(path), around.given, environment, (), places.within)
         launches = [
-            (command, found)
+            (command, *found)
             for command in reading.commands
-            if (found := programs.launched(command.words)) is not None and not trl.is_launch(command.words, places)
+            if (found := find_program(command.words)) is not None and not trl.is_launch(command.words, places)
         ]
-        words = {word.partition("=")[2] or word for command, _ in launches[:1] for word in command.words}
+        words = {word.partition("=")[2] or word for command, _, _ in launches[:1] for word in command.words}
         count = sum(word.startswith(f"{folder}/") and readers.is_there(Path(word)) for word in words)
-        count += any(readers.is_there(folder / own_config.program_file(module)) for _, (module, _) in launches[:1])
+        count += any(readers.is_there(folder / own_config.program_file(module)) for _, module, _ in launches[:1])
         if best is None or count > best[0]:
             best = count, reading, launches
     assert best is not None
     return best[1:]
 
 
-def _where(command: Command, around: Around) -> RunFolders:
-    """Return where a command's paths may lead: its script may have gone elsewhere."""
-    return around.places.gone_to(command.environment.get("PWD", ""))
-
-
-def _find_changes(module: str, places: RunFolders) -> list[str]:
-    """Say which settings a program changes in Python, where it is here and not verl's: those are not carried over."""
-    file = None if module == programs.VERLS else places.find_like(own_config.program_file(module))
-    try:
-        text = "" if file is None else readers.read_text(file)
-    except (OSError, UsageError):
-        return []
-    found = {item["key"]: text.count("\n", 0, item.start()) + 1 for item in _CHANGE.finditer(text)}
-    return [f"{file}:{line}: it sets {key} in Python, which is not carried over" for key, line in found.items()]
-
-
 def _by_another_program(path: Path, text: str, reading: ScriptReading, around: Around) -> Run:
     """Read a script without settings for verl's trainer: a launch of TRL's, or nothing that can be converted."""
-    ran = [(command, _where(command, around)) for command in reading.commands]
+    ran = [(command, around.places.gone_to(command.environment.get("PWD", ""))) for command in reading.commands]
     of_trl = [(command, places) for command, places in ran if trl.is_launch(command.words, places)]
     if of_trl:
         command, places = of_trl[0]
-        found = replace(configs.translated(path, trl.launched(path, command.words, places)), places=places)
+        found = replace(translated(path, trl.launched(path, command.words, places)), places=places)
         return replace(found, notes=(*reading.notes, *_of_several([command.line for command, _ in of_trl])))
-    what, hint = programs.instead([command.words for command, _ in ran], text)
+    what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
+    hint = f"{_SCRIPT}; of another program that Hydra configures, what `--cfg job --resolve > run.yaml` writes"
+    if not ran:
+        hint = f"it only sets variables: {_SCRIPT}"
+    elif re.search(r"verl\.trainer\.\w*sft_trainer", text):
+        what = "it starts verl's supervised training, which has other settings"
+        hint = "`vextract new myproj --recipe sft` makes a project for that; its config/sft.yaml has the settings"
+    elif re.search(r"verl\.trainer\.main_(eval|generation)", text):
+        what = "it starts another program of verl's, not its RL trainer"
     raise UsageError(f"{path}: {what}", hint=hint)
-
-
-def _configured(path: Path, module: str, config: own_config.OwnConfig, line: int) -> Run:
-    """Return the run of a program with the config and the arguments that it is started with."""
-    words = [word for word in config.words if overrides.is_override(word)]
-    stated = overrides.read(words, f"{path}:{line}")
-    odd = [word for word in words if overrides.is_odd(with_words(word)[0])]
-    notes = [*_about_the_trainer(module, line), *config.notes]
-    notes += [f"{readable(word)}: Hydra would refuse it, and its text is taken" for word in odd]
-    for word in config.words:
-        if not overrides.is_override(word):
-            if unknowns(word) == (word[1:-1],):
-                notes.append(f"{readable(word)}: what it may add is not known")
-            elif word not in ("&",):
-                notes.append(f"{readable(word)}: no override, left out")
-    return Run(
-        str(path),
-        stated,
-        config_name=config.name,
-        program=module,
-        defaults=config.defaults,
-        overlay=config.overlay,
-        notes=tuple(notes),
-    )
 
 
 def _of_several(lines: Sequence[int]) -> list[str]:
     """Say which launch of a script is taken, where it has several."""
-    several = f"{len(lines)} launches: the first, in line {lines[0]}, is the one that is taken"
+    several = f"{len(lines)} launches: the first, in line {lines[0]}, is the one that is taken" if lines else ""
     return [several] if len(lines) > 1 else []
-
-
-def _about_the_trainer(module: str, line: int) -> list[str]:
-    """Say that a program is another trainer than verl's main_ppo, if it is; its line is that of the launch."""
-    if "main_ppo" in module or Run("", program=module).is_prime:
-        return []
-    return _is_another(module, line, "main_ppo")
 
 
 def _is_another(module: str, line: int, usual: str) -> list[str]:

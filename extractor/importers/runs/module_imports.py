@@ -48,15 +48,6 @@ def top_names(text: str, module: str, *, is_package: bool) -> Iterator[Name]:
             yield from names_of(node, module, is_package=is_package, needed=True)
 
 
-def names_by_module(text: str, module: str, *, is_package: bool) -> dict[str, set[str]]:
-    """Return the names that a module needs of each other module."""
-    found: dict[str, set[str]] = {}
-    for name in top_names(text, module, is_package=is_package):
-        if name.name not in (None, "*"):
-            found.setdefault(name.module, set()).add(str(name.name))
-    return found
-
-
 def _statements(node: ast.AST, needed: bool = True) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
     """Yield the import statements of a module, and whether it cannot be imported without each."""
     for child in ast.iter_child_nodes(node):

@@ -1,7 +1,7 @@
 """Forks whose own loop plays turns: their settings of it under verl's names.
 
 The facts are from Search-R1's `search_r1/llm_agent/generation.py`, verl-tool's `verl_tool/agent_loop`, DeepEyes'
-`verl/workers/agent/parallel_env.py`, and the READMEs of verl-agent and VAGEN.
+`verl/workers/agent/parallel_env.py`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from extractor.importers.runs.unsupported_keys import Remark
 _ROLLOUT, _AGENT = "actor_rollout_ref.rollout", "actor_rollout_ref.agent"
 N, PLAYS, TURNS = f"{_ROLLOUT}.n", f"{_ROLLOUT}.multi_turn.enable", f"{_ROLLOUT}.multi_turn.max_assistant_turns"
 PROMPT, RESPONSE = "data.max_prompt_length", "data.max_response_length"
-MANAGER = "reward_model.reward_manager"
-# The project's own: verl has no such settings.
-TURN_TOKENS, IS_REWARD = "local.env.max_turn_tokens", "local.env.is_reward"
+TURN_TOKENS = "local.env.max_turn_tokens"  # the project's own: verl has no such setting
 _SHUFFLE = ("data.shuffle_train_dataloader", "data.shuffle")
 # What a project does without a setting.
 _DONE = {
@@ -43,8 +41,6 @@ class _Loop:
         group: How many episodes start alike, times N; None: N alone says so.
         prompt: How long the first prompt may be; PROMPT is then of the whole. None: as in verl.
         turn: How many tokens a turn of the model may have.
-        manager: The reward manager that hands on what the environment gave.
-        each_alone: Whether each turn is a sample of its own.
     """
 
     turns: str
@@ -54,14 +50,10 @@ class _Loop:
     group: str | None = None
     prompt: str | None = None
     turn: str | None = None
-    manager: str | None = None
-    each_alone: bool = False
 
 
 LOOPS = (
     _Loop("max_turns", 1, "do_search", True, f"{_ROLLOUT}.n_agent", "data.max_start_length", RESPONSE),
-    _Loop("env.max_steps", group="env.rollout.n", manager="episode", each_alone=True),
-    _Loop("rollout_manager.max_turns", group="rollout_manager.n_trajectory"),
     _Loop(f"{_AGENT}.max_turns", 1, f"{_AGENT}.enable_agent", True, turn=f"{_AGENT}.max_action_length"),
     _Loop(
         f"{_ROLLOUT}.agent.max_turns",
@@ -128,13 +120,6 @@ class _Naming:
         if size is not None:
             self.gone.add(loop.turn)
             self._say(str(loop.turn), TURN_TOKENS, size, "of one turn", self.kept)
-        if loop.manager and flat.get(MANAGER) == loop.manager:
-            self.gone.add(MANAGER)
-            why = f"the rewards are the environment's: say {IS_REWARD}=true once yours is in custom/env_wrapper.py"
-            self.remarks.append(Remark(MANAGER, loop.manager, "to do", why))
-        if loop.each_alone:
-            why = "there each turn is a sample of its own; here an episode is one, and may be as long as this says"
-            self.remarks.append(Remark(RESPONSE, flat.get(RESPONSE), "to do", why))
 
     def done(self, run: Run) -> Run:
         """Return the run under verl's names."""

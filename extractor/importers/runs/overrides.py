@@ -39,24 +39,13 @@ def read(words: Sequence[str], where: str) -> tuple[Override, ...]:
     return tuple(_override(word, where) for word in words)
 
 
-def is_odd(text: str) -> bool:
-    """Tell whether an override has a plain value with a character that is none of Hydra's: `key=~/data`."""
-    if not re.fullmatch(rf"{_KEY}=[^\[\]{{}}(),'\"]+", text):
-        return False
-    try:
-        parse_override(text)
-    except BadOverride as error:
-        return "token recognition error" in str(error)
-    return False
-
-
 def _override(word: str, where: str) -> Override:
     text, back = with_words(word)
     try:
         found = parse_override(text)
     except BadOverride as error:
         key, _, value = text.partition("=")
-        if re.fullmatch(_KEY, key) and (_PLACEHOLDER.search(value) or is_odd(text) or unknowns(word)):
+        if re.fullmatch(_KEY, key) and (_PLACEHOLDER.search(value) or unknowns(word)):
             return Override(key[: len(key) - len(key.lstrip("+"))], key.lstrip("+"), back(value.strip(_QUOTES)), word)
         said = readable(back(str(error)))
         raise UsageError(f"{where}: {said}", hint="Hydra would refuse it as well: correct it") from None

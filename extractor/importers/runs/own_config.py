@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import yaml
 from extractor.importers.runs import checkout
 from extractor.importers.runs.placeholders import readable
 from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run import Run
 from extractor.values import fingerprint, readers
 from extractor.values.configtree.compose import read_config
 from extractor.values.configtree.defaults import SELF, Defaults, TooManyParts
@@ -32,29 +33,10 @@ _DEEPEST = 4
 _CORRECT = "correct the file"
 
 
-@dataclass(frozen=True)
-class OwnConfig:
-    """Holds what a launch says of the config that it starts from.
-
-    Attributes:
-        name: verl's config that it ends at.
-        defaults: That one, composed, as the run's checkout has it; empty where none is at hand.
-        overlay: What the run's own configs have besides.
-        words: The other arguments.
-        notes: What a user should know.
-    """
-
-    name: str
-    defaults: Mapping[str, Any]
-    overlay: tuple[Mapping[str, Any], ...]
-    words: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
 def read(
     module: str, arguments: Sequence[str], path: Path, config_dirs: Sequence[Path], places: RunFolders
-) -> OwnConfig:
-    """Take the config's name out of a launch's arguments, and read it.
+) -> tuple[Run, list[str]]:
+    """Take the config's name out of a launch's arguments, and read it; returns the run of it, and the other arguments.
 
     Args:
         module: What is launched: `verl.trainer.main_ppo`, `recipe.dapo.main_dapo`, or its file.
@@ -87,7 +69,8 @@ def read(
     at = next((place for place in near if (place / f"{own.main}.yaml").is_file()), None)
     defaults = checkout.defaults_of(at, own.main, places)
     others = [item for item, choice in zip(words, choices, strict=True) if choice is None]
-    return OwnConfig(own.main, defaults, tuple(own.found), tuple(others), tuple(own.notes))
+    run = Run(str(path), config_name=own.main, program=module, defaults=defaults, overlay=tuple(own.found))
+    return replace(run, notes=tuple(own.notes)), others
 
 
 def _named(arguments: Sequence[str]) -> tuple[str, str, list[str]]:

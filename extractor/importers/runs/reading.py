@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from extractor.importers.runs import (
-    checkout,
-    configs,
-    embedded_commands,
-    launch_reader,
-    of_export,
-    overrides,
-    own_config,
-)
-from extractor.importers.runs.other_libraries import trl
+import yaml
+
+from extractor.importers.runs import checkout, embedded_commands, launch_reader, of_export, overrides, own_config
+from extractor.importers.runs.launch_reader import translated
+from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.run import Around, Run
 from extractor.values import readers
+from extractor.values.configtree.compose import read_yaml
 from extractor.values.errors import UsageError
 
 _OF_HYDRA = ("config.yaml", "overrides.yaml")
+_HINT = "pass a launch script, overrides or a resolved config"
 
 
 def read_run(
@@ -35,7 +32,7 @@ def read_run(
     """Read a run.
 
     Args:
-        path: A bash script, a config, a program, or what a run has left behind: a file or a directory.
+        path: A bash script, a config, or what a run has left behind: a file or a directory.
         given: Variables set by the user (`--set VAR=VALUE`).
         environment: Variables that a script may count on, such as HOME.
         config_dirs: Where to look for configs that the run names.
@@ -54,29 +51,71 @@ def _read(path: Path, around: Around) -> Run:
     if path.is_dir():
         of_wandb = path / "files" / "config.yaml"
         return _read(of_wandb, around) if of_wandb.is_file() else _from_hydra(path, around.places)
-    hint = "pass a launch script, overrides or a resolved config"
     try:
         text = readers.read_commented(path)
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file", hint=hint) from None
+        raise UsageError(f"{path}: no such file", hint=_HINT) from None
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}", hint=hint) from None
+        raise UsageError(f"{path}: cannot be read: {error.strerror}", hint=_HINT) from None
     if not text.strip():
-        raise UsageError(f"{path}: empty", hint=hint)
+        raise UsageError(f"{path}: empty", hint=_HINT)
     if path.suffix in (".yaml", ".yml", ".json"):
         return _from_yaml(path, text, around)
     if path.suffix in (".py", ".ipynb") and embedded_commands.listed(text) is None:
-        return _from_python(path, text, around)
+        if trl.trains(text):
+            raise trl.refusal(path)
+        raise UsageError(
+            f"{path}: programs and notebooks are not read",
+            hint="pass a bash script with its command; if Hydra configures it, append `--cfg job --resolve > run.yaml` "
+            "to the command, and pass run.yaml",
+        )
     return _from_words(path, text) or launch_reader.read_launch(path, embedded_commands.script(text), around)
 
 
 def _from_yaml(path: Path, text: str, around: Around) -> Run:
     """Read a config, or the script of a job."""
-    body = configs.yaml_of(path, text)
-    job = None if configs.is_config(body) or trl.is_config(body) else embedded_commands.job(body, text)
+    body = _yaml_of(path, text)
+    is_verls = isinstance(body, dict) and bool({"data", "actor_rollout_ref"} & body.keys())
+    job = None if is_verls or trl.is_config(body) else embedded_commands.job(body, text)
     if job is None:
-        return configs.of_config(path, body, around.places)
+        return _of_config(path, body, around.places)
     return launch_reader.read_launch(path, job[0], around.with_variables(job[1]))
+
+
+def _yaml_of(path: Path, text: str) -> Any:
+    """Return what is in a YAML file; where it is a config of TRL's, of a key that is there twice the last."""
+    try:
+        config = read_yaml(text, last_counts=True)
+        return config if trl.is_config(config) else read_yaml(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}", hint="correct the file") from None
+
+
+def _of_config(path: Path, config: Any, places: RunFolders) -> Run:
+    """Return the run of a config, or of the list of overrides that Hydra writes."""
+    config = _unwrap(config)
+    if isinstance(config, list) and all(isinstance(item, str) for item in config):
+        return Run(str(path), overrides.read(config, str(path)))
+    if easyr1.is_config(config):
+        return translated(path, easyr1.translated(config, places))
+    if trl.is_config(config):
+        return translated(path, trl.of_config(config, path))
+    if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
+        raise UsageError(
+            f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",
+            hint="pass what `--cfg job --resolve` prints, .hydra/config.yaml of a run, or a job that launches one",
+        )
+    config.pop("hydra", None)
+    return Run(str(path), resolved=config)
+
+
+def _unwrap(body: Any) -> Any:
+    """Return a config without what Weights & Biases wraps each of its values in."""
+    if not isinstance(body, dict):
+        return body
+    own = {key: value for key, value in body.items() if key != "_wandb"}
+    is_wrapped = own and all(isinstance(item, dict) and "value" in item and len(item) < 4 for item in own.values())
+    return {key: item["value"] for key, item in own.items()} if is_wrapped else own
 
 
 def _from_words(path: Path, text: str) -> Run | None:
@@ -93,28 +132,6 @@ def _from_words(path: Path, text: str) -> Run | None:
     return None
 
 
-def _from_python(path: Path, text: str, around: Around) -> Run:
-    """Read a training script of TRL's, or a program or notebook that has the command of a run as a literal."""
-    try:
-        code, command = embedded_commands.split_notebook(text) if path.suffix == ".ipynb" else (text, "")
-        found = trl.of_python(code, path) if not command else None
-        commands = [command] if command else embedded_commands.find_commands(code) if found is None else []
-    except ValueError as error:
-        raise UsageError(f"{path}: no notebook: {error}", hint="pass a notebook, or a script of it") from None
-    except SyntaxError as error:
-        newer = "f-string" in error.msg and sys.version_info < (3, 12)
-        hint = "run vextract with Python 3.12 or later" if newer else "pass a launch script, or one of TRL's"
-        raise UsageError(f"{path}:{error.lineno or 1}: no Python: {error.msg}", hint=hint) from None
-    if found is not None:
-        return configs.translated(path, found)
-    if commands:
-        return launch_reader.read_launch(path, commands[0], around)
-    raise UsageError(
-        f"{path}: it starts no trainer of verl's or TRL's, and has no command of a run as a text or a list of texts",
-        hint=f"if Hydra configures it: `python {path.name} ... --cfg job --resolve > run.yaml`, and pass run.yaml",
-    )
-
-
 def _from_hydra(folder: Path, at: RunFolders) -> Run:
     """Read what Hydra writes of a run: `.hydra/config.yaml`, of which `overrides.yaml` is what the command line set."""
     places = (folder / ".hydra", folder)
@@ -126,8 +143,7 @@ def _from_hydra(folder: Path, at: RunFolders) -> Run:
             "checkpoint of verl's with local.checkpoint.begin_from=.../global_step_N",
         )
     files = [place / name for name in _OF_HYDRA]
-    bodies = [configs.yaml_of(file, readers.read_text(file)) for file in files]
-    config, of_command = (configs.of_config(file, body, at) for file, body in zip(files, bodies, strict=True))
+    config, of_command = (_of_config(file, _yaml_of(file, readers.read_text(file)), at) for file in files)
     if config.resolved is None:
         raise UsageError(f"{place / _OF_HYDRA[0]}: no config", hint="pass the directory as Hydra wrote it")
     return replace(of_command, file=str(folder), defaults=config.resolved, is_whole=True)

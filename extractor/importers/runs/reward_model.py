@@ -13,10 +13,10 @@ _TOKENIZER = "reward_model.model.input_tokenizer"
 _POLICY = "actor_rollout_ref.model.path"
 # The project's settings, where its release has none, and what verl calls them where it has.
 _LOCAL = {
-    "local.reward_model.max_length": ("reward_model.max_length",),
-    "local.reward_model.micro_batch_size_per_gpu": ("reward_model.micro_batch_size_per_gpu",),
-    "local.reward_model.param_offload": ("reward_model.model.fsdp_config.param_offload",),
-    "local.reward_model.trust_remote_code": ("reward_model.model.trust_remote_code",),
+    "local.reward_model.max_length": "reward_model.max_length",
+    "local.reward_model.micro_batch_size_per_gpu": "reward_model.micro_batch_size_per_gpu",
+    "local.reward_model.param_offload": "reward_model.model.fsdp_config.param_offload",
+    "local.reward_model.trust_remote_code": "reward_model.model.trust_remote_code",
 }
 # What the servers of a generative reward model take; a classifier has nothing of it.
 GENERATIVE = ("reward_router_address", "reward_model_tokenizer")
@@ -56,9 +56,8 @@ def settings(
         used.add(_TOKENIZER)
     if tokenizer is not None:
         found["data.return_raw_chat"] = True
-    for key, names in _LOCAL.items():
-        said = next((item for item in names if item in stated), None)
-        if said is not None and key in project and not unknowns(flat.get(said)):
+    for key, said in _LOCAL.items():
+        if said in stated and key in project and not unknowns(flat.get(said)):
             found[key] = flat.get(said)
             used.add(said)
     return found, used, []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.runs.other_libraries.translation import FileScored, ScoredBy, Written
+from extractor.importers.runs.other_libraries.translation import FileScored, Written
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.configtree import Override
@@ -32,7 +32,7 @@ class Run:
         places: Where its relative paths may lead.
         remarks: What became of settings that verl has no name for.
         is_whole: Whether the defaults are all that its release had.
-        scored_by: What scores in a run of TRL's or EasyR1's; None: the settings say what does.
+        scored_by: What scores in a run of EasyR1's; None: the settings say what does.
         written: What a run of EasyR1's adds to its prompts.
         former: What it says under names that were taken from it for others; its copies may read them.
     """
@@ -51,7 +51,7 @@ class Run:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     places: RunFolders = field(default_factory=lambda: RunFolders(()), repr=False)
     remarks: tuple[Remark, ...] = ()
-    scored_by: ScoredBy | FileScored | None = None
+    scored_by: FileScored | None = None
     written: Written | None = None
     is_whole: bool = False
     former: Mapping[str, Any] = field(default_factory=dict, repr=False)

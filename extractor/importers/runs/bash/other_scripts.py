@@ -1,4 +1,4 @@
-"""Read what a script has another shell read: files of its checkout, files that it writes, and texts."""
+"""Read what a script has another shell read: files of its checkout, and texts."""
 
 from __future__ import annotations
 
@@ -44,9 +44,11 @@ def start(words: Sequence[str], line: int, environment: Mapping[str, str], state
             return False
         start_text(words[place], line, environment, words[place + 2 :], state, run)
         return True
-    place = _find_script(words, state)
+    place = _find_script(words)
     found = None if place is None else _find(words[place], state)
     if place is None or found is None:
+        if place is not None:
+            state.note(line, f"{readable(words[place])} is not read: pass it instead if it launches the run")
         return False
     with state.apart(environment):
         state.arguments, state.zero = list(words[place + 1 :]), found[0]
@@ -101,10 +103,7 @@ def reads_script(words: Sequence[str]) -> bool:
 
 
 def _find(path: str, state: ShellState) -> tuple[str, str] | None:
-    """Return the path and text of a script that was written here, or that the checkout has; None: it is neither."""
-    written = state.written.get(state.absolute(path))
-    if written is not None:
-        return path, written
+    """Return the path and text of a script that the checkout has; None: it is not there."""
     file = state.found(path)
     if file is None or not file.is_file() or file.stat().st_size > limits.MAX_SCRIPT:
         return None
@@ -122,13 +121,13 @@ def _find_text(words: Sequence[str]) -> int | None:
     return None
 
 
-def _find_script(words: Sequence[str], state: ShellState) -> int | None:
+def _find_script(words: Sequence[str]) -> int | None:
     """Return the place of the script among the words of a command; None: it starts none."""
     if words[0] in _PRINTS:
         return None
     starts = words[0] in _STARTERS
     for place, word in enumerate(words):
-        if (starts or not place) and (_SCRIPT.fullmatch(word) or state.absolute(word) in state.written):
+        if (starts or not place) and _SCRIPT.fullmatch(word):
             return place
         if _SHELL.fullmatch(word):
             behind = [at for at in range(place + 1, len(words)) if not words[at].startswith("-")]

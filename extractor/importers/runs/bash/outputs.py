@@ -6,7 +6,6 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from extractor.importers.runs.bash.arithmetic import NotKnown, evaluate
 from extractor.importers.runs.placeholders import unknowns
 
 # Scripts for several kinds of machines look for the module of each; a project knows none of these.
@@ -66,13 +65,6 @@ def _base(arguments: list[str]) -> str | None:
     return posixpath.basename(arguments[0].rstrip("/")).removesuffix("".join(arguments[1:2]))
 
 
-def _expr(arguments: list[str]) -> str | None:
-    try:
-        return str(evaluate(" ".join(arguments), lambda name: None))
-    except NotKnown:
-        return None
-
-
 def _tr(text: str, arguments: list[str]) -> str | None:
     sets = [_characters(item) for item in arguments if not item.startswith("-")]
     if arguments[:1] == ["-d"] and len(sets) == 1:
@@ -97,6 +89,5 @@ _PRINT: Mapping[str, Callable[[list[str]], str | None]] = {
     "dirname": lambda arguments: (posixpath.dirname(arguments[0]) or ".") if len(arguments) == 1 else None,
     "realpath": lambda arguments: arguments[-1] if arguments else None,
     "readlink": lambda arguments: arguments[-1] if arguments else None,
-    "expr": _expr,
 }
 _FILTER: Mapping[str, Callable[[str, list[str]], str | None]] = {"tr": _tr}

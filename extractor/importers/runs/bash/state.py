@@ -65,14 +65,6 @@ class Command:
     is_silent: bool = False
 
 
-@dataclass(frozen=True)
-class Function:
-    """Holds a function's body, and the file that defines it."""
-
-    body: ShellStatement
-    file: str
-
-
 class ShellState:
     """Holds what is known at the place that is read.
 
@@ -81,12 +73,11 @@ class ShellState:
         line: The line that all commands are said to stand in; None: their own.
         there: Finds the files of the checkout.
         given: Variables that the user has set: nothing changes them.
-        variables, exported, arguments, functions: What it has here.
+        variables, exported, arguments, functions: What it has here; of a function its body and its file.
         depth: Functions and scripts in each other.
         doubts: Conditions so far that could not be decided.
         commands: What it would have run so far.
         notes: What a user should know, with lines.
-        written: Files that the script writes, by absolute path.
     """
 
     def __init__(
@@ -105,13 +96,12 @@ class ShellState:
         self.variables: dict[str, Value] = {**environment, **given}
         self.exported = {*environment, *given}
         self.arguments = list(arguments)
-        self.functions: dict[str, Function] = {}
+        self.functions: dict[str, tuple[ShellStatement, str]] = {}
         self.depth = self.doubts = 0
         self.commands: list[Command] = []
         self.notes: list[str] = []
-        self.written: dict[str, str] = {}
         self._locals: list[dict[str, tuple[Value | None, bool]]] = []
-        self._steps = self._characters = 0
+        self._characters = 0
 
     def note(self, line: int, text: str) -> None:
         """Note something about a line."""
@@ -123,16 +113,6 @@ class ShellState:
         """Return the error of a line that is not read."""
         return unread(self.file, (self.line if self.file == self._main else None) or line, why)
 
-    def step(self) -> None:
-        """Count a statement.
-
-        Raises:
-            UsageError: the script runs more than is read.
-        """
-        self._steps += 1
-        if self._steps > limits.MAX_STATEMENTS:
-            raise too_much(self.file, f"it runs more than {limits.MAX_STATEMENTS:,} statements")
-
     def spend(self, characters: int) -> None:
         """Count characters that expansions make.
 
@@ -141,7 +121,7 @@ class ShellState:
         """
         self._characters += characters
         if self._characters > limits.MAX_EXPANDED:
-            raise too_much(self.file, f"its expansions make more than {limits.MAX_EXPANDED:,} characters")
+            raise too_much(self.file, f"it makes more than {limits.MAX_EXPANDED:,} characters, or does too much")
 
     def counted(self, words: list[str]) -> list[str]:
         """Return words, counted."""

@@ -15,7 +15,6 @@ from extractor.importers.runs.bash.state import (
     Break,
     Command,
     Failure,
-    Function,
     Return,
     ShellState,
     Stop,
@@ -25,11 +24,12 @@ from extractor.importers.runs.bash.state import (
 from extractor.importers.runs.bash.syntax import ASSIGNMENT, Redirect, ShellStatement
 from extractor.importers.runs.bash.words import WordExpander
 from extractor.importers.runs.placeholders import number_of, readable, unknown, unknowns
-from extractor.values.limits import MAX_ROUNDS
+from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
 _QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "true", ":", "rm"}
 _DECLARES = ("export", "readonly", "local", "declare", "typeset")
+_INTO_FILES = (">", ">>", ">|", "&>")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -64,14 +64,14 @@ class Interpreter:
             **dict.fromkeys(("[", "test"), self._test),
             **dict.fromkeys(("exit", "return", "break", "continue"), self._leave),
             **dict.fromkeys(("read", "mapfile", "readarray", "getopts"), self._take_input),
-            **dict.fromkeys(("cd", "pushd", "popd"), self._change_folder),
+            **dict.fromkeys(("pushd", "popd", "shopt"), self._refuse),
+            "cd": self._change_folder,
             "shift": self._shift,
             "set": self._set,
             "printf": self._print,
             "unset": self._unset,
             "let": lambda _line, words: bool([self._words.compute(word) for word in words[1:]][-1:] or True),
             "eval": self._evaluate,
-            "shopt": self._set_option,
         }
 
     def run(self, statements: Sequence[ShellStatement]) -> bool | None:
@@ -82,7 +82,7 @@ class Interpreter:
         return outcome
 
     def _statement(self, node: ShellStatement) -> bool | None:
-        self._state.step()
+        self._state.spend(MAX_EXPANDED // MAX_STATEMENTS)
         return self._handlers[node.kind](node)
 
     def _apart(self, statements: Sequence[ShellStatement]) -> bool | None:
@@ -146,11 +146,11 @@ class Interpreter:
         return True if words[0] in _QUIET else None
 
     def _call_function(self, line: int, name: str, arguments: list[str]) -> bool | None:
-        state, function = self._state, self._state.functions[name]
+        state, (body, file) = self._state, self._state.functions[name]
         kept, state.arguments = state.arguments, arguments
         try:
-            with state.inside(function.file, None if function.file == state.file else line), state.scope({}):
-                return self._statement(function.body)
+            with state.inside(file, None if file == state.file else line), state.scope({}):
+                return self._statement(body)
         except Return as left:
             return left.outcome
         except Break:
@@ -159,21 +159,15 @@ class Interpreter:
             state.arguments = kept
 
     def _redirect(self, node: ShellStatement, start: int) -> None:
-        """Follow texts that a command writes into a file, or hands to another shell."""
+        """Follow a here-document into another shell, and note what is printed elsewhere."""
         state, ran = self._state, self._state.commands[start:]
-        files = [item for item in node.redirects if item.number in ("", "1") and item.sign in (">", ">>", ">|", "&>")]
         document = self._document(node.redirects)
-        if len(ran) == 1:
-            text = document if ran[0].words == ("cat",) else None if document else self._output(ran[0])
-            for item in files if text is not None else ():
-                place = state.absolute(self._words.text(item.target))
-                state.written[place] = f"{state.written.get(place, '') if item.sign == '>>' else ''}{text}"
-                state.spend(len(state.written[place]))
-            if document and other_scripts.reads_script(ran[0].words):
-                words = ran[0].words
-                behind = [word for word in words[words.index("-s") + 1 :] if word != "--"] if "-s" in words else ()
-                other_scripts.start_text(document, node.line, ran[0].environment, behind, state, self.run)
-        if files or any(item.sign == ">&" and item.target == "2" for item in node.redirects):
+        if document and len(ran) == 1 and other_scripts.reads_script(ran[0].words):
+            words = ran[0].words
+            behind = [word for word in words[words.index("-s") + 1 :] if word != "--"] if "-s" in words else ()
+            other_scripts.start_text(document, node.line, ran[0].environment, behind, state, self.run)
+        into_files = [item for item in node.redirects if item.number in ("", "1") and item.sign in _INTO_FILES]
+        if into_files or any((item.sign, item.target) == (">&", "2") for item in node.redirects):
             end = start + len(ran)
             state.commands[start:end] = [replace(command, is_silent=True) for command in state.commands[start:end]]
 
@@ -186,10 +180,6 @@ class Interpreter:
             if item.sign == "<<<":
                 return f"{self._words.text(item.target)}\n"
         return None
-
-    def _output(self, command: Command) -> str | None:
-        folder = command.environment.get("PWD") or self._state.text("PWD")
-        return outputs.find_output(command.words, folder)
 
     def _assign(self, line: int, word: str) -> None:
         state, found = self._state, ASSIGNMENT.match(word)
@@ -271,8 +261,7 @@ class Interpreter:
 
     def _change_folder(self, _line: int, words: list[str]) -> bool:
         to = [word for word in words[1:] if word not in ("--", "-L", "-P")] or [self._state.text("HOME")]
-        is_back = words[0] == "popd" or to[-1] == "-"
-        folder = self._state.text("OLDPWD") if is_back else self._state.absolute(to[-1])
+        folder = self._state.text("OLDPWD") if to[-1] == "-" else self._state.absolute(to[-1])
         self._state.put("OLDPWD", self._state.text("PWD"))
         self._state.put("PWD", folder)
         self._state.exported.add("PWD")
@@ -291,14 +280,14 @@ class Interpreter:
         return self._start(line, words, {})
 
     def _print(self, line: int, words: list[str]) -> bool | None:
-        if words[1:2] != ["-v"]:
-            return self._start(line, words, {})
-        self._take_input(line, words[1:3])
-        return True
+        if words[1:2] == ["-v"]:
+            self._take_input(line, words[1:3])
+            return True
+        return self._start(line, words, {})
 
-    def _set_option(self, line: int, words: list[str]) -> bool:
-        if words[1:3] == ["-s", "expand_aliases"]:
-            raise self._state.refuse(line, "aliases are not read: write the commands that they stand for")
+    def _refuse(self, line: int, words: list[str]) -> bool:
+        if words[0] != "shopt" or "expand_aliases" in words:
+            raise self._state.refuse(line, f"`{' '.join(words)}` is not read")
         return True
 
     def _evaluate(self, line: int, words: list[str]) -> bool | None:
@@ -384,7 +373,7 @@ class Interpreter:
         return False
 
     def _define(self, node: ShellStatement) -> bool:
-        self._state.functions[node.words[0]] = Function(node.parts[0][0], self._state.file)
+        self._state.functions[node.words[0]] = (node.parts[0][0], self._state.file)
         return True
 
     def _compute(self, node: ShellStatement) -> bool | None:
@@ -455,7 +444,9 @@ class Interpreter:
             return self._document(only.redirects)
         with contextlib.suppress(Stop):
             self.run(statements)
-        found = [self._output(command) for command in self._state.commands if not command.is_silent]
+        ran = [command for command in self._state.commands if not command.is_silent]
+        folder = self._state.text("PWD")
+        found = [outputs.find_output(command.words, command.environment.get("PWD") or folder) for command in ran]
         if not self._state.commands or None in found or doubts != self._state.doubts:
             return None
         return "".join(text for text in found if text)

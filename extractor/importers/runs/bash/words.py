@@ -25,6 +25,12 @@ _PARAMETER = re.compile(
 )
 _HOME = re.compile(r"(?:[A-Za-z_]\w*=)?(~)(?=/|\Z)", re.ASCII)
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_CASES: dict[str, Callable[[str], str]] = {
+    "^^": str.upper,
+    ",,": str.lower,
+    "^": lambda text: text[:1].upper() + text[1:],
+    ",": lambda text: text[:1].lower() + text[1:],
+}
 _ANSI = {"n": "\n", "t": "\t", "'": "'"}
 
 
@@ -139,8 +145,6 @@ class WordExpander:
                 yield piece[1:-1], "quoted"
             elif piece[0] == '"' and not quoted:
                 yield from self._string(piece[1:-1])
-            elif piece[:2] == '$"' and not quoted:
-                yield from self._string(piece[2:-1])
             elif piece[:2] == "$'" and not quoted:
                 text = re.sub(r"\\([nt'])", lambda found: _ANSI[found[1]], piece[2:-1])
                 yield unknown(piece) if "\\" in text else text, "quoted"
@@ -215,8 +219,6 @@ class WordExpander:
             if held is None and self._state.variables.get(name) is None and name not in ("@", "*"):
                 items = [unknown(name)]
             items = self._part(piece, items, found["rest"]) if sign == ":" else items
-            if sign != ":":
-                items = [self._operate(piece, item, sign, found["rest"]) for item in items]
             yield from self._several(items, "*" in (name, index) and quoted)
         else:
             value = self._item(name, index, held, False)
@@ -225,7 +227,11 @@ class WordExpander:
                 several = [item for item in held if unknowns(item) == (item[1:-1],)] if isinstance(held, list) else []
                 is_missing = index is not None and isinstance(held, list)
                 value = "".join(several[:1]) if is_missing else self._state.text(name)
-            yield self._operate(piece, value, sign, found["rest"]), "expanded"
+            if sign in _CASES and not found["rest"]:
+                value = _CASES[sign](value) if not unknowns(value) else value
+            elif sign and not unknowns(value):
+                value = unknown(piece)
+            yield value, "expanded"
 
     def _item(self, name: str, index: str | None, held: Value | None, is_list: bool) -> str | None:
         """Return what an expansion is about; None: it has no value."""
@@ -291,15 +297,6 @@ class WordExpander:
             if place:
                 yield "", "end"
             yield item, "expanded"
-
-    def _operate(self, piece: str, value: str, sign: str, rest: str) -> str:
-        """`${X^^}` and `${X,,}`; what else is done with a text is not read."""
-        if not sign or unknowns(value):
-            return value
-        if sign not in ("^", "^^", ",", ",,") or rest:
-            return unknown(piece)
-        change = str.upper if sign[0] == "^" else str.lower
-        return change(value) if len(sign) == 2 else change(value[:1]) + value[1:]
 
 
 def _by_word(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:

@@ -1,13 +1,12 @@
-"""The Python code of a checkout: its files, what they register and define, the settings that they read."""
+"""The Python code of a checkout: its files, and what they register and define."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from extractor.importers.runs.places import RunFolders
-from extractor.pipeline.index.syntax import attribute_chain
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 
@@ -57,33 +56,17 @@ def required_by(function: ast.FunctionDef) -> list[str]:
     return [item.arg for item in (*needed, *(item for item, default in named if default is None))]
 
 
-def class_of(tree: ast.AST, name: str) -> ast.ClassDef | None:
-    """Return a module's class of a name."""
-    return next((node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name), None)
+def methods_of(tree: ast.AST, cls: str) -> dict[str, ast.FunctionDef]:
+    """Return the methods that a module's class of a name defines itself, by name."""
+    own = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == cls)
+    return {item.name: item for node in own for item in node.body if isinstance(item, ast.FunctionDef)}
 
 
-def method_of(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
-    """Return the method that a class itself defines under a name."""
-    return next((item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == name), None)
-
-
-def settings_read(texts: Iterable[str]) -> set[str]:
-    """Return the settings that code reads of `config` or `self.config`, as far as one expression names them."""
-    found = {".".join([*chain, *([name] if name else [])]) for text in texts for chain, name in _reads_of_config(text)}
-    return {key for key in found if not any(other.startswith(f"{key}.") for other in found)}
-
-
-def _reads_of_config(text: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the attributes of a config that code names, and the key that it asks these for."""
-    for node in ast.walk(tree_of(text)):
-        asked: ast.expr | None = None
-        chain = attribute_chain(node)
-        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).endswith(".get"):
-            chain, asked = attribute_chain(node.func), node.args[0]
-        elif isinstance(node, ast.Subscript):
-            chain, asked = attribute_chain(node.value), node.slice
-        chain = chain[:-1] if chain[-1:] == ("get",) else chain
-        chain = chain[1:] if chain[:2] == ("self", "config") else chain
-        name = asked.value if isinstance(asked, ast.Constant) and isinstance(asked.value, str) else ""
-        if chain[:1] == ("config",) and (name or len(chain) > 1):
-            yield chain[1:], name
+def without_decorators(text: str, pattern: str) -> str:
+    """Return a module's text without the decorators at its top that fit a pattern."""
+    lines = text.split("\n")
+    for node in reversed(tree_of(text).body):
+        for item in reversed(getattr(node, "decorator_list", ())):
+            if re.fullmatch(pattern, ast.unparse(item).rpartition(".")[2]):
+                del lines[item.lineno - 1 : item.end_lineno]
+    return "\n".join(lines)

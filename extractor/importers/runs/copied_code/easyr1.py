@@ -49,9 +49,9 @@ def take_prompts(project: TargetProject, written: Written | None) -> CopyResult:
     return CopyResult(tree, [Remark(_PROMPT, written.place, "changed", why)], settings)
 
 
-def take_rewards(project: TargetProject, scored_by: FileScored) -> CopyResult:
+def take_rewards(project: TargetProject, scored_by: FileScored | None) -> CopyResult:
     """Copy the function that scores, with what it needs, and have a reward manager call it."""
-    if not project.has(IMPORTED_BY) or not project.has("rewards/manager"):
+    if scored_by is None or not project.has(IMPORTED_BY) or not project.has("rewards/manager"):
         return CopyResult(project.tree)
     name, place = scored_by.function, scored_by.place
     copying = project.copying(scored_by.folder)

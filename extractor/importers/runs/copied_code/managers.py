@@ -1,37 +1,34 @@
-"""The reward manager that a run chooses by name and a project lacks: taken from its checkout, or from its release."""
+"""What scores a run's responses where no setting names its file: a reward manager, or the default scorers.
+
+A run may name a manager that its checkout or its release registers, or that its program chooses by that name. Forks
+also change verl's managers, the class in their `main_ppo.py`, or `verl/utils/reward_score`: these are copied where they
+are no version of verl's, or know a source of data that the run's release does not.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from extractor.importers.runs import templates
+from extractor.importers.runs.copied_code import own_verl
 from extractor.importers.runs.copied_code.code import (
-    class_of,
-    method_of,
+    methods_of,
     python_files,
     registered_by,
-    settings_read,
+    required_by,
     tree_of,
+    without_decorators,
 )
-from extractor.importers.runs.copied_code.copying import Copying
-from extractor.importers.runs.copied_code.manager_hooks import (
-    HAS_ITS_OWN,
-    OWN_SETTINGS,
-    PROGRAMS,
-    adapted,
-    handed_by_programs,
-)
+from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
 from extractor.importers.runs.copied_code.modules import SCORERS
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
+from extractor.importers.runs.own_config import program_file
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
-from extractor.values.modules import absolute
 
 KEYS = ("reward.reward_manager.name", "reward_model.reward_manager")
 # They give every response the score that `naive` gives it, in processes side by side: that does for them.
@@ -40,32 +37,46 @@ TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 # What a run hands to the class besides what verl does.
 _GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
 _REGISTERED = re.compile(r"@register\w*\(\s*[\"']([\w-]+)[\"']")
-# A line of the hook's table of what the run's program hands over.
-_TABLE = re.compile(r"^ +\"(\w+)\": lambda: config\.([\w.]+?)(?:\.get\('(\w+)'.*)?,$", re.MULTILINE)
+_MOST = 4  # classes of one name that are tried
+_FUNCTIONS = ("reward.custom_reward_function.path", "custom_reward_function.path")
+_FOLDER = f"{SCORERS.replace('.', '/')}/"
+_SCORERS = f"{_FOLDER}__init__.py"
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
-# So many classes of one name are tried, and so many packages are followed that hand one on.
-_MOST = 4
+# How a class falls back to a function of its own.
+_HAS_ITS_OWN = re.compile(r"self\.compute_score = compute_score or (\w+)")
+# What a function that scores is given.
+_OF_A_ROW = {"data_source", "solution_str", "ground_truth", "extra_info"}
+_NOT_VERLS = "no version of verl has it so"
+_REWARD, _PROGRAM = "custom/verl_reward", "custom/verl_program"
+# The name under which a class that no registry has is registered.
+_OF_THE_RUN = "of_the_run"
+# Where verl and its forks make managers, what verl makes them with, and the settings that a program may hand over.
+_PROGRAMS = ("verl/trainer/main_ppo.py", "verl/trainer/ppo/reward.py")
+_BY_VERL = {"tokenizer", "num_examine", "compute_score", "reward_fn_key", "config"}
+_OF_CONFIG = re.compile(r"config(\.\w+)+(?:(?<=\.get)\('\w+'(, [\w.'-]+)?\))?")
 
 
-@dataclass(frozen=True)
-class Manager:
-    """A class that a checkout, or a release of verl, has for a reward manager's name.
+class _Scorer(NamedTuple):
+    """A class or a function of the checkout that scores.
 
     Attributes:
-        cls: The class.
-        module: Where it is imported from.
-        place: The file that it is known by.
-        folder: Where the module is imported from; None: the release.
-        is_registered: Whether it registers itself; otherwise a program chooses it by its name.
-        scorer: Module and name of the function that its program scores by.
+        path: Its file, below a root of the checkout.
+        name: What it is called there.
+        text: Of the file.
+        key: The setting that is to name it.
+        new: The sources of data that only it knows, or why else it is not verl's.
     """
 
-    cls: str
-    module: str
-    place: str
-    folder: Path | None
-    is_registered: bool
-    scorer: tuple[str, str] | None = None
+    path: str
+    name: str
+    text: str
+    key: str
+    new: str
+
+    @property
+    def what(self) -> str:
+        """Return what it is called in a remark."""
+        return f"{self.path}, which scores by rules of its own ({self.new}),"
 
 
 def names(code: Mapping[str, str]) -> set[str]:
@@ -79,203 +90,277 @@ def chosen(project: TargetProject) -> str | None:
     return next((str(project.settings[key]) for key in KEYS if project.settings.get(key)), None)
 
 
-def take(project: TargetProject) -> CopyResult:
+def take_named(project: TargetProject) -> CopyResult:
     """Copy the reward manager that a run names, with what it imports; `custom/reward_manager.py` imports it."""
     name, known = chosen(project), names(project.code)
     if name is None or name in {*known, *AS_NAIVE} or not project.has(IMPORTED_BY):
         return CopyResult(project.tree)
     key = next(key for key in KEYS if project.settings.get(key))
     refused: list[Remark] = []
-    for found in islice(_known_as(name, project), _MOST):
-        copying = project.copying(*([] if found.folder is None else [found.folder]))
-        try:
-            copied = copying.copy(f"from {found.module} import {found.cls}\n", [found.cls])
-        except (SyntaxError, UsageError, OSError):
+    found = [*islice(_registered_as(name, project), _MOST)]
+    for place, cls, imported, is_registered in [*found, *islice(_chosen_as(name, project), _MOST)]:
+        copying = project.copying()
+        module = copying.defining(imported, cls) if imported else copying.module_of(place)
+        copied = _copied(copying, f"from {module} import {cls}\n", cls)
+        if copied is None:
             continue
-        why = "; ".join(copied.missing)
-        if not why and found.is_registered and any("/registry.py" in path for path in copying.files):
-            why = "it would come with a registry of its own"
-        if why:
-            refused.append(Remark(key, name, "to do", f"{found.place} has it, and cannot be imported here: {why}"))
+        if copied.missing or (is_registered and any("/registry.py" in path for path in copying.files)):
+            why = "; ".join(copied.missing) or "it would come with a registry of its own"
+            refused.append(Remark(key, name, "to do", f"{place} has it, and cannot be imported here: {why}"))
             continue
-        hooks, lacking = _hooks(name, found, copied.text.strip(), copying, project)
-        files = {path: _without_registering(text, known) for path, text in copying.files.items()}
+        lacking: list[str] = []
+        if is_registered:
+            imports = f"from {copied.text.split()[1]} import {cls}"
+            text = templates.render("registered_manager.py", name=name, place=place, imports=imports, cls=cls)
+            hooks = {f"{TARGET}.py": text}
+        else:
+            scorer, imports, has_its_own = _scorer_of(cls, place, copied, copying, project)
+            handed, lacking = _handed(map(project.checkouts, _PROGRAMS), cls)
+            hooks = _hook(name, place, cls, imports, scorer, handed, has_its_own)
+        pattern = rf"\w*register\w*\('(?:{'|'.join(map(re.escape, sorted(known)))})'\)"
+        files = {path: without_decorators(text, pattern) for path, text in copying.files.items()}
         tree = project.with_hooks({**hooks, **files}, {TARGET: IMPORTED_BY})
         hook = f"{project.package}/{TARGET}.py"
-        remarks = copied_remarks(key, name, found.place, hook, copied)
-        if lacking:
-            why = f"the run's program makes it with {', '.join(lacking)}: {hook} is to hand it over"
-            remarks.append(Remark(key, name, "to do", why))
-        reads = () if found.is_registered else tuple(sorted(settings_read([*hooks.values(), *copying.files.values()])))
-        return CopyResult(tree, remarks, places=(f"{found.module.replace('.', '/')}.py",), reads=reads)
+        remarks = [*copied_remarks(key, name, place, hook, copied), *_lacking(key, place, hook, lacking)]
+        return CopyResult(tree, remarks, places=(place,))
     return CopyResult(project.tree, refused[:1])
 
 
-def _hooks(
-    name: str, found: Manager, imports: str, copying: Copying, project: TargetProject
-) -> tuple[dict[str, str], list[str]]:
-    """Return the hook that registers a manager with what it imports, and arguments that it cannot hand over."""
-    if found.is_registered:
-        made = {"name": name, "place": found.place, "imports": f"from {imports.split()[1]} import {found.cls}"}
-        text = templates.render("registered_manager.py", **made, cls=found.cls)
-        return {f"{TARGET}.py": text}, []
-    of_class = next((text for text in copying.files.values() if f"class {found.cls}" in text), "")
-    its_own = HAS_ITS_OWN.search(of_class) if found.scorer is None else None
-    has_its_own = its_own is not None and its_own[1] not in _DEFAULT_SCORERS  # which may take other arguments
-    scorer, lines = "None", [imports]
-    defaults = () if has_its_own else _DEFAULT_SCORERS
-    for module, function in [*([found.scorer] if found.scorer else []), *((SCORERS, one) for one in defaults)]:
-        try:
-            copied = copying.copy(f"from {module} import {function}\n", [function])
-        except (SyntaxError, UsageError, OSError):
-            copying.undo()
-            continue
-        if not copied.missing:
-            scorer, lines = function, [imports, copied.text.strip()]
-            break
-        copying.undo()
-    imported = "\n".join(sorted("\n".join(lines).splitlines()))
-    handed, lacking = handed_by_programs(map(project.checkouts, PROGRAMS), found.cls)
-    hooks = adapted(name, found.place, found.cls, imported, scorer, handed, has_its_own=has_its_own)
-    return hooks, lacking
+def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]) -> CopyResult:
+    """Copy what scores the responses of a run that names no function and no manager.
 
-
-def _without_registering(text: str, known: Iterable[str]) -> str:
-    """Return a copy that registers nothing under names that a project has something under."""
-    lines = text.split("\n")
-    for node in reversed(tree_of(text).body):
-        for item in reversed(getattr(node, "decorator_list", ())):
-            said = re.fullmatch(r"\w*register\w*\('([^']+)'\)", ast.unparse(item).rpartition(".")[2])
-            if said is not None and said[1] in known:
-                del lines[item.lineno - 1 : item.end_lineno]
-    return "\n".join(lines)
-
-
-def decorator_of(name: str) -> re.Pattern[str]:
-    """Return what registers a reward manager under a name."""
-    return re.compile(rf"@register\(\s*[\"']{re.escape(name)}[\"']")
-
-
-def _known_as(name: str, project: TargetProject) -> Iterator[Manager]:
-    """Find the classes that are registered under a name, then those that a program chooses where it is given."""
-    decorator, compared = decorator_of(name), re.compile(rf"==\s*[\"']{re.escape(name)}[\"']")
-    source, root = project.source, project.places.root
-    texts: list[tuple[str, str, Path | None]] = [(place, text, root) for place, text in python_files(project.places)]
-    released = (path for path in sorted(source.files) if path.endswith(".py") and "reward" in path)
-    texts += [(path, source.read(path), None) for path in released]
-    for place, text, folder in texts:
-        if decorator.search(text) and (classes := registered_by(text, decorator)):
-            module, base = _module(place, folder)
-            yield Manager(classes[0], module, place, base, is_registered=True)
-    for place, text, folder in texts:
-        if re.search("main|reward", Path(place).name) and compared.search(text):
-            tree = tree_of(text)
-            cls, (module, base) = _chosen(tree, name), _module(place, folder)
-            origin = None if cls is None else _origin(tree, cls, module, base)
-            if cls is not None and origin is not None:
-                scorer = _scorer(tree, module)
-                yield Manager(cls, origin, place, base, is_registered=False, scorer=scorer)
-
-
-def _module(place: str, root: Path | None) -> tuple[str, Path | None]:
-    """Return the name of the module that a file is, and the folder that it is imported from; None: of the release."""
-    parts = Path(place).with_suffix("").parts
-    if root is None:
-        return ".".join(parts), None
-    folder = (root / place).parent
-    while (folder / "__init__.py").is_file() and folder != root:
-        folder = folder.parent
-    return ".".join(parts[len(folder.relative_to(root).parts) :]), folder
-
-
-def _chosen(tree: ast.Module, name: str) -> str | None:
-    """Return the class that is chosen where something equals a name: `if x == "name": manager = Class`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and isinstance(node.test.ops[0], ast.Eq):
-            sides = [node.test.left, *node.test.comparators]
-            if any(isinstance(side, ast.Constant) and side.value == name for side in sides):
-                for item in node.body:
-                    if isinstance(item, ast.Assign) and isinstance(item.value, ast.Name):
-                        return item.value.id
-    return None
-
-
-def _imported_from(tree: ast.Module, name: str, module: str) -> tuple[str, str] | None:
-    """Return the module, and the name there, that a module imports under a name."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    return absolute(node, module, is_package=False), alias.name
-    return None
-
-
-def _origin(tree: ast.Module, name: str, module: str, folder: Path | None) -> str | None:
-    """Return the module that defines a name of a program, followed through packages that hand it on."""
-    for _ in range(_MOST):
-        if any(isinstance(node, ast.ClassDef) and node.name == name for node in tree.body):
-            return module
-        found = _imported_from(tree, name, module)
-        if found is None or folder is None:
-            return found and found[0]
-        path = folder / found[0].replace(".", "/")
-        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        if not file.is_file():
-            return found[0]
-        module = f"{found[0]}.__init__" if path.is_dir() else found[0]
-        tree = tree_of(file.read_text(encoding="utf-8", errors="replace"))
-    return None
-
-
-def _scorer(tree: ast.Module, module: str) -> tuple[str, str] | None:
-    """Return what a program hands to `run_ppo` as the function that scores: its module and name."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "run_ppo":
-            given = [*node.args[1:2], *(item.value for item in node.keywords if item.arg == "compute_score")]
-            for item in given:
-                if isinstance(item, ast.Name) and (found := _imported_from(tree, item.id, module)):
-                    return found
-    return None
-
-
-def handed_settings(project: TargetProject, unknown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that hand over what the hook of a copied manager takes from others, and the run sets."""
-    section = re.search(r'^MANAGER_ARGUMENTS = "(.+)"$', project.text_of("settings/reward_keys.py"), re.MULTILINE)
-    table = _TABLE.findall(project.text_of(f"{TARGET}.py")) if section is not None else []
-    found = {}
-    for argument, path, name in table:
-        key = f"{path}.{name}" if name else path
-        if key in unknown or key in project.settings:
-            found[f"{section[1]}.{argument}"] = unknown.get(key, f"${{{key}}}")  # type: ignore[index]
-    return found
+    Args:
+        project: The project, and the run.
+        program: What the run launches.
+        before: The project's config without the run's settings.
+    """
+    path = program_file(program)
+    key = next((key for key in KEYS if key in before), None)
+    if key is not None and (found := _changed_class(project, key)):
+        taken = _copy_class(found, project, path)
+        if taken.settings:
+            return taken
+    function = next((key for key in _FUNCTIONS if key in before), None)
+    named = {project.settings[key] for key in KEYS if project.settings.get(key)}
+    by_default = {PLAIN, "dapo", *AS_NAIVE}  # they score by the default function where the run names none
+    if function is None or not named <= by_default or any(project.settings.get(key) for key in _FUNCTIONS):
+        return CopyResult(project.tree)
+    text = project.checkouts(path)
+    classes = own_verl.classes_of_program(tree_of(text))
+    new = _sources(text) - _known(project) or ({_NOT_VERLS} if own_verl.is_own_manager(text) else set())
+    if new and classes and key is not None and named <= {PLAIN}:
+        return _copy_class(_Scorer(path, classes[-1], text, key, ", ".join(sorted(new))), project, path)
+    text = project.checkouts(_SCORERS)
+    new = _sources(text) - _known(project) or {item for item in own_verl.changed(project) if item.startswith(_FOLDER)}
+    defined = [name for name in _DEFAULT_SCORERS if f"def {name}(" in text]
+    if new and defined:
+        return _copy_function(_Scorer(_SCORERS, defined[-1], text, function, ", ".join(sorted(new))), project)
+    return CopyResult(project.tree)
 
 
 def not_taken(project: TargetProject) -> list[str]:
     """Return the settings that hand a run's manager arguments which its class does not take."""
     name = chosen(project) or PLAIN
-    decorator = decorator_of(PLAIN if name in AS_NAIVE - names(project.code) else name)
+    decorator = _decorator(PLAIN if name in AS_NAIVE - names(project.code) else name)
     text = next((text for text in project.code.values() if decorator.search(text)), "")
-    classes = (class_of(tree_of(text), cls) for cls in registered_by(text, decorator))
-    made = next((method_of(node, "__init__") for node in classes if node is not None), None)
-    if made is None or made.args.kwarg is not None:
+    made = [methods_of(tree_of(text), cls).get("__init__") for cls in registered_by(text, decorator)]
+    if not made or made[0] is None or made[0].args.kwarg is not None:
         return []
-    taken = {argument.arg for argument in (*made.args.args, *made.args.kwonlyargs)}
+    taken = {argument.arg for argument in (*made[0].args.args, *made[0].args.kwonlyargs)}
     given = [(key, found[1]) for key in project.settings if (found := _GIVEN.match(key))]
     # What it does not take it may still read, in the config.
     return [key for key, name in given if name not in taken and f'"{name}"' not in text]
 
 
-def read_by_copy(project: TargetProject, unknown: Iterable[str]) -> set[str]:
-    """Return the settings of no release that a run's copied manager finds in its config, and reads."""
-    hook = project.code.get(f"{project.package}/{TARGET}.py", "")
-    if OWN_SETTINGS not in hook:
-        return set()
-    classes = re.findall(r"^from \S+ import (\w+)$", hook, re.MULTILINE)
-    code = "\n".join(text for text in project.code.values() if any(f"class {name}" in text for name in classes))
-    return {key for key in unknown if _asks_for(key).search(code)}
+def _decorator(name: str) -> re.Pattern[str]:
+    """Return what registers a reward manager under a name."""
+    return re.compile(rf"@register\(\s*[\"']{re.escape(name)}[\"']")
 
 
-def _asks_for(key: str) -> re.Pattern[str]:
-    """Return how code asks a config for a setting: `config.trainer.task`, `trainer["task"]`, `.get("task")`."""
-    section, last = map(re.escape, key.split(".")[-2:]) if "." in key else ("config", re.escape(key))
-    return re.compile(rf"\b{section}\.{last}\b|[\[(]\s*[\"']{last}[\"']")
+def _copied(copying: Copying, text: str, *roots: str, **more: Any) -> Copied | None:
+    """Copy a file; None where it is no Python, or cannot be read."""
+    try:
+        return copying.copy(text, roots, **more)
+    except (SyntaxError, UsageError, OSError):
+        return None
+
+
+def _registered_as(name: str, project: TargetProject) -> Iterator[tuple[str, str, str, bool]]:
+    """Yield the file, class and module of each manager that is registered under a name; "": found by its file."""
+    decorator, source = _decorator(name), project.source
+    for place, text in python_files(project.places):
+        if decorator.search(text) and (classes := registered_by(text, decorator)):
+            yield place, classes[0], "", True
+    for place in sorted(path for path in source.files if path.endswith(".py") and "reward" in path):
+        if decorator.search(text := source.read(place)) and (classes := registered_by(text, decorator)):
+            yield place, classes[0], place.removesuffix(".py").replace("/", "."), True
+
+
+def _chosen_as(name: str, project: TargetProject) -> Iterator[tuple[str, str, str, bool]]:
+    """Yield the file, class and module of each manager that a program chooses where its name is given."""
+    between = r"(?:(?:.*import.*|\s*#.*|[ \t]*)\n)*"
+    compared = re.compile(rf"==\s*[\"']{re.escape(name)}[\"']\s*:.*\n{between}\s*\w+ = (\w+)\s*\n")
+    for place, text in python_files(project.places):
+        if re.search("main|reward", place.rpartition("/")[2]) and (found := compared.search(text)):
+            module = _imported(text, found[1])
+            is_defined = f"class {found[1]}" in text
+            if module is not None or is_defined:
+                yield place, found[1], "" if module is None else module[0], False
+
+
+def _imported(text: str, local: str) -> tuple[str, str] | None:
+    """Return the module, and the name there, that a module imports under a name."""
+    imports = (node for node in ast.walk(tree_of(text)) if isinstance(node, ast.ImportFrom) and not node.level)
+    found = ((node.module or "", alias) for node in imports for alias in node.names)
+    return next(((module, alias.name) for module, alias in found if (alias.asname or alias.name) == local), None)
+
+
+def _scorer_of(cls: str, place: str, copied: Copied, copying: Copying, project: TargetProject) -> tuple[str, str, bool]:
+    """Return what a class scores by where no function is named, the imports of both, and whether it has its own.
+
+    That is what its program hands to `run_ppo`, or verl's default scorers.
+    """
+    text = project.checkouts(place)
+    handed = re.search(r"run_ppo\(\w+, (?:compute_score=)?(\w+)\)", text)
+    found = _imported(text, handed[1]) if handed is not None else None
+    of_class = next((text for text in copying.files.values() if f"class {cls}" in text), "")
+    own = _HAS_ITS_OWN.search(of_class) if found is None else None
+    has_its_own = own is not None and own[1] not in _DEFAULT_SCORERS  # which may take other arguments
+    defaults = () if has_its_own else _DEFAULT_SCORERS
+    for module, function in [*([found] if found else []), *((SCORERS, one) for one in defaults)]:
+        scorer = _copied(copying, f"from {module} import {function}\n", function)
+        if scorer is not None and not scorer.missing:
+            return function, "\n".join(sorted((copied.text.strip(), scorer.text.strip()))), has_its_own
+        copying.undo()
+    return "None", copied.text.strip(), has_its_own
+
+
+def _hook(
+    name: str, place: str, cls: str, imports: str, scorer: str, handed: Mapping[str, str], has_its_own: bool
+) -> dict[str, str]:
+    """Return the hook that registers a class from before there was a registry, and what it imports, by path."""
+    default = scorer if scorer != "None" or has_its_own else "function"
+    values = {"name": name, "place": place, "cls": cls, "imports": imports, "scorer": scorer, "default": default}
+    text = templates.render("run_manager.py", **values, handed=handed)
+    own_settings = templates.render("own_settings.py")
+    return {f"{TARGET}.py": text, f"custom/{FOLDER}/own_settings.py": own_settings}
+
+
+def _handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
+    """Return what programs make a reward manager with besides what verl does.
+
+    That is constants and settings of the run's `config`, by argument, and the arguments that are of something else.
+    """
+    found: dict[str, str] = {}
+    others: set[str] = set()
+    for tree in map(tree_of, texts):
+        assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+        targets = {ast.unparse(item) for node in assigned for item in node.targets}
+        aliases = {ast.unparse(item) for node in assigned for item in node.targets if ast.unparse(node.value) == cls}
+        made = {cls, "reward_manager_cls", *aliases}
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) in made]
+        for item in (item for call in calls for item in call.keywords):
+            text = ast.unparse(item.value)
+            value = text.replace("self.config", "config")
+            if item.arg in {None, *_BY_VERL, *found}:
+                continue
+            if (_OF_CONFIG.fullmatch(value) and text not in targets) or isinstance(item.value, ast.Constant):
+                found[str(item.arg)] = value
+            else:
+                others.add(str(item.arg))
+    return found, sorted(others - found.keys())
+
+
+def _lacking(key: str, place: str, hook: str, arguments: list[str]) -> list[Remark]:
+    why = f"{place} is made with {', '.join(arguments)}: {hook} is to hand it over"
+    return [Remark(key, None, "to do", why)] if arguments else []
+
+
+def _changed_class(project: TargetProject, key: str) -> _Scorer | None:
+    """Return the checkout's class of the manager that a run goes by, where no version of verl's is the same."""
+    name = chosen(project) or PLAIN
+    path = f"verl/workers/reward_manager/{name}.py"
+    if not own_verl.is_changed(project, path):
+        return None
+    text = project.checkouts(path)
+    tree = tree_of(text)
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    classes = [cls for cls in classes if "__call__" in methods_of(tree, cls)]
+    verls = project.source.read(path) if path in project.source.files else ""
+    same = [cls for cls in classes if re.search(rf"^class {cls}\b", verls, re.MULTILINE)]
+    decorated = [cls for cls in registered_by(text, _decorator(name)) if cls in classes]
+    if not classes:
+        return None
+    # What they register themselves as is the project's own.
+    return _Scorer(path, (decorated or same or classes)[-1], without_decorators(text, r"register\(.*"), key, _NOT_VERLS)
+
+
+def _known(project: TargetProject) -> set[str]:
+    """Return the sources of data that the scorers of the run's release, or the project's, know."""
+    texts = [file.data.decode() for file in project.tree if file.upstream_path == _SCORERS]
+    texts += [project.source.read(_SCORERS)] if _SCORERS in project.source.files else []
+    return set().union(*map(_sources, texts))
+
+
+def _cannot_be_had(found: _Scorer, copied: Copied | None, project: TargetProject) -> CopyResult:
+    lost = [] if copied is None else [f"{found.what} cannot be imported here: {'; '.join(copied.missing)}"]
+    return CopyResult(project.tree, [Remark(found.key, None, "to do", why) for why in lost])
+
+
+def _copy_function(found: _Scorer, project: TargetProject) -> CopyResult:
+    """Copy the checkout's scorers, with a hook that calls them as a project does."""
+    copying = project.copying()
+    copied = _copied(copying, f"from {SCORERS} import {found.name}\n", found.name)
+    if copied is None or copied.missing:
+        return _cannot_be_had(found, copied, project)
+    hook = f"{project.package}/{_REWARD}.py"
+    text = templates.render("verl_reward.py", place=found.path, imports=copied.text.strip(), name=found.name)
+    tree = project.with_hooks({f"{_REWARD}.py": text, **copying.files}, {})
+    remarks = copied_remarks(found.key, None, found.what, hook, copied)
+    functions = [node for node in tree_of(found.text).body if isinstance(node, ast.FunctionDef)]
+    asked = {name for node in functions if node.name == found.name for name in required_by(node)} - _OF_A_ROW
+    if asked:
+        why = f"{found.name} takes {', '.join(sorted(asked))}, which {hook} is to hand over"
+        remarks.append(Remark(found.key, None, "to do", why))
+    settings: dict[str, Any] = {found.key: hook}
+    named = f"{found.key.removesuffix('path')}name"
+    if named in project.settings:  # null, of a run that names no function
+        settings[named] = "compute_score"
+    return CopyResult(tree, remarks, settings, (found.path, _FOLDER))
+
+
+def _copy_class(found: _Scorer, project: TargetProject, program: str) -> CopyResult:
+    """Copy the checkout's reward manager, with a hook that registers it."""
+    copying = project.copying()
+    place = project.places.find(found.path)
+    copied = _copied(copying, found.text, found.name, place=place, only_part=True)
+    if copied is None or copied.missing:
+        return _cannot_be_had(found, copied, project)
+    hook = f"{project.package}/{TARGET}.py"
+    handed, lacking = _handed([project.checkouts(path) for path in sorted({program, *_PROGRAMS})], found.name)
+    imports = f"from {project.package}.{_PROGRAM.replace('/', '.')} import {found.name}"
+    has_its_own = _HAS_ITS_OWN.search(copied.text) is not None
+    hooks = _hook(_OF_THE_RUN, found.path, found.name, imports, "None", handed, has_its_own)
+    own = {f"{_PROGRAM}.py": copied.text, **hooks, **copying.files}
+    tree = project.with_hooks(own, {TARGET: IMPORTED_BY})
+    remarks = copied_remarks(found.key, chosen(project), found.what, hook, copied)
+    remarks += _lacking(found.key, found.path, hook, lacking)
+    return CopyResult(tree, remarks, {found.key: _OF_THE_RUN}, (found.path, _FOLDER))
+
+
+def _sources(text: str) -> set[str]:
+    """Return the names of sources of data that a module compares with."""
+    found: set[str] = set()
+    for node in ast.walk(tree_of(text)):
+        inside: list[ast.expr] = []
+        if isinstance(node, ast.Compare) and any(map(_is_source, [node.left, *node.comparators])):
+            inside = [node.left, *node.comparators]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_source(node.func.value):
+            inside = node.args
+        constants = (item for part in inside for item in ast.walk(part) if isinstance(item, ast.Constant))
+        found |= {item.value for item in constants if isinstance(item.value, str)}
+    return found
+
+
+def _is_source(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and "data_source" in node.id

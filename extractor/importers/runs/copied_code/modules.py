@@ -29,11 +29,12 @@ class Modules:
 
     Attributes:
         index: verl's modules.
+        places: Where the run may have been started from, and where packages of its files are.
     """
 
     def __init__(self, source: Source, places: RunFolders) -> None:
         self.index = Index(source)
-        self._places = places
+        self.places = places
         # Modules of verl that are taken from the checkout, which has more in them.
         self._changed: set[str] = set()
         self._texts: dict[str, tuple[str, bool] | None] = {}
@@ -55,7 +56,7 @@ class Modules:
 
     def is_folder(self, module: str) -> bool:
         """Tell whether a module is a folder of the checkout with Python files in it."""
-        places = [folder / module.replace(".", "/") for folder in self._places.folders]
+        places = [folder / module.replace(".", "/") for folder in self.places.folders]
         found = any(next(place.glob(pattern), None) for place in places for pattern in ("*.py", "*/*.py", "*/*/*.py"))
         return module == _RECIPES or found
 
@@ -64,7 +65,7 @@ class Modules:
         path = module.replace(".", "/")
         paths = dict.fromkeys([path, path.removeprefix(f"{_RECIPES}/")])
         names = [f"{path}{end}" for path in paths for end in (".py", "/__init__.py")]
-        return next(filter(None, map(self._places.find, names)), None)
+        return next(filter(None, map(self.places.find, names)), None)
 
     def is_module(self, name: str) -> bool:
         """Tell whether a dotted name is that of a module, of verl's or the checkout's."""
@@ -88,11 +89,11 @@ class Modules:
         self._forget()
         return True
 
-    def _parsed(self, module: str) -> Module:
+    def parsed(self, module: str) -> Module:
         """Return a module, or an empty one if there is no such module."""
         if module not in self._known:
-            text, _ = self.text_of(module) or ("", False)
-            self._known[module] = Module(module, "", text)
+            text, is_package = self.text_of(module) or ("", False)
+            self._known[module] = Module(module, "__init__.py" if is_package else "", text)
         return self._known[module]
 
     def _forget(self) -> None:
@@ -100,13 +101,17 @@ class Modules:
         self._texts.clear()
         self._known.clear()
 
-    def defined(self, module: str, name: str) -> tuple[str, str]:
+    def defined(self, module: str, name: str, *, in_checkout: bool = False) -> tuple[str, str]:
         """Return where a name of verl is defined: modules that only hand it on are followed."""
         for _ in range(_HANDED_ON):
-            if module not in self.index or name in self.index[module].bindings:
+            if module not in self.index and not in_checkout:
                 break
-            found = self.index[module].imports.get(name)
-            stars = [star for star in self.index[module].stars if star in self.index] if found is None else []
+            known, file = self.parsed(module) if in_checkout else self.index[module], self.file_of(module)
+            if in_checkout and file is not None and self.is_of_checkout(module, name):
+                known = Module(module, file.name, readers.read_text(file))
+            found = known.imports.get(name) if name not in known.bindings else None
+            is_known = name in known.bindings or name in known.imports
+            stars = [] if is_known else [star for star in known.stars if star in self.index]
             star = next((star for star in stars if name in self.index[star].bindings), None)
             if star is not None:
                 return star, name
@@ -115,14 +120,10 @@ class Modules:
             module, name = found.module, found.name
         return module, name
 
-    def hands_on(self, module: str, name: str) -> bool:
-        """Tell whether a module has a name only because it imports it."""
-        return name == "*" or name in self._parsed(module).imports
-
     def lacks(self, module: str, name: str | None) -> str | None:
         """Say that a module has no such name; None where it may have it."""
         text, _ = self.text_of(module) or ("", False)
-        known = self._parsed(module)
+        known = self.parsed(module)
         if name in (None, "*", *known.bindings, *known.imports) or "import *" in text or "__getattr__" in text:
             return None
         return f"{module}: it has no {name}"
@@ -137,6 +138,6 @@ class Modules:
         folder = file.resolve().parent
         while (folder / "__init__.py").is_file():
             folder = folder.parent
-        self._places = replace(self._places, folders=tuple(dict.fromkeys([*self._places.folders, folder])))
+        self.places = replace(self.places, folders=tuple(dict.fromkeys([*self.places.folders, folder])))
         self._forget()
         return ".".join(file.resolve().with_suffix("").relative_to(folder).parts)

@@ -80,9 +80,9 @@ def take_files(project: TargetProject) -> CopyResult:
             remarks.append(Remark(key, path, "to do", why))
             continue
         texts[kind.target] = copied.text
-        if copied.left_out:
-            names = ", ".join(copied.left_out)
-            remarks.append(Remark(key, path, "changed", f"{target} goes without {names}: nothing here needs it"))
+        if copied.is_part:
+            why = f"{target} has only what {name} needs: the rest cannot be imported here"
+            remarks.append(Remark(key, path, "changed", why))
         if name and not _defines(copied.text, str(name)):
             remarks.append(Remark(key, path, "to do", f"it has no {name}, which the run names: define it in {target}"))
         remarks += [Remark(key, path, "to do", f"{target} cannot be imported: {why}") for why in copied.missing]

@@ -18,10 +18,6 @@ _PACKAGES = {
     "faiss": "faiss-cpu",
     "fitz": "pymupdf",
     "git": "gitpython",
-    "google.api_core": "google-api-core",
-    "google.cloud.aiplatform": "google-cloud-aiplatform",
-    "google.cloud.aiplatform_v1": "google-cloud-aiplatform",
-    "google.cloud.aiplatform_v1beta1": "google-cloud-aiplatform",
     "google.genai": "google-genai",
     "google.generativeai": "google-generativeai",
     "google.protobuf": "protobuf",
@@ -29,7 +25,6 @@ _PACKAGES = {
     "rouge_score": "rouge-score",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
-    "vertexai": "google-cloud-aiplatform",
     "yaml": "pyyaml",
 }
 _MODULES = {package: module for module, package in _PACKAGES.items()}

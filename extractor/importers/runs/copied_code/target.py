@@ -46,6 +46,12 @@ class TargetProject:
         files = (file for file in self.tree if file.path.startswith(f"{self.package}/") and file.path.endswith(".py"))
         return {file.path: file.data.decode() for file in files}
 
+    @property
+    def copies(self) -> dict[str, str]:
+        """Return the Python files that were copied from the run's checkout, by path."""
+        below = tuple(f"{self.package}/custom/{name}" for name in (f"{FOLDER}/", "verl_", "easyr1_"))
+        return {path: text for path, text in self.code.items() if path.startswith(below)}
+
     def text_of(self, path: str) -> str:
         """Return the text of one of the package's files; "" where it has none."""
         return next((file.data.decode() for file in self.tree if file.path == f"{self.package}/{path}"), "")
@@ -104,14 +110,12 @@ class CopyResult:
         remarks: What a user should know.
         settings: Those that name the copy now.
         places: Files and folders of the checkout that it was taken from.
-        reads: Settings that it asks its config for, as the run calls them.
     """
 
     tree: Tree
     remarks: list[Remark] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
     places: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
 
 
 def copied_remarks(key: str, value: Any, place: str, target: str, copied: Copied) -> list[Remark]:
@@ -127,7 +131,4 @@ def copied_remarks(key: str, value: Any, place: str, target: str, copied: Copied
     if copied.packages:
         needs = f"{target} needs packages: pip install {' '.join(copied.packages)}"
         found.append(Remark(key, value, "to do", needs))
-    if copied.absent:
-        why = f"{target} may import what cannot be had here: {'; '.join(copied.absent)}"
-        found.append(Remark(key, value, "to do", why))
     return found

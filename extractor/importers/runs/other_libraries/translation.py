@@ -14,29 +14,6 @@ from extractor.values.errors import UsageError
 
 
 @dataclass(frozen=True)
-class ScoredBy:
-    """The functions that score a run's responses.
-
-    Attributes:
-        text: Of the file that defines or imports them.
-        place: That file, for messages.
-        functions: Their names.
-        weights: What the score of each counts.
-        model: The model of the run, where the script says it.
-        folder: Where the file's own imports are found; None: where the run's are.
-        is_open: Whether the one name may stand for a list of functions; the weights are then of its parts, or one.
-    """
-
-    text: str = field(repr=False)
-    place: str
-    functions: tuple[str, ...]
-    weights: tuple[float, ...]
-    model: str | None = None
-    folder: Path | None = None
-    is_open: bool = False
-
-
-@dataclass(frozen=True)
 class FileScored:
     """The function that scores a run's responses, in a file that the run names.
 
@@ -77,7 +54,7 @@ class Translated(NamedTuple):
 
     overrides: tuple[Override, ...]
     remarks: tuple[Remark, ...]
-    scored_by: ScoredBy | FileScored | None = None
+    scored_by: FileScored | None = None
     written: Written | None = None
 
 

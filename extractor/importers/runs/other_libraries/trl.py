@@ -1,4 +1,4 @@
-"""Runs of TRL's GRPOTrainer and RLOOTrainer: commands, YAML and the literals of a script, under verl's names."""
+"""Runs of TRL's GRPOTrainer: their YAML and their commands' options, under verl's names."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
-from extractor.importers.runs.other_libraries import trl_script
-from extractor.importers.runs.other_libraries.translation import ScoredBy, Translated, config_file
-from extractor.importers.runs.other_libraries.trl_script import Script
-from extractor.importers.runs.other_libraries.trl_settings import GRPO, RLOO, Unread, algorithm_of, translated
+from extractor.importers.runs.other_libraries.translation import Translated, config_file
+from extractor.importers.runs.other_libraries.trl_settings import translated
 from extractor.importers.runs.placeholders import with_words
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
@@ -27,8 +25,9 @@ _FLAGS = {f"--{spelled}" for name in _OWN for spelled in (name, name.replace("_"
 _FLAG = re.compile(r"--?[A-Za-z]")
 # `trainer.seed=1` is a setting of a config and no value of the option before it.
 _OVERRIDE = re.compile(r"[+~]{0,2}\w+(?:\.\w+)+=")
-# Reward functions of TRL's own end so.
-_OF_TRL = "_reward"
+_TRAINS = re.compile(r"\b(?:GRPO|RLOO)Trainer\(")
+_PARSES = re.compile(r"\b(?:HfArgumentParser|TrlParser)\(")
+_AS_YAML = "write its settings as YAML under TRL's names, and pass that"
 
 
 def is_config(body: Any) -> bool:
@@ -38,86 +37,73 @@ def is_config(body: Any) -> bool:
 
 def is_launch(words: Sequence[str], places: RunFolders) -> bool:
     """Tell whether a command starts one of TRL's trainers."""
-    start = started(words, places)
-    if start.algorithm or any(word.partition("=")[0] in _FLAGS for word in words):
-        return True
-    return _script_of(start.file, {}) is not None
+    script, _ = _started(words)
+    return bool(
+        script.startswith("trl ")
+        or any(word.partition("=")[0] in _FLAGS for word in words)
+        or trains(_text(script, places))
+    )
+
+
+def trains(text: str) -> bool:
+    """Tell whether a program makes one of TRL's trainers."""
+    return _TRAINS.search(text) is not None and re.search(r"^\s*(?:from|import) verl\b", text, re.MULTILINE) is None
+
+
+def refusal(path: object) -> UsageError:
+    """Return the refusal of a program that has its settings in Python."""
+    return UsageError(f"{path}: its settings for TRL's trainer are in Python, which is not read", hint=_AS_YAML)
 
 
 def launched(path: Path, words: Sequence[str], places: RunFolders) -> Translated:
-    """Translate a command's arguments, and the config that they name.
+    """Translate a command's options, and the config that they name.
 
     Raises:
-        UsageError: the config is not here, or the script's settings cannot be read.
+        UsageError: the config is not here, or the program has its settings in Python.
     """
-    start = started(words, places)
-    stated = dict(arguments(start.arguments))
-    processes = processes_of(words, places)
-    script = _script_of(start.file, stated)
-    if script is not None and not script.parses:
-        return _of_script(script, stated, processes)
+    script, options = _started(words)
+    text = _text(script, places)
+    if trains(text) and not _PARSES.search(text):
+        raise refusal(script)
+    stated = dict(_arguments(options))
     file = config_file(path, stated.pop("config", None), places)
     try:
         body = {} if file is None else read_mapping(readers.read_text(file), last_counts=True)
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{file}: cannot be read: {error}", hint="correct it") from None
-    if script is not None:
-        return _of_script(script, {**body, **stated}, processes)
-    functions = {"reward_funcs": Unread(f"those of {start.script}")} if start.script else {}
-    found = {**functions, **body, **stated}
-    return _of_settings(found, processes, start.algorithm or algorithm_of(found, start.script))
+    is_trls = script.startswith("trl ")
+    functions = {"reward_funcs": f"those of {script}"} if script and not is_trls else {}
+    made = translated({**functions, **body, **stated}, script, _processes(words, places))
+    why = "what the program does besides: a trainer of its own, settings that it changes in Python"
+    more = [Remark(script, "", "not carried over", why)] if script and not is_trls else []
+    return made._replace(remarks=(*made.remarks, *more))
 
 
 def of_config(config: Mapping[str, Any], path: Path) -> Translated:
     """Translate a config that is here without its command."""
-    return _of_settings(config, None, algorithm_of(config, path.stem))
+    return translated(config, path.stem)
 
 
-def of_python(text: str, path: Path) -> Translated | None:
-    """Translate the literals of a Python script; None where it makes no trainer of TRL's.
-
-    Raises:
-        UsageError: its settings are on its command line, or are no literals.
-    """
-    script = trl_script.read(text, path, {})
-    if script is not None and script.parses:
-        raise UsageError(
-            f"{path}: its command line says what its config is",
-            hint=f"pass a bash script with the command that starts it: accelerate launch {path.name} --...",
-        )
-    return None if script is None else _of_script(script, {}, None)
-
-
-class Started(NamedTuple):
-    """What a command starts.
-
-    Attributes:
-        script: As the command names it; "": TRL's own.
-        file: The script, if it is here.
-        arguments: Those of the script.
-        algorithm: Of `trl grpo` and `trl rloo`; "" where a script decides.
-    """
-
-    script: str
-    file: Path | None
-    arguments: Sequence[str]
-    algorithm: str = ""
-
-
-def started(words: Sequence[str], places: RunFolders) -> Started:
-    """Return what a command starts, behind `accelerate launch`, `torchrun` and the like."""
+def _started(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the program of a command, `trl grpo` for TRL's own, and its options."""
     for index, (one, two) in enumerate(itertools.pairwise(words)):
-        if one == "trl" and two in (GRPO, RLOO):
-            return Started("", None, words[index + 2 :], two)
+        if one == "trl" and two in ("grpo", "rloo"):
+            return f"trl {two}", words[index + 2 :]
     for index, word in enumerate(words):
-        is_module = index > 0 and words[index - 1] == "-m"
-        if is_module or (word.endswith(".py") and not word.startswith("-")):
-            file = places.find(f"{word.replace('.', '/')}.py" if is_module else word)
-            return Started(word, file, words[index + 1 :])
-    return Started("", None, words)
+        if words[max(index - 1, 0)] == "-m" or (word.endswith(".py") and not word.startswith("-")):
+            return word, words[index + 1 :]
+    return "", words
 
 
-def arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _text(script: str, places: RunFolders) -> str:
+    """Return the text of a program as a command names it; "" where it is not here."""
+    file = places.find(script if script.endswith(".py") else f"{script.replace('.', '/')}.py")
+    with contextlib.suppress(OSError, UsageError):
+        return "" if file is None else readers.read_text(file)
+    return ""
+
+
+def _arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Yield `--key value`, `--key=value` and `--flag` as keys and values."""
     left = list(words)
     while left:
@@ -138,75 +124,15 @@ def _value(text: str) -> Any:
     return back(plain)
 
 
-def processes_of(words: Sequence[str], places: RunFolders) -> int | None:
+def _processes(words: Sequence[str], places: RunFolders) -> int | None:
     """Return how many processes a command starts, by its flags or accelerate's config; None: not said."""
-    before = itertools.takewhile(lambda word: not word.endswith(".py") and word not in (GRPO, RLOO), words)
-    flags = dict(arguments([*before]))
-    nodes = 1
-    count = flags.get("num_processes")
+    flags = dict(_arguments([*itertools.takewhile(lambda word: not word.endswith(".py") and word != "trl", words)]))
+    count, nodes = flags.get("num_processes"), 1
     if count is None and "nproc_per_node" in flags:
         count, nodes = flags["nproc_per_node"], flags.get("nnodes", 1)
     if count is None and (file := places.find(str(flags.get("config_file", "")) or ".")) is not None:
         with contextlib.suppress(OSError, UsageError, yaml.YAMLError):
             count = read_mapping(readers.read_text(file)).get("num_processes")
-    if not all(isinstance(number, int) and not isinstance(number, bool) and number > 0 for number in (count, nodes)):
-        return None
-    return int(str(count)) * int(str(nodes))
-
-
-def _script_of(file: Path | None, stated: Mapping[str, Any]) -> Script | None:
-    """Return the training script in a file; None where it is none.
-
-    Raises:
-        UsageError: its settings are no literals.
-    """
-    try:
-        text = "" if file is None else readers.read_text(file)
-    except (OSError, UsageError):
-        return None
-    with contextlib.suppress(SyntaxError):
-        return None if file is None else trl_script.read(text, file, stated)
+    if type(count) is int and type(nodes) is int and count > 0 and nodes > 0:
+        return count * nodes
     return None
-
-
-def _of_script(script: Script, stated: Mapping[str, Any], processes: int | None) -> Translated:
-    """Translate a script with what its command says.
-
-    Args:
-        script: As it was read.
-        stated: The command's options, and the config that they name.
-        processes: How many train.
-    """
-    remarks = []
-    if script.trainer:
-        name = "GRPOTrainer" if script.algorithm == GRPO else "RLOOTrainer"
-        remarks.append(
-            Remark(name, script.trainer, "not carried over", "a trainer of its own: what it does otherwise than TRL's")
-        )
-    if script.parses:
-        settings = {**script.settings, **stated, **script.assigned}
-    else:
-        settings = {**script.settings, **script.assigned}
-        why = f"an option of {script.path.name}: what it makes of it is not read"
-        remarks += [Remark(key, value, "to do", why) for key, value in sorted(stated.items()) if key not in script.used]
-    scored_by = script.scored_by(settings.get("reward_weights"))
-    found = translated(settings, scored_by, processes, script.algorithm)
-    return found._replace(remarks=(*found.remarks, *remarks))
-
-
-def _of_settings(stated: Mapping[str, Any], processes: int | None, algorithm: str) -> Translated:
-    return translated(stated, _named(stated.get("reward_funcs"), stated.get("reward_weights")), processes, algorithm)
-
-
-def _named(names: Any, weights: Any) -> ScoredBy | None:
-    """Return what scores by names that `trl grpo` knows: its own functions, or dotted paths of modules."""
-    listed = [names] if isinstance(names, str) else names
-    if isinstance(names, Unread) or not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
-        return None
-    parts = [item.rpartition(".") for item in listed]
-    is_known = all(dot or name.endswith(_OF_TRL) for _, dot, name in parts)
-    if not is_known or not all(word.isidentifier() for item in listed for word in item.split(".")):
-        return None
-    lines = dict.fromkeys(f"from {module or 'trl.rewards'} import {name}" for module, _, name in parts)
-    text = "\n".join(lines) + "\n"
-    return trl_script.scored(text, Path("reward_funcs"), [name for _, _, name in parts], weights, None, None)

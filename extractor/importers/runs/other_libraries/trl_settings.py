@@ -7,12 +7,11 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from extractor.importers.runs.other_libraries.translation import ROWS, ScoredBy, Translated, is_nothing, overrides_of
+from extractor.importers.runs.other_libraries.translation import ROWS, Translated, is_nothing, overrides_of
 from extractor.importers.runs.placeholders import readable, unknowns
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
 
-GRPO, RLOO = "grpo", "rloo"
 _ACTOR, _ROLLOUT, _MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "actor_rollout_ref.model"
 _NAMES: Mapping[str, str] = {
     "chat_template": f"{_MODEL}.custom_chat_template",
@@ -47,29 +46,27 @@ _NAMES: Mapping[str, str] = {
 }
 # What earlier releases of TRL and transformers called a setting.
 _EARLIER = {"evaluation_strategy": "eval_strategy", "vllm_max_model_len": "vllm_max_model_length"}
-# Settings that are RLOO's alone; the second line is that of releases before 0.22, which had another config.
-_OF_RLOO = ("normalize_advantages", "reward_clip_range")
-_OF_EARLIER_RLOO = ("rloo_k", "kl_coef", "num_ppo_epochs", "response_length", "total_episodes", "whiten_rewards")
+# Settings that only RLOO has: of today, and of TRL before 0.22.
+_OF_RLOO = ("normalize_advantages", "reward_clip_range", "rloo_k", "kl_coef", "num_ppo_epochs", "whiten_rewards")
 # TRL's own, where a run says nothing and verl has another: those of this release.
 _RELEASE = "1.16"
 _DEFAULTS: Mapping[str, Any] = {
+    "beta": 0.0,
     "entropy_coef": 0,
     "epsilon": 0.2,
     "gradient_accumulation_steps": 1,
     "learning_rate": 1e-6,
+    "loss_type": "dapo",
     "lr_scheduler_type": "linear",
     "max_completion_length": 512,
+    "num_generations": 8,
     "num_train_epochs": 3,
     "per_device_train_batch_size": 8,
     "seed": 42,
     "weight_decay": 0.0,
 }
-_DEFAULTS_OF: Mapping[str, Mapping[str, Any]] = {
-    GRPO: {"beta": 0.0, "loss_type": "dapo", "num_generations": 8},
-    RLOO: {"beta": 0.05, "num_generations": 2},
-}
 # Of these, whose value changes what is learned, earlier releases had others.
-_HAS_CHANGED = {GRPO: ("beta", "loss_type", "max_completion_length"), RLOO: ("max_completion_length",)}
+_HAS_CHANGED = ("beta", "loss_type", "max_completion_length")
 # With `use_peft`; the layers are those that peft chooses in models such as Llama and Qwen.
 _LORA: Mapping[str, Any] = {"lora_r": 16, "lora_alpha": 32, "lora_target_modules": ["q_proj", "v_proj"]}
 _SCHEDULES = {
@@ -102,16 +99,11 @@ _OF_THE_MACHINE = {
     *("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "hub_model_id", "logging_first_step"),
     *("overwrite_output_dir", "gradient_checkpointing_kwargs", "logging_strategy", "vllm_enable_sleep_mode"),
 }
-# What a script hands to the trainer that no setting says.
-_OF_THE_TRAINER = {"callbacks", "optimizers"}
 _TO_DO = {
     "dataset_name": ROWS,
-    **dict.fromkeys(("environment_factory", "rollout_func", "tools"), "turns: make custom/env_wrapper.py take them"),
-    "eval_dataset": "name its rows in data.val_files",
-    "peft_config": f"an adapter: say {_MODEL}.lora_rank, lora_alpha and target_modules",
     "load_in_4bit": "vextract add qlora, and local.quantization.load_in_4bit=true",
-    "reward_funcs": "not found at the top of a script that is here: hand them to LocalPPOTrainer(reward_fn=[...]) as "
-    "they are, or score in custom/reward_manager.py",
+    "reward_funcs": "hand them to LocalPPOTrainer(reward_fn=[...]) as they are, with `vextract add reward_forms`, or "
+    "score in custom/reward_manager.py",
     "reward_model_name_or_path": "a project has a reward model or functions: with both, verl takes the model's score",
 }
 # What is computed with, and the least that each may be; a run of TRL's ends there as well.
@@ -122,47 +114,31 @@ _AT_LEAST = {0: "beta epsilon eval_steps save_steps warmup_steps", -1: "max_step
 _NUMBERS: Mapping[str, float] = {name: least for least, names in _AT_LEAST.items() for name in names.split()}
 
 
-class Unread(str):
-    """The text of an argument that is no literal, and where it stands."""
-
-
-def algorithm_of(stated: Mapping[str, Any], name: str) -> str:
-    """Return the algorithm that a config is for, by its settings or its name."""
-    return RLOO if any(key in stated for key in (*_OF_RLOO, "rloo_k")) or RLOO in name.lower() else GRPO
-
-
-def translated(
-    stated: Mapping[str, Any],
-    scored_by: ScoredBy | None = None,
-    processes: int | None = None,
-    algorithm: str = GRPO,
-) -> Translated:
-    """Return settings of TRL as overrides of verl's, and remarks on what verl has not.
+def translated(stated: Mapping[str, Any], name: str, processes: int | None = None) -> Translated:
+    """Return settings of TRL's GRPOTrainer as overrides of verl's, and remarks on what verl has not.
 
     Args:
         stated: By their names on the command line.
-        scored_by: The functions that score; None: they are not known.
+        name: Of the program, or of the config's file.
         processes: How many train, each with a batch of its own; None: not known.
-        algorithm: Of the trainer.
 
     Raises:
-        UsageError: a setting is no number, or of a release of TRL before 0.22.
+        UsageError: a setting is no number, or of RLOOTrainer.
     """
-    if algorithm == RLOO and (earlier := sorted(stated.keys() & set(_OF_EARLIER_RLOO))):
-        hint = "write its settings under today's names: num_generations, beta, num_iterations, max_completion_length"
-        raise UsageError(f"{', '.join(earlier)}: a run of RLOO of TRL before 0.22", hint=hint)
+    if "rloo" in name.lower() or any(key in stated for key in _OF_RLOO):
+        hint = "`vextract new myproj --algorithm rloo` makes a project for that; write its settings into config/"
+        raise UsageError(f"{name}: of TRL's trainers only GRPOTrainer is read, not RLOOTrainer", hint=hint)
     stated = {_EARLIER.get(key, key): value for key, value in stated.items()}
-    known = {key: _checked(key, value) for key, value in stated.items() if not isinstance(value, Unread)}
-    known = {key: value for key, value in known.items() if value is not None}
+    known = {key: _checked(key, value) for key, value in stated.items() if value is not None}
     lora = _LORA if known.get("use_peft") else {}
-    whole = {**_DEFAULTS, **_DEFAULTS_OF[algorithm], **lora, **known}
+    whole = {**_DEFAULTS, **lora, **known}
     if not lora:
         whole = {key: value for key, value in whole.items() if not key.startswith("lora_")}
     batches = _Batches(whole, processes or 1)
     found = {_NAMES[key]: value for key, value in whole.items() if key in _NAMES}
-    found |= {**_optimizer(whole), **_loss(whole, algorithm), **_lengths(whole, batches)}
+    found |= {**_optimizer(whole), **_loss(whole), **_lengths(whole, batches)}
     judge = known.get("reward_model_name_or_path")
-    if isinstance(judge, str) and scored_by is None and "reward_funcs" not in stated:
+    if isinstance(judge, str) and "reward_funcs" not in stated:
         found |= {"reward_model.enable": True, "reward_model.model.path": judge}
         stated = {key: value for key, value in stated.items() if key != "reward_model_name_or_path"}
     template = whole.get("chat_template_kwargs")
@@ -171,13 +147,11 @@ def translated(
     # Whatever its rows are, they are not the toy ones: a project stops where they are not there.
     found.update(dict.fromkeys(("data.train_files", "data.val_files"), str(known.get("dataset_name") or _ROWS)))
     remarks = (
-        *_on_keys(stated, whole, scored_by is not None or "reward_model.enable" in found),
+        *_on_keys(stated, "reward_model.enable" in found),
         *_on_values(stated, whole),
         *_on_batches(known, batches, processes),
-        *_on_learning(whole, algorithm, batches.updates),
-        *_on_defaults(stated, whole, algorithm),
     )
-    return Translated(overrides_of(found), remarks, scored_by)
+    return Translated(overrides_of(found), remarks)
 
 
 def _checked(key: str, value: Any) -> Any:
@@ -219,21 +193,14 @@ def _optimizer(whole: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _loss(whole: Mapping[str, Any], algorithm: str) -> dict[str, Any]:
+def _loss(whole: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is learned: advantages, KL and the loss."""
     low, beta = whole["epsilon"], whole["beta"]
     high = whole.get("epsilon_high", low)
     found: dict[str, Any] = {
-        "algorithm.adv_estimator": algorithm,
+        "algorithm.adv_estimator": "grpo",
         f"{_ACTOR}.clip_ratio_high": high,
         f"{_ACTOR}.clip_ratio_c": whole.get("delta", _NO_DUAL_CLIP),
-    }
-    if algorithm == RLOO:  # KL is taken off the reward, summed over a response
-        found |= {f"{_ACTOR}.use_kl_loss": False, "algorithm.use_kl_in_reward": beta > 0}
-        found[f"{_ACTOR}.loss_agg_mode"] = "seq-mean-token-sum"
-        kl = {"kl_penalty": "kl", "kl_ctrl.type": "fixed", "kl_ctrl.kl_coef": beta} if beta > 0 else {}
-        return found | {f"algorithm.{name}": value for name, value in kl.items()}
-    found |= {
         "algorithm.norm_adv_by_std_in_grpo": whole.get("scale_rewards", True) in (True, "group"),
         "algorithm.use_kl_in_reward": False,
         f"{_ACTOR}.use_kl_loss": beta > 0,
@@ -307,22 +274,16 @@ def _lengths(whole: Mapping[str, Any], batches: _Batches) -> dict[str, Any]:
     return found
 
 
-def _on_keys(stated: Mapping[str, Any], whole: Mapping[str, Any], is_scored: bool) -> Iterator[Remark]:
+def _on_keys(stated: Mapping[str, Any], is_scored: bool) -> Iterator[Remark]:
     """Yield settings that verl has not, or whose value is not known."""
     if not is_scored and all(stated.get(key) is None for key in ("reward_funcs", "reward_model_name_or_path")):
         yield Remark("reward_funcs", None, "to do", "not stated: say in custom/reward_manager.py what scores")
     for key, value in sorted(stated.items()):
-        if is_scored and (key == "reward_funcs" or (key == "reward_weights" and isinstance(value, (list, int, float)))):
-            continue
-        if key == "eval_dataset" and whole.get("eval_strategy", "no") == "no":
-            continue
-        if key in _OF_THE_TRAINER and value not in (None, []):
-            yield Remark(key, value, "not carried over", "what it does beside TRL's trainer")
-        elif key in _TO_DO and value not in (None, False):
+        if key in _TO_DO and value not in (None, False):
             yield Remark(key, str(value), "to do", _TO_DO[key])
-        elif isinstance(value, Unread) or (isinstance(value, str) and unknowns(value)):
+        elif isinstance(value, str) and unknowns(value):
             what = "dropped" if key in _OF_THE_MACHINE or key == "run_name" else "to do"
-            yield Remark(key, readable(str(value)), what, "not known without running the script: set it in config/")
+            yield Remark(key, readable(value), what, "not known without running the script: set it in config/")
         elif key not in _NAMES and key not in _READ and not is_nothing(value):
             yield Remark(key, value, "dropped" if key in _OF_THE_MACHINE else "not carried over", "of TRL alone")
 
@@ -344,6 +305,17 @@ def _on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[
             yield Remark(key, stated[key], "to do", f"verl counts steps, and has none of it: set {name}")
     if float(whole["num_train_epochs"]) % 1:
         yield Remark("num_train_epochs", whole["num_train_epochs"], "changed", "whole epochs, rounded up")
+    if str(whole["loss_type"]) not in (*_MEANS, "cispo", "sapo"):
+        yield Remark("loss_type", whole["loss_type"], "changed", "verl has none of this name: that of DAPO")
+    if whole.get("scale_rewards") == "batch":
+        why = "by the deviation in the whole batch; verl has each group's, or none: none"
+        yield Remark("scale_rewards", "batch", "changed", why)
+    if whole.get("use_vllm") and whole.get("vllm_importance_sampling_correction", True):
+        why = "vLLM's own probabilities are not corrected for here; algorithm.rollout_correction does it"
+        yield Remark("vllm_importance_sampling_correction", True, "changed", why)
+    for key in _HAS_CHANGED:
+        if key not in stated:
+            yield Remark(key, whole[key], "changed", f"not stated: as in TRL {_RELEASE}; other releases differ")
 
 
 def _on_batches(known: Mapping[str, Any], batches: _Batches, processes: int | None) -> Iterator[Remark]:
@@ -357,27 +329,3 @@ def _on_batches(known: Mapping[str, Any], batches: _Batches, processes: int | No
             if (value := known.get(key, 0)) >= 1:
                 why = f"{batches.steps(value)} steps here, each of {batches.updates} of TRL's"
                 yield Remark(key, value, "changed", why)
-
-
-def _on_learning(whole: Mapping[str, Any], algorithm: str, updates: int) -> Iterator[Remark]:
-    """Yield what is learned otherwise; `updates` are the optimizer steps that are taken with a batch."""
-    if algorithm == RLOO:
-        if updates > 1:
-            why = "of each token, and clipped by it; TRL's is of the whole response: the same in a batch's first update"
-            yield Remark("ratio", f"{updates} updates a batch", "changed", why)
-        return
-    if str(whole["loss_type"]) not in (*_MEANS, "cispo", "sapo"):
-        yield Remark("loss_type", whole["loss_type"], "changed", "verl has none of this name: that of DAPO")
-    if whole.get("scale_rewards") == "batch":
-        why = "by the deviation in the whole batch; verl has each group's, or none: none"
-        yield Remark("scale_rewards", "batch", "changed", why)
-    if whole.get("use_vllm") and whole.get("vllm_importance_sampling_correction", True):
-        why = "vLLM's own probabilities are not corrected for here; algorithm.rollout_correction does it"
-        yield Remark("vllm_importance_sampling_correction", True, "changed", why)
-
-
-def _on_defaults(stated: Mapping[str, Any], whole: Mapping[str, Any], algorithm: str) -> Iterator[Remark]:
-    """Yield what the run leaves to its release of TRL, where releases differ."""
-    for key in _HAS_CHANGED[algorithm]:
-        if key not in stated:
-            yield Remark(key, whole[key], "changed", f"not stated: as in TRL {_RELEASE}; other releases differ")
