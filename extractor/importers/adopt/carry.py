@@ -153,7 +153,7 @@ def _work(target: AdoptTarget, unit: Unit) -> Work:
     dropped = sides.dropped.get(unit.key, frozenset())
     own = found.old.core if found is not None and found.old is not None else segment.core
     ours = drop_methods(segment.core, dropped)
-    for base in dict.fromkeys((found.base if found is not None else own, own)):
+    for base in [text or own for text in found.bases] if found is not None else [own]:
         for text in target.list_emitted(sides, emitted):
             merged = combine(drop_methods(base, dropped), ours, text, finely=base == own)
             if merged is not None:

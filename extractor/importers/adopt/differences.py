@@ -28,15 +28,20 @@ class Difference:
     Attributes:
         key: That of upstream's segment, or of the fork's where upstream has none.
         old, new: The two sides; None where one has no such segment.
-        base: Upstream's text that the fork's was made from, of the release or of a nearer one; empty: of none.
+        bases: Upstream's texts that the fork's may have been made from, the nearest first; the release's is the last.
         is_upstreams: It is no edit of the fork's: upstream had it so on another day than the release's.
     """
 
     key: str
     old: Segment | None
     new: Segment | None
-    base: str
+    bases: tuple[str, ...]
     is_upstreams: bool = False
+
+    @property
+    def base(self) -> str:
+        """Return upstream's text that the fork's was made from; empty where it was made from none."""
+        return self.bases[0]
 
     @property
     def what(self) -> str:
@@ -145,9 +150,9 @@ def _compare_symbols(old: Sequence[Segment], new: Sequence[Segment]) -> list[Dif
         if (was.core if was is not None else "") != segment.core:
             is_known = not _is_same(was, segment) and _was_upstreams(segment.node)
             text = was.core if was is not None else ""
-            found.append(Difference(was.key if was is not None else key, was, segment, text, is_known))
+            found.append(Difference(was.key if was is not None else key, was, segment, (text,), is_known))
     gone = before.keys() - after.keys() - set(pairs.values())
-    found += [Difference(key, item, None, item.core) for key, item in before.items() if key in gone and item.core]
+    found += [Difference(key, item, None, (item.core,)) for key, item in before.items() if key in gone and item.core]
     return found
 
 
@@ -180,7 +185,7 @@ def _says_nothing(item: Difference) -> bool:
 
 
 def _choose_bases(items: Sequence[Difference], others: Sequence[Source], path: str) -> tuple[Difference, ...]:
-    """Take what another release has in the place of an edit as its base, where that is nearer."""
+    """Add what other releases have in the place of each edit, where it is nearer."""
     edits = [item.new for item in items if item.new is not None and not item.is_upstreams]
     texts: dict[tuple[str, type], list[str]] = {}
     for source in others if edits else ():
@@ -201,7 +206,8 @@ def _choose_bases(items: Sequence[Difference], others: Sequence[Source], path: s
             others = Counter(text.split("\n"))
             return (lines - others).total() + (others - lines).total()
 
-        return replace(item, base=min([item.base, *known], key=count_apart))
+        nearer = {text for text in known if count_apart(text) < count_apart(item.base)}
+        return replace(item, bases=(*sorted(nearer, key=lambda text: (count_apart(text), text)), item.base))
 
     return tuple(map(choose, items))
 

@@ -112,6 +112,7 @@ class AdoptTarget:
         self.package = package
         self._found = generated.found
         self._fixes = tuple(fix for fix in releases.load(source.release).fixes if fix.parity != "exact")
+        self._unhurried: dict[str, dict[str, str]] = {}
         self.files = {file.path: file for file in generated.tree}
         # Of a module and a package of one name Python imports the package.
         packages_last = sorted(copy.own, key=lambda path: path.endswith("/__init__.py"))
@@ -136,8 +137,12 @@ class AdoptTarget:
     def list_emitted(self, sides: Sides, segment: Segment) -> Iterator[str]:
         """Yield the text of a symbol of the project's, and then that without what vextract changed for speed alone."""
         yield segment.core
-        text = rewrite_module(sides.kept, self._found, self.package, self._fixes).text
-        yield from (item.core for item in split(text) if item.key == segment.key and item.core != segment.core)
+        if sides.module not in self._unhurried:
+            text = rewrite_module(sides.kept, self._found, self.package, self._fixes).text
+            self._unhurried[sides.module] = {item.key: item.core for item in split(text)}
+        text = self._unhurried[sides.module].get(segment.key, segment.core)
+        if text != segment.core:
+            yield text
 
     def fork_text(self, upstream_path: str) -> str | None:
         """Return the fork's text under upstream's names; None where it has none."""
