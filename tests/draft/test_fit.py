@@ -100,7 +100,7 @@ def test_every_remark_stands_in_the_text_once(found: ManifestFit, verl_0_5_0: So
     flat = " ".join(line.removeprefix("#").strip() for line in made.text.splitlines())
     for note in made.notes:
         assert flat.count(" ".join(str(note).split())) == 1
-    assert max(map(len, made.text.splitlines())) <= 120
+    assert max(len(line) for line in made.text.splitlines() if line.startswith("#")) <= 120
 
 
 def test_renamed_keys_are_inferred(verl_0_5_0: Source, verl_0_6_1: Source) -> None:

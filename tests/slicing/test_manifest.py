@@ -174,7 +174,6 @@ def test_every_manifest_states_only_what_differs(release: str) -> None:
     assert repeated(before, stated) == []
 
 
-@pytest.mark.network
 def unmatched(manifest: Manifest, source: Source) -> Iterator[str]:
     """Yield the entries that match nothing in the source."""
     index = Index(source)
@@ -194,6 +193,7 @@ def unmatched(manifest: Manifest, source: Source) -> Iterator[str]:
         yield from [] if fix.module in index else [fix.module]
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("release", releases.supported())
 def test_nothing_that_a_manifest_says_matches_nothing(release: str) -> None:
     """What a release inherits and has no longer is taken away in `[drop]`."""

@@ -90,8 +90,7 @@ def draft(found: ManifestFit, old: Source, new: Source, problems: tuple[str, ...
     data = dict(found.data)
     notes = list(found.notes)
     if old.requires != new.requires:
-        changed = ", ".join(sorted({*(new.requires or ())} - {*(old.requires or ())}))
-        notes.append(Note("requirements", f"upstream now requires {changed}: do the bounds here still fit?"))
+        notes.append(Note("requirements", "upstream now requires other packages or versions: do the bounds still fit?"))
     if data["source"]["wheel_sha256"] == NO_DIGEST:
         notes.append(Note("source", "the wheel's name and sha256 on the package index (`pip download --no-deps verl`)"))
     if keys := infer_renamed_keys(old, new):
@@ -115,8 +114,8 @@ def draft(found: ManifestFit, old: Source, new: Source, problems: tuple[str, ...
 def infer_renamed_keys(old: Source, new: Source) -> dict[str, str]:
     """Return old key -> new key, as upstream's config trees tell.
 
-    A key that is gone is taken for the only one that came and ends in the same two names, or that lies in the same two
-    sections and has its last name and its value.
+    A key that is gone is taken for the only one that came and ends in the same two names, or that has its last name and
+    its value and lies in the same two sections, or for a key of two names in any.
     """
     before, after = (
         {key: item.value for key, item in upstream_config(source).items() if not item.section} for source in (old, new)
@@ -129,7 +128,9 @@ def infer_renamed_keys(old: Source, new: Source) -> dict[str, str]:
         near = [
             place
             for place in came
-            if place.split(".")[-1:] == ours[-1:] and place.split(".")[:2] == ours[:2] and after[place] == before[key]
+            if place.split(".")[-1:] == ours[-1:]
+            and (len(ours) == 2 or place.split(".")[:2] == ours[:2])
+            and after[place] == before[key]
         ]
         for places in (ends, near):
             if key not in found and len(places) == 1:
