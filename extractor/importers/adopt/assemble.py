@@ -10,6 +10,7 @@ from textwrap import dedent
 from extractor.importers.adopt.carry import Carried, Work
 from extractor.importers.adopt.segments import TOP, Segment
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Sides, Unit
+from extractor.pipeline.index.syntax import attribute_chain
 from extractor.values import readers
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -44,7 +45,38 @@ def find_narrower(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
         emitted = target.sides[unit.module].emitted.get(unit.key) if unit.key != OWN else None
         if emitted is not None and (names := list_lacking(emitted.node, work.core)):
             found[unit] = f"it has no {', '.join(names)}, which the project's has"
+    return found or _find_parked_arguments(target, carried)
+
+
+def _find_parked_arguments(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
+    """Return units that hand over, by name, what only a function or class of the fork's takes that was parked."""
+    only_there = {
+        (called, argument): f"{emitted.key}.{called}" if called != emitted.key else called
+        for sides in target.sides.values()
+        for emitted in sides.emitted.values()
+        if emitted.key in sides.fork_by_name and Unit(sides.module, emitted.key) not in carried.works
+        for called, argument in _extra_arguments(sides.fork_by_name[emitted.key].node, emitted.node)
+    }
+    found: dict[Unit, str] = {}
+    for unit, work in carried.works.items() if only_there else ():
+        for call in (node for node in ast.walk(readers.python(work.core)) if isinstance(node, ast.Call)):
+            for given in call.keywords:
+                called = only_there.get(((attribute_chain(call.func) or ("",))[-1], given.arg or ""))
+                if called is not None:
+                    found[unit] = f"it hands {given.arg} to {called}, which does not take it"
     return found
+
+
+def _extra_arguments(theirs: ast.stmt | None, ours: ast.stmt | None) -> list[tuple[str, str]]:
+    """Return function or method and argument, of what only the fork's version takes."""
+    if isinstance(theirs, _FUNCTIONS) and isinstance(ours, _FUNCTIONS):
+        return [(ours.name, item) for item in list_lacking(theirs, ast.unparse(ours))]
+    if not isinstance(theirs, ast.ClassDef) or not isinstance(ours, ast.ClassDef):
+        return []
+    members = _public_members(ours)
+    return [
+        pair for name, node in _public_members(theirs).items() for pair in _extra_arguments(node, members.get(name))
+    ]
 
 
 def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:

@@ -206,8 +206,8 @@ def _choose_bases(items: Sequence[Difference], others: Sequence[Source], path: s
             others = Counter(text.split("\n"))
             return (lines - others).total() + (others - lines).total()
 
-        nearer = {text for text in known if count_apart(text) < count_apart(item.base)}
-        return replace(item, bases=(*sorted(nearer, key=lambda text: (count_apart(text), text)), item.base))
+        nearer = dict.fromkeys(text for text in known if count_apart(text) < count_apart(item.base))
+        return replace(item, bases=(*sorted(nearer, key=count_apart), item.base))
 
     return tuple(map(choose, items))
 

@@ -135,6 +135,17 @@ def test_what_was_changed_for_speed_gives_way(run: Any, tmp_path: Path) -> None:
     assert "token_1 = i" in (tmp_path / "toy/toy" / PROJECTS_ALGOS).read_text()
 
 
+def test_arguments_that_only_a_parked_method_takes(run: Any, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    fork.into("protocol.py", "select", "import ray; token_1 = ray")
+    fork.write("protocol.py", fork.read("protocol.py").replace("def select(self, ", "def select(self, needed_2=1, ", 1))
+    call = 'data.select(batch_keys=["responses"], needed_2=0); data.pop(batch_keys=[])'
+    fork.into("trainer/ppo/ray_trainer.py", "apply_kl_penalty", call)
+    report = report_of(run, fork, tmp_path / "toy")
+    (edit,) = [item for item in report["edits"] if item["symbol"] == "apply_kl_penalty"]
+    assert (edit["fate"], edit["why"]) == ("orphaned", "it hands needed_2 to DataProto.select, which does not take it")
+
+
 @pytest.mark.thorough
 def test_settings_of_the_forks_own_come_with_the_code_that_reads_them(run: Any, tmp_path: Path) -> None:
     fork = Fork(tmp_path / "repo", source_of(RELEASE))

@@ -69,9 +69,9 @@ def test_combine_within_a_line() -> None:
     assert combine(base, fork, fixed) is None
     assert combine(base, fork, fixed, finely=True) == "y = call(a, b=3, mine=2, **more)\n"
     both = fixed.replace("b=3", "b=1, return_dict=False")
-    assert combine(base, fork, both, finely=True) is None, "both at one place"
+    assert combine(base, fork, both, finely=True) == "y = call(a, b=1, mine=2, return_dict=False, **more)\n"
     assert combine("x = a + b\n", "x = a + c\n", "x = a + d\n", finely=True) is None
-    assert combine("x = f(a)\n", "x = f(b, a)\n", "x = f(c, a)\n", finely=True) is None
+    assert combine("x = f(a)\n", "x = f(b, a)\n", "x = f(c, a)\n", finely=True) is None, "no keywords: the order counts"
 
 
 def test_combine_by_statement() -> None:
