@@ -1,5 +1,7 @@
-"""`vextract graph`: show the modules of a project by role."""
+"""`vextract graph`: show the modules of a project by folder."""
 
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,15 +17,15 @@ if TYPE_CHECKING:
 def command(
     path: Project = Path(),
     mermaid: Annotated[
-        bool, typer.Option("--mermaid", help="Print the roles as a diagram, which GitHub and editors draw.")
+        bool, typer.Option("--mermaid", help="Print the folders as a diagram, which GitHub and editors draw.")
     ] = False,
     vendored: Annotated[bool, typer.Option("--vendored", help="Only upstream's modules.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Every module; without it only the roles that they belong to.")
+        bool, typer.Option("--verbose", "-v", help="Every module; without it only the folders.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show the modules by role, with sizes and imports.
+    """Show the modules by folder, with sizes and imports.
 
     Hooks and templates are shown as well as verl's modules.
     """
@@ -34,7 +36,7 @@ def command(
     unfinished.refuse(root)
     graph = build(root, lock.read(root))
     if vendored:
-        graph = graph.only("vendored")
+        graph = graph.of_kind("vendored")
     if json:
         output.data_json(_report(graph))
     elif mermaid:
@@ -48,20 +50,16 @@ def _print(graph: "Graph", verbose: bool) -> None:
     between = graph.between()
     width = max(map(len, graph.groups), default=0)
     lines = []
-    for group in graph.groups:
-        modules = graph.of(group)
-        counts = {target: len(imports) for (importer, target), imports in between.items() if importer == group}
-        targets = [target.replace("_", " ") for target in sorted(counts, key=lambda target: (-counts[target], target))]
+    for group, modules in graph.groups.items():
+        targets = [other for (one, other), _ in between.most_common() if one == group]
         size = f"{_files(len(modules))}, {sum(module.lines for module in modules):,} lines"
-        lines.append(
-            f"{group.replace('_', ' '):{width}}  {size:>23}" + (f"  -> {', '.join(targets)}" if targets else "")
-        )
+        lines.append(f"{group:{width}}  {size:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
         for module in modules if verbose else ():
             edited = ", edited" if module.edited else ""
             lines.append(f"  {module.path}  {module.lines:,} lines, {module.kind}{edited}")
             lines += [f"    -> {', '.join(module.imports)}"] if module.imports else []
     total = sum(module.lines for module in graph.modules)
-    kinds = {module.kind: 0 for module in graph.modules}
+    kinds: Counter[str] = Counter()
     for module in graph.modules:
         kinds[module.kind] += module.lines
     told = ", ".join(f"{count:,} of kind {kind}" for kind, count in sorted(kinds.items()))
@@ -80,20 +78,9 @@ def _report(graph: "Graph") -> dict[str, object]:
         "groups": [
             {
                 "name": group,
-                "lines": sum(module.lines for module in graph.of(group)),
-                "modules": [
-                    {
-                        "path": module.path,
-                        "kind": module.kind,
-                        "lines": module.lines,
-                        "upstream_path": module.upstream_path,
-                        "edited": module.edited,
-                        "imports": list(module.imports),
-                        "imported_by": list(graph.importers(module.path)),
-                    }
-                    for module in graph.of(group)
-                ],
+                "lines": sum(module.lines for module in modules),
+                "modules": [{**asdict(module), "imported_by": graph.importers(module.path)} for module in modules],
             }
-            for group in graph.groups
+            for group, modules in graph.groups.items()
         ],
     }

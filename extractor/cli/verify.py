@@ -2,13 +2,12 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from extractor.cli import output, screen, unfinished
 from extractor.cli.options import From, Json, Offline, Project, Python, Verbose
-from extractor.cli.provenance import check as of_provenance
 
 if TYPE_CHECKING:
     from extractor.usecases.verify import Report
@@ -28,10 +27,6 @@ def command(
             help="Check instead that the project is what this vextract makes of the wheel and the options in its lock.",
         ),
     ] = False,
-    statement: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="With --provenance: also compare with what `vextract provenance` wrote."),
-    ] = None,
     from_: From = None,
     offline: Offline = False,
     verbose: Verbose = False,
@@ -47,10 +42,13 @@ def command(
 
     root = location.find(path)
     unfinished.refuse(root)
-    if provenance or statement is not None:
-        report = of_provenance(root, statement, strict=strict, from_=from_, offline=offline)
-        return _finish(root, report, "`vextract diff` shows your edits", verbose=verbose, json=json)
     locked = lock.read(root)
+    if provenance:
+        from extractor.usecases.provenance import check_provenance
+
+        with output.steps("making the project anew"):
+            report = check_provenance(root, locked, origin=from_, offline=offline, strict=strict)
+        return _finish(root, report, "`vextract diff` shows your edits", verbose=verbose, json=json)
     with output.steps(f"reading verl {locked.options.verl}"):
         manifest, source = restore.upstream(locked, origin=from_, offline=offline)
     if source.sha256 != locked.source_sha256:

@@ -1,35 +1,20 @@
-"""Group the modules of a project by role, with sizes and imports."""
+"""Group the modules of a project by folder, with sizes and imports."""
 
 from __future__ import annotations
 
 import ast
-import posixpath
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from extractor.project import base
 from extractor.project.lock import Lock
-from extractor.values import limits, readers, releases
-from extractor.values.errors import VextractError
-from extractor.values.manifest import VENDORED, Manifest
+from extractor.values import limits, readers
+from extractor.values.manifest import VENDORED
 from extractor.values.modules import absolute, is_package, module_name
 from extractor.values.moves import moved_name
-from extractor.values.reachable import reachable
 from extractor.values.tree import FileKind
-
-OWNER = "owner"
-MEANING = {
-    "vendored": "verl's code",
-    "template": "ours, from templates",
-    "hook": "hooks, yours to write",
-    OWNER: "files that you added",
-}
-TRAINER = "trainer"
-HOOKS = "hooks"
-SHIMS = "shims"
-SHARED = "shared"
 
 
 @dataclass(frozen=True)
@@ -38,9 +23,8 @@ class GraphModule:
 
     Attributes:
         path: POSIX path relative to the project.
-        name: The path as it is shown, without the package.
         kind: "vendored", "template", "hook", or "owner" for a file that the owner added.
-        group: Name of the group that it belongs to.
+        group: The folder of the package that it lies in, upstream's below "vendored/".
         lines: Lines of the file.
         upstream_path: The file of verl that a vendored one comes from.
         imports: Paths of the project's modules that it imports, sorted; imports inside functions count.
@@ -48,141 +32,93 @@ class GraphModule:
     """
 
     path: str
-    name: str
     kind: str
     group: str
     lines: int
     upstream_path: str | None
     imports: tuple[str, ...]
-    edited: bool = False
+    edited: bool
 
 
 @dataclass(frozen=True)
 class Graph:
-    """The modules of a project by group.
+    """The modules of a project, sorted by group and path.
 
     Attributes:
         title: The project's package, and what it was made from.
-        groups: Names of the groups, in the order in which they are shown: ours, upstream's roles, what they share.
-        modules: All modules, sorted by group and path.
+        modules: All modules.
     """
 
     title: str
-    groups: tuple[str, ...]
     modules: tuple[GraphModule, ...]
 
-    def of(self, group: str) -> tuple[GraphModule, ...]:
-        """Return the modules of a group."""
-        return tuple(module for module in self.modules if module.group == group)
+    @property
+    def groups(self) -> dict[str, list[GraphModule]]:
+        """Return the modules of each group: ours first, then upstream's."""
+        found: dict[str, list[GraphModule]] = {}
+        for module in self.modules:
+            found.setdefault(module.group, []).append(module)
+        return found
 
-    def only(self, kind: str) -> Graph:
+    def of_kind(self, kind: str) -> Graph:
         """Return the graph of the modules of one kind."""
-        modules = tuple(module for module in self.modules if module.kind == kind)
+        modules = [module for module in self.modules if module.kind == kind]
         paths = {module.path for module in modules}
-        modules = tuple(
-            replace(module, imports=tuple(target for target in module.imports if target in paths)) for module in modules
-        )
-        named = {module.group for module in modules}
-        return Graph(self.title, tuple(group for group in self.groups if group in named), modules)
+        kept = [replace(module, imports=tuple(filter(paths.__contains__, module.imports))) for module in modules]
+        return Graph(self.title, tuple(kept))
 
-    def importers(self, path: str) -> tuple[str, ...]:
+    def importers(self, path: str) -> list[str]:
         """Return the paths of the modules that import a module."""
-        return tuple(module.path for module in self.modules if path in module.imports)
+        return [module.path for module in self.modules if path in module.imports]
 
-    def edges(self) -> Iterator[tuple[str, str]]:
-        """Return pairs of importing and imported module."""
-        return ((module.path, target) for module in self.modules for target in module.imports)
-
-    def between(self) -> dict[tuple[str, str], list[tuple[GraphModule, GraphModule]]]:
-        """Return (importing group, imported group) -> the imports behind it, each pair of groups apart; sorted."""
-        modules = {module.path: module for module in self.modules}
-        found: dict[tuple[str, str], list[tuple[GraphModule, GraphModule]]] = {}
-        for importer, imported in self.edges():
-            pair = modules[importer].group, modules[imported].group
-            if pair[0] != pair[1]:
-                found.setdefault(pair, []).append((modules[importer], modules[imported]))
-        return dict(sorted(found.items()))
+    def between(self) -> Counter[tuple[str, str]]:
+        """Return (importing group, imported group) -> number of imports, sorted."""
+        groups = {module.path: module.group for module in self.modules}
+        pairs = [(module.group, groups[target]) for module in self.modules for target in module.imports]
+        return Counter(sorted(pair for pair in pairs if pair[0] != pair[1]))
 
     def mermaid(self) -> str:
         """Return the groups and the number of imports between them as a flowchart of Mermaid's."""
         numbers = {group: f"g{number}" for number, group in enumerate(self.groups)}
         lines = ["flowchart LR"]
-        for group, number in numbers.items():
-            modules = self.of(group)
+        for group, modules in self.groups.items():
             size = sum(module.lines for module in modules)
-            lines.append(f'  {number}["{group.replace("_", " ")}<br>{len(modules)} files, {size:,} lines"]')
-        for (importer, imported), imports in self.between().items():
-            lines.append(f"  {numbers[importer]} -->|{len(imports)}| {numbers[imported]}")
+            lines.append(f'  {numbers[group]}["{group}<br>{len(modules)} files, {size:,} lines"]')
+        lines += [f"  {numbers[one]} -->|{count}| {numbers[other]}" for (one, other), count in self.between().items()]
         return "\n".join(lines)
 
 
 def build(project: Path, lock: Lock) -> Graph:
-    """Read the graph of a project; verl itself is not needed.
-
-    Args:
-        project: Its directory.
-        lock: Its lock.
-    """
+    """Read the graph of a project from its files; verl itself is not needed."""
     package = lock.options.package
-    files = _files(project, lock)
-    trees = {path: _parse(data) for path, data in files.items()}
-    dotted = {module_name(path): path for path in files}
-    imports = {path: _imports(path, tree, dotted, package) for path, tree in trees.items()}
-    # A package that holds nothing but a sentence is no module worth a look.
-    shown = [path for path in sorted(files) if not _is_empty(path, trees[path])]
     locked = {file.path: file for file in lock.files}
-    upstream = {file.path: file.upstream_path for file in lock.files if file.upstream_path is not None}
-    roles = _roles(_manifest(lock), lock, upstream, trees, imports)
+    paths = {*readers.python_below(project, package), *(path for path in locked if _is_at_top(path))}
+    files = {path: readers.read_bytes(project / path, limits.MAX_TEXT) for path in paths if (project / path).is_file()}
+    trees = {path: _parse(data) for path, data in files.items()}
+    dotted = {module_name(path): path for path, tree in trees.items() if not _is_empty(path, tree)}
     modules = []
-    for path in shown:
+    for path in dotted.values():
         entry = locked.get(path)
-        kind = entry.kind.value if entry is not None else OWNER
+        is_managed = entry is not None and entry.kind is not FileKind.HOOK
         modules.append(
             GraphModule(
                 path=path,
-                name=path.removeprefix(f"{package}/"),
-                kind=kind,
-                group=roles.get(path) or _group(path, kind, package, roles, imports[path]),
+                kind=entry.kind.value if entry is not None else "owner",
+                group=_group(path),
                 lines=files[path].count(b"\n"),
-                upstream_path=upstream.get(path),
-                imports=tuple(target for target in imports[path] if target in shown),
-                edited=entry is not None
-                and entry.kind is not FileKind.HOOK
-                and sha256(files[path]).hexdigest() != entry.sha256,
+                upstream_path=entry.upstream_path if entry is not None else None,
+                imports=_imports(path, trees[path], dotted, package),
+                edited=entry is not None and is_managed and sha256(files[path]).hexdigest() != entry.sha256,
             )
         )
-    groups = _order(_manifest(lock), {module.group for module in modules})
-    modules.sort(key=lambda module: (groups.index(module.group), module.path))
+    modules.sort(key=lambda module: (module.group.startswith(VENDORED), module.group, module.path))
     options = lock.options
     made = ", ".join([f"verl {options.verl}", f"engine {options.engine}", options.algorithm, *options.features])
-    return Graph(f"{package}: {made}", groups, tuple(modules))
+    return Graph(f"{package}: {made}", tuple(modules))
 
 
-def _files(project: Path, lock: Lock) -> dict[str, bytes]:
-    """Return the project's modules as they are on disk; of a file that is missing, what was emitted."""
-    package = lock.options.package
-    found: dict[str, bytes] = {}
-    missing = []
-    wanted = [file.path for file in lock.files if _is_module(file.path, package)]
-    for path in wanted:
-        try:
-            found[path] = readers.read_bytes(project / path, limits.MAX_TEXT)
-        except OSError:
-            missing.append(path)
-    if missing:
-        try:
-            emitted = base.read(project, lock)
-        except VextractError:
-            emitted = {}
-        found.update((path, emitted[path]) for path in missing if path in emitted)
-    for path in readers.python_below(project, package):
-        if path not in found:
-            found[path] = readers.read_bytes(project / path, limits.MAX_TEXT)
-    return found
-
-
-def _is_module(path: str, package: str) -> bool:
-    return path.endswith(".py") and (path.startswith(f"{package}/") or "/" not in path)
+def _is_at_top(path: str) -> bool:
+    return path.endswith(".py") and "/" not in path
 
 
 def _parse(data: bytes) -> ast.Module:
@@ -193,9 +129,9 @@ def _parse(data: bytes) -> ast.Module:
 
 
 def _is_empty(path: str, tree: ast.Module) -> bool:
-    return path.endswith("/__init__.py") and all(
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body
-    )
+    """Tell whether a package holds nothing but a sentence."""
+    is_said = all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body)
+    return path.endswith("/__init__.py") and is_said
 
 
 def _imports(path: str, tree: ast.Module, modules: Mapping[str, str], package: str) -> tuple[str, ...]:
@@ -211,92 +147,7 @@ def _imports(path: str, tree: ast.Module, modules: Mapping[str, str], package: s
     return tuple(sorted(modules[name] for name in today if name in modules and modules[name] != path))
 
 
-def _manifest(lock: Lock) -> Manifest | None:
-    try:
-        return releases.load(lock.borrowed_from or lock.options.verl)
-    except VextractError:
-        return None  # a release that this vextract does not know: then there are no roles to show
-
-
-def _roles(
-    manifest: Manifest | None,
-    lock: Lock,
-    upstream: Mapping[str, str],
-    trees: Mapping[str, ast.Module],
-    imports: Mapping[str, tuple[str, ...]],
-) -> dict[str, str]:
-    """Return the role of each vendored module: that of its roots, or of the only role that needs it, or `shared`."""
-    if manifest is None:
-        return {}
-    roots: dict[str, str] = {}
-    for role in manifest.active_roles(lock.options):
-        for symbol in (*role.symbols, *(f"{module}:*" for module in role.modules)):
-            for path in _definers(symbol, upstream, trees):
-                roots.setdefault(path, role.name.removesuffix(f"_{lock.options.engine}"))
-
-    def inner(path: str) -> list[str]:
-        return [item for item in imports[path] if item in upstream and item not in roots]
-
-    needed: dict[str, set[str]] = {}
-    for root, role_name in roots.items():
-        for target in reachable([root], inner) - {root}:
-            needed.setdefault(target, set()).add(role_name)
-    found = dict(roots)
-    for path in upstream:
-        if path not in roots:
-            # What no role imports, such as a package that only registers, stands with what it imports itself.
-            names = needed.get(path) or {roots[target] for target in imports.get(path, ()) if target in roots}
-            found[path] = min(names) if len(names) == 1 else SHARED
-    return found
-
-
-def _role_of_ours(path: str, roles: Mapping[str, str], imports: tuple[str, ...]) -> str:
-    """Return the role that a module of ours serves: that of the vendored modules in its folder or its imports."""
-    package, _, below = posixpath.dirname(path).partition("/")
-    near = [other for other in roles if below and posixpath.dirname(other) == f"{package}/{VENDORED}/{below}"]
-    for names in ({roles[other] for other in near}, {roles[other] for other in near if other in imports}):
-        if len(names - {SHARED}) == 1:
-            return min(names - {SHARED})
-    return TRAINER
-
-
-def _definers(symbol: str, upstream: Mapping[str, str], trees: Mapping[str, ast.Module]) -> Iterator[str]:
-    """Yield the vendored files that define a root: its module, or one below the package that offers it."""
-    module, _, name = symbol.partition(":")
-    stem = module.replace(".", "/")
-    for path, origin in upstream.items():
-        if path not in trees:
-            continue
-        if origin in (f"{stem}.py", f"{stem}/__init__.py"):
-            if name == "*" or _defines(trees[path], name):
-                yield path
-        elif origin.startswith(f"{stem}/") and name != "*" and _defines(trees[path], name):
-            yield path
-
-
-def _defines(tree: ast.Module, name: str) -> bool:
-    return any(getattr(node, "name", None) == name for node in tree.body)
-
-
-def _group(path: str, kind: str, package: str, roles: Mapping[str, str], imports: tuple[str, ...]) -> str:
-    if kind == FileKind.HOOK.value or path.startswith(f"{package}/custom/"):
-        return HOOKS
-    if path.startswith(f"{package}/shims/"):
-        return SHIMS
-    if kind == FileKind.VENDORED.value:
-        return PurePosixPath(path.removeprefix(f"{package}/{VENDORED}/")).parts[0].removesuffix(".py")
-    return _role_of_ours(path, roles, imports)
-
-
-def _order(manifest: Manifest | None, groups: set[str]) -> tuple[str, ...]:
-    first = [HOOKS, TRAINER]
-    roles = [
-        name for role in (manifest.roles if manifest is not None else ()) for name in (role.name, _short(role.name))
-    ]
-    last = [SHARED, SHIMS]
-    known = [*first, *roles, *sorted(groups - {*first, *roles, *last}), *last]
-    return tuple(dict.fromkeys(name for name in known if name in groups))
-
-
-def _short(role: str) -> str:
-    return role.rpartition("_")[0] or role
+def _group(path: str) -> str:
+    """Return the folder below the package, of upstream's files one more; "." for what lies at the top."""
+    _, *folders = PurePosixPath(path).parent.parts or (".",)
+    return "/".join(folders[: 2 if folders[:1] == [VENDORED] else 1]) or "."

@@ -26,26 +26,25 @@ Options:
   -h, --help            Show this message and exit.
 
 Commands:
-  new         Make a project: the core of verl, without Ray.
-  adopt       Make a project from a copy of verl, with your edits in it.
-  sync        Restore missing vendored files, byte for byte.
-  status      Show what is edited, missing, conflicted or orphaned.
-  diff        Show your edits against what was emitted.
-  upgrade     Move to another verl, other options or newer templates.
-  add         Add optional features to a project.
-  remove      Remove optional features from a project.
-  verify      Check a project against upstream.
-  sbom        Write a project's bill of materials, as SPDX 2.3 in JSON.
-  provenance  Write what a project was made from, as an in-toto statement.
-  explain     Say why a file or a symbol is here.
-  graph       Show the modules by role, with sizes and imports.
-  changes     Compare two releases, as far as a project uses them.
-  export      Write the experiment for full verl on Ray.
-  report      Make one HTML page about one or several runs.
-  plan        Plan the memory of a run, phase by phase, before anything...
-  attack      Try known hacks against a project's reward, and print what...
-  versions    List the supported releases of verl.
-  manifest    Draft what vextract must know about a new release of verl.
+  new       Make a project: the core of verl, without Ray.
+  adopt     Make a project from a copy of verl, with your edits in it.
+  sync      Restore missing vendored files, byte for byte.
+  status    Show what is edited, missing, conflicted or orphaned.
+  diff      Show your edits against what was emitted.
+  upgrade   Move to another verl, other options or newer templates.
+  add       Add optional features to a project.
+  remove    Remove optional features from a project.
+  verify    Check a project against upstream.
+  sbom      Write a project's bill of materials, as SPDX 2.3 in JSON.
+  explain   Say why a file or a symbol is here.
+  graph     Show the modules by folder, with sizes and imports.
+  changes   Compare two releases, as far as a project uses them.
+  export    Write the experiment for full verl on Ray.
+  report    Make one HTML page about one or several runs.
+  plan      Plan the memory of a run, phase by phase, before anything is...
+  attack    Try known hacks against a project's reward, and print what...
+  versions  List the supported releases of verl.
+  manifest  Draft what vextract must know about a new release of verl.
 """
 
 

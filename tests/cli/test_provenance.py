@@ -1,4 +1,4 @@
-"""`vextract sbom`, `provenance` and `verify --provenance`: what they say is so, and nothing else passes."""
+"""`vextract sbom` and `verify --provenance`: what they say is so, and nothing else passes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
-from google.protobuf.json_format import ParseDict
-from in_toto_attestation.predicates.provenance.v1.provenance_pb2 import Provenance
-from in_toto_attestation.v1.statement import Statement
-from in_toto_attestation.v1.statement_pb2 import Statement as StatementMessage
 from spdx_tools.spdx.parser.jsonlikedict.json_like_dict_parser import JsonLikeDictParser
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from extractor.pipeline.generate import generate
 from extractor.project import base, lock
 from extractor.project.lock import Lock
-from extractor.usecases.provenance import gather
 from extractor.values import releases
 from extractor.values.tree import FileKind
 from tests.cli.conftest import Result
@@ -45,13 +39,6 @@ def from_upstream(project: Path) -> list[Path]:
     return [path for path in paths if path.is_file() and path.suffix == ".py"]
 
 
-def records(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Path -> what the document says of a file to programs."""
-    return {
-        file["fileName"].removeprefix("./"): json.loads(file["annotations"][0]["comment"]) for file in document["files"]
-    }
-
-
 def test_the_bill_of_materials_is_valid_spdx_and_true(run: Callable[..., Result], project: Path) -> None:
     (project / CORE).write_text((project / CORE).read_text() + "# mine\n")
     (project / "toy/vendored/protocol.py").unlink()
@@ -62,23 +49,21 @@ def test_the_bill_of_materials_is_valid_spdx_and_true(run: Callable[..., Result]
     assert validate_full_spdx_document(JsonLikeDictParser().parse(document)) == []
 
     locked = lock.read(project)
-    said = records(document)
+    said = {file["fileName"].removeprefix("./"): file for file in document["files"]}
     entries = {file.path: file for file in locked.files}
     assert said.keys() == (entries.keys() - {"toy/vendored/protocol.py"}) | {"toy/own-Größe.py"}
     made = generate(locked.options, source_of("0.6.1"), releases.load("0.6.1"))
-    changes = {f"toy/{item.path}": list(item.changes) for item in made.emitted}
+    changes = {f"toy/{item.path}": item.changes for item in made.emitted}
     assert any("fix " in change for each in changes.values() for change in each)
-    for path, record in said.items():
+    for path, file in said.items():
         entry = entries.get(path)
-        assert record == {
-            "kind": entry.kind.value if entry else "owner",
-            "upstream": entry.upstream_path if entry else None,
-            "upstream_sha256": entry.upstream_sha256 if entry else None,
-            "emitted_sha256": entry.sha256 if entry else None,
-            "present_sha256": digest(project / path),
-            "changed_by_vextract": changes.get(path, []),
-            "changed_by_owner": path == CORE,
-        }
+        assert file["checksums"][1]["checksumValue"] == digest(project / path)
+        assert file["comment"].endswith("Changed since by the owner.") is (path == CORE)
+        vendored = entry is not None and entry.kind is FileKind.VENDORED
+        assert (file["licenseConcluded"] == "Apache-2.0") is vendored
+        assert not vendored or f"Vendored from verl 0.6.1: {entry.upstream_path}" in file["comment"]
+        assert f"Changed by vextract: {'; '.join(changes[path])}." in file["comment"] if changes.get(path) else True
+    assert said["toy/own-Größe.py"]["comment"] == "The owner's: vextract has not written it."
     packages = {package["name"]: package for package in document["packages"]}
     assert packages["verl"]["checksums"] == [{"algorithm": "SHA256", "checksumValue": locked.source_sha256}]
     assert packages["verl"]["packageFileName"] == "verl-0.6.1-py3-none-any.whl"
@@ -135,41 +120,18 @@ def test_no_other_file_is_read_through_a_link(run: Callable[..., Result], projec
     assert digest(tmp_path / "secret") not in result.out
 
 
-def test_the_statement_is_one_by_its_own_library(run: Callable[..., Result], project: Path) -> None:
-    result = run("provenance", project)
-    assert (result.code, result.err) == (0, "")
-    found = json.loads(result.out)
-    message = ParseDict(
-        {("type" if key == "_type" else key): value for key, value in found.items()}, StatementMessage()
-    )
-    Statement.copy_from_pb(message).validate()
-    predicate = ParseDict(found["predicate"], Provenance())
-    locked = lock.read(project)
-    (verl,) = predicate.build_definition.resolved_dependencies
-    assert (verl.name, verl.digest["sha256"]) == ("verl-0.6.1-py3-none-any.whl", locked.source_sha256)
-    assert {item.name: item.digest["sha256"] for item in message.subject} == {
-        file.path: file.sha256 for file in locked.files
-    }
-
-
-def test_a_project_is_what_it_says(run: Callable[..., Result], project: Path, tmp_path: Path) -> None:
-    run("provenance", project, "-o", tmp_path / "statement.json")
+def test_a_project_is_what_it_says(run: Callable[..., Result], project: Path) -> None:
     (project / CORE).write_text((project / CORE).read_text() + "# mine\n")
-    result = run("verify", project, "--provenance", "--statement", tmp_path / "statement.json", "--json")
+    result = run("verify", project, "--provenance", "--json")
     assert result.code == 0, result.err
     checks = {check["name"]: check for check in json.loads(result.out)["checks"]}
-    assert {name: check["status"] for name, check in checks.items()} == {
-        **dict.fromkeys(("source", "emitted", "base", "statement"), "ok"),
-        "edits": "reported",
-    }
+    said = {name: check["status"] for name, check in checks.items()}
+    assert said == {**dict.fromkeys(("source", "emitted", "base"), "ok"), "edits": "reported"}
     assert checks["edits"]["details"] == [f"edited: {CORE}"]
     assert run("verify", project, "--provenance", "--strict").code == 1
     # So is one that was upgraded, edits and all.
     assert run("upgrade", project, "--with", "lora").code == 0
     assert run("verify", project, "--provenance").code == 0
-    stale = run("verify", project, "--statement", tmp_path / "statement.json", "-v")
-    assert stale.code == 1
-    assert "predicate.buildDefinition.externalParameters.features: [] in the statement, " in stale.out
 
 
 def rewritten(project: Path, change: Callable[[Lock], Lock], files: dict[str, bytes] | None = None) -> None:
@@ -235,57 +197,17 @@ def test_a_lock_that_tells_another_story(
     assert any(said in line for line in failed[check]["details"])
 
 
-def _without(statement: dict[str, Any], *keys: str) -> dict[str, Any]:
-    return {key: value for key, value in statement.items() if key not in keys}
-
-
-@pytest.mark.parametrize(
-    ("change", "code", "said"),
-    [
-        (lambda it: {**it, "subject": it["subject"][1:]}, 1, "subject[.gitattributes]: nothing in the statement, "),
-        (
-            lambda it: {**it, "subject": [*it["subject"], {"name": "x.py", "digest": {"sha256": "0" * 64}}]},
-            1,
-            "subject[x.py]: not in vextract.lock",
-        ),
-        (lambda it: {**it, "predicate": []}, 1, "predicate: [] in the statement, "),
-        (lambda it: {**it, "more": 1, "predicate": {**it["predicate"], "more": [1]}}, 0, "ok        statement"),
-        (lambda it: {**it, "subject": [*it["subject"], it["subject"][0]]}, 2, "names .gitattributes twice"),
-        (lambda it: {**it, "subject": [1]}, 2, "`subject` is no array"),
-        (lambda it: _without(it, "_type"), 2, "no in-toto statement"),
-        (lambda it: {**it, "predicateType": "https://example.org/other"}, 2, "of another kind"),
-        (lambda it: {"payload": "e30=", "payloadType": "x", "signatures": []}, 2, "an envelope (DSSE)"),
-        (lambda it: [it], 2, "no in-toto statement"),
-    ],
-    ids=["less", "more", "no predicate", "beside", "twice", "odd", "untyped", "other", "envelope", "array"],
-)
-def test_a_statement_that_is_not_the_projects(
-    run: Callable[..., Result], project: Path, tmp_path: Path, change: Callable[[Any], Any], code: int, said: str
-) -> None:
-    given = tmp_path / "statement.json"
-    given.write_text(json.dumps(change(json.loads(run("provenance", project).out))))
-    result = run("verify", project, "--statement", given)
-    assert result.code == code
-    assert said in result.out + result.err
-
-
-@pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[" * 100_000], ids=["empty", "half", "binary", "deep"])
-def test_what_is_no_statement_at_all(run: Callable[..., Result], project: Path, tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "statement.json").write_bytes(data)
-    result = run("verify", project, "--statement", tmp_path / "statement.json")
-    assert result.code == 2
-    assert "hint: pass what `vextract provenance` has written" in result.err
-
-
 def test_changes_are_those_of_the_lock_or_of_a_former_header(run: Callable[..., Result], project: Path) -> None:
     """As in a project of before schema 2 of the lock."""
-    known = {file.path: file.changes for file in lock.read(project).files}
-    assert len(known[CORE]) > 1
-    found = {file.path: file.changes for file in gather(project, lock.read(project)).files}
-    assert {path: found[path] for path in known} == known
-    old = with_former_header("x = 1\n", "0.6.1", "verl/a.py", known[CORE])
-    (project / CORE).write_text(old, encoding="utf-8")
+
+    def changes() -> dict[str, tuple[str, ...]]:
+        files = json.loads(run("sbom", project).out)["files"]
+        found = {item["fileName"]: item["comment"].partition(" Changed by vextract: ")[2] for item in files}
+        return {path: said.removesuffix(" Changed since by the owner.") for path, said in found.items() if said}
+
+    known = changes()
+    listed = lock.read(project).file(CORE).changes
+    assert known[f"./{CORE}"] == f"{'; '.join(listed)}."
+    (project / CORE).write_text(with_former_header("x = 1\n", "0.6.1", "verl/a.py", listed), encoding="utf-8")
     rewritten(project, lambda it: replace(it, files=tuple(replace(file, changes=()) for file in it.files)))
-    found = {file.path: file.changes for file in gather(project, lock.read(project)).files}
-    assert found[CORE] == known[CORE]
-    assert not any(changes for path, changes in found.items() if path != CORE)
+    assert changes() == {f"./{CORE}": known[f"./{CORE}"]}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import zipfile
 from hashlib import sha256
@@ -18,8 +16,6 @@ from extractor.pipeline.source import download
 from extractor.project import base, lock
 from extractor.values import releases
 from tests.source import archives
-
-ROOT = Path(__file__).parents[2]
 
 
 def wheel_digest(path: Path) -> str:
@@ -34,11 +30,8 @@ def test_a_draft_goes_to_stdout_or_to_a_file(run, older: Path, wheel: Path, tmp_
     assert "drafted: verl 0.6.1 after 0.5.0, " in shown.err
     assert "docs/releases.md" in shown.err
     out = tmp_path / "verl-0.6.1.toml"
-    result = run("manifest", "draft", "0.6.1", "--from", wheel, "--offline", "-o", out, "--json")
-    report = json.loads(result.out)
-    assert report["manifest"].rstrip() == out.read_text().rstrip() == shown.out.rstrip()
-    assert (report["follows"], report["done"], report["path"]) == ("0.5.0", False, str(out))
-    assert {"root", "cut", "signature"} <= {item["kind"] for item in report["findings"]}
+    assert run("manifest", "draft", "0.6.1", "--from", wheel, "--offline", "-o", out).code == 0
+    assert out.read_text() == shown.out
     # What was drafted is a manifest of the release as it is.
     shutil.copy(out, older)
     assert releases.default() == "0.6.1"
@@ -51,10 +44,7 @@ def test_a_draft_goes_to_stdout_or_to_a_file(run, older: Path, wheel: Path, tmp_
         (["latest"], 2, "'latest' is no release number"),
         (["0.1.0"], 2, "older than all"),
         (["0.6.1", "--after", "0.6.1"], 2, "--after 0.6.1: no supported release before 0.6.1"),
-        (["0.9.9", "-o", "."], 2, "a directory"),
         (["0.9.9", "-o", "there.toml"], 2, "there.toml: exists"),
-        (["0.9.9", "-o", "no/where.toml"], 2, "its directory does not exist"),
-        (["0.9.9", "-o", "shut/it.toml"], 2, "not writable"),
         (["0.9.9", "--offline"], 3, "verl 0.9.9 is not in the cache"),
         (["0.9.9", "--from", "nothing"], 3, "no such file"),
         (["0.9.9", "--from", "."], 3, "not a source of verl"),
@@ -77,8 +67,6 @@ def test_what_cannot_be_drafted(
     folder.mkdir()
     monkeypatch.chdir(folder)
     Path("there.toml").write_text("keep = true\n")
-    Path("shut").mkdir(mode=0o555)
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "shut")  # root may write everywhere
     with zipfile.ZipFile("other-1.0-py3-none-any.whl", "w") as archive:
         archive.writestr("other/__init__.py", "")
     Path("verl-0.9.9-py3-none-any.whl").write_bytes(archives.wheel()[:-50])
@@ -130,7 +118,7 @@ def test_experimental_makes_a_project_that_says_what_it_is(run, older: Path, whe
     (tmp_path / "toy/pyproject.toml").write_text(asked, encoding="utf-8")
     checked = run("verify", tmp_path / "toy", "--from", wheel, "--no-parity", "--python", sys.executable)
     assert checked.code == 0, checked.out
-    assert "\nactor " in run("graph", tmp_path / "toy").out
+    assert "\nvendored/workers " in run("graph", tmp_path / "toy").out
     exported = run("export", tmp_path / "toy", "--from", wheel, "-o", tmp_path / "out")
     assert exported.code == 0, exported.err
 
@@ -180,31 +168,6 @@ def test_a_wheel_from_the_index_is_kept(
     first = run("manifest", "draft", "0.6.1")
     assert first.code == 0
     assert run("manifest", "draft", "0.6.1", "--offline").out == first.out
-
-
-def test_an_interrupted_draft_leaves_nothing(tmp_path: Path) -> None:
-    code = (
-        "import os, signal, sys, types; from extractor.project import disk\n"
-        "from extractor.usecases import draft; from extractor.usecases.draft import attempt\n"
-        "from extractor.cli.app import run\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "attempt.attempt = lambda *a, **k: types.SimpleNamespace(fit=None, old=None, new=None)\n"
-        "attempt.project_problems = lambda *a: ()\n"
-        "draft.draft = lambda *a: types.SimpleNamespace(text='x')\n"
-        "disk.sync_directory = disk.write_new = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
-        "sys.exit(run(['manifest', 'draft', '0.6.1', '--after', '0.5.0', '-o', 'd.toml']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 128 + signal.SIGINT
-    assert "interrupted" in done.stderr
-    assert os.listdir(tmp_path) == []
 
 
 def test_a_directory_of_manifests_that_is_none(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

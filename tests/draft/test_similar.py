@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from extractor.pipeline.index import Index
-from extractor.usecases.draft.similar import Catalogue, certain, definition_of, module_moved, runs, score
+from extractor.usecases.draft.similar import Catalogue, choose, definition_of, find_module, score
 
 BODY = """
     total = 0.0
@@ -54,42 +54,23 @@ def node(text: str) -> ast.FunctionDef:
     ],
 )
 def test_the_score_is_about_code_alone(other: str, low: float, high: float) -> None:
-    assert low <= score(runs(node(function("f"))), runs(node(other))) <= high
+    assert low <= score(node(function("f")), node(other)) <= high
 
 
-def test_a_function_is_found_where_it_went_and_under_its_new_name() -> None:
-    old = index(a=function("f"))
-    was = definition_of(old, "verl.a:f")
-    moved = Catalogue(index(b=function("f"), c="def f():\n    pass\n")).suggestions("f", was)
-    assert certain("f", moved) == "verl.b:f"
-    assert str(moved[0]) == "verl.b:f (the same body and name)"
-    renamed = Catalogue(index(a=function("g"))).suggestions("f", was)
-    assert certain("f", renamed) == "verl.a:g"
-    assert renamed[0].why == "the same body under another name"
-
-
-def test_what_is_not_clear_is_not_taken() -> None:
+def test_a_function_is_found_where_it_went_if_that_is_clear() -> None:
     was = definition_of(index(a=function("f")), "verl.a:f")
-    twice = Catalogue(index(b=function("f"), c=function("f"))).suggestions("f", was)
+    moved = Catalogue(index(b=function("f"), c="def f():\n    pass\n")).find("f", was)
+    assert choose(moved) == "verl.b:f"
+    assert str(moved[0]) == "verl.b:f (the same name, 100% of the body in common)"
+    twice = Catalogue(index(b=function("f"), c=function("f"))).find("f", was)
     assert [item.score for item in twice] == [1.0, 1.0]
-    assert certain("f", twice) is None
-    other = BODY.replace("limit:", "limit and value < 9:").replace("1.0 + abs", "limit * 2 - round")
-    like = Catalogue(index(a=function("g", other))).suggestions("f", was)
-    assert [item.place for item in like] == ["verl.a:g"]
-    assert certain("f", like) is None
-    method = Catalogue(index(b=f"class A:\n    {function('f', BODY.replace(chr(10), chr(10) + '    '))}"))
-    assert [item.place for item in method.suggestions("f", was)] == ["verl.b:A.f"]
-    assert certain("f", method.suggestions("f", was)) is None
+    assert choose(twice) is None
+    assert Catalogue(index(a=function("g"))).find("f", was) == ()
 
 
 def test_a_module_went_where_its_definitions_are() -> None:
     other = BODY.replace("value * weights", "value ** weights").replace("abs", "round")
     old = index(a=function("f") + function("g", other))
-    new = Catalogue(index(b=function("f") + function("g", other), c="x = 1\n"))
-    found = module_moved(old, "verl.a", new)
-    assert [(item.place, item.score) for item in found] == [("verl.b", 1.0)]
-    assert module_moved(old, "verl.nothing", new) == ()
-
-
-def test_a_module_that_is_no_python_is_passed_over() -> None:
-    assert list(Catalogue(index(a="def f(:\n", b=function("g"))).places) == ["verl.b:g"]
+    new = Catalogue(index(b=function("f") + function("g", other), c="x = 1\n", d="def f(:\n"))
+    assert [(item.place, item.score) for item in find_module(old, "verl.a", new)] == [("verl.b", 1.0)]
+    assert find_module(old, "verl.nothing", new) == ()

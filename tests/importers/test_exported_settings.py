@@ -49,27 +49,6 @@ def older(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_reward_model_in_the_workers_keeps_its_settings(older: Path, tmp_path: Path) -> None:
-    settings = ["reward_model.enable=true", "reward_model.model.path=/judge", "reward_model.max_length=77"]
-    settings += ["reward_model.micro_batch_size_per_gpu=null", "data.train_batch_size=32"]
-    result = exported(older, tmp_path / "out", *settings, "actor_rollout_ref.rollout.n=4")
-    made = composed(result, "0.6.1", tmp_path / "out")
-    assert (made["reward_model.model.input_tokenizer"], made["reward_model.model.path"]) == (None, "/judge")
-    assert (made["reward_model.max_length"], made["reward_model.micro_batch_size_per_gpu"]) == (77, 128)
-
-
-@pytest.mark.slow
-def test_a_reward_model_that_is_served_has_an_engine(projects: dict[str, Path], tmp_path: Path) -> None:
-    settings = ("reward.reward_model.enable=true", "reward.reward_model.model_path=/judge")
-    result = exported(projects["toy"], tmp_path / "out", *settings, "local.reward_model.max_length=9")
-    made = composed(result, NEWEST[-1], tmp_path / "out")
-    assert made["reward.reward_model.rollout.name"] == "vllm"
-    assert made["reward.reward_model.rollout.tensor_model_parallel_size"] == 1
-    assert any("chat template" in text for text in result.json["remarks"])
-    assert any("max_length" in text for text in result.json["remarks"])
-
-
-@pytest.mark.slow
 def test_keys_that_are_no_words_are_in_a_mapping(projects: dict[str, Path], tmp_path: Path) -> None:
     mixed = r"{openai/gsm8k:0.5,my\ set:0.25,a.b:{c\:d:1},plain:2}"
     function = "reward.custom_reward_function"

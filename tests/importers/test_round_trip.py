@@ -404,15 +404,14 @@ def test_export_refuses(projects: dict[str, Path], tmp_path: Path) -> None:
     result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--set", "data.trian_batch_size=3")
     assert result.code == 2
     assert "did you mean data.train_batch_size" in result.err
-    result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--set", "preset=prime")
-    assert result.code == 2
-    assert "hint: --set local.prime.enable=false" in result.err
-    result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--set", "preset=distill")
-    assert result.code == 2
-    assert (
-        "hint: --set distillation.teacher_models.teacher_model.model_path to a model with the policy's vocabulary"
-        in result.err
-    )
+    for setting, key in (
+        ("preset=prime", "local.prime.enable"),
+        ("preset=distill", "distillation.enabled"),
+        ("reward.reward_model.enable=true", "reward.reward_model.enable"),
+    ):
+        result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--set", setting)
+        assert result.code == 2
+        assert f"hint: --set {key}=false" in result.err
     result = vextract("export", projects["toy"], "-o", tmp_path / "o", "--verl", "0.7.1")
     assert result.code == 2
     assert f"an export is for the project's own release, {PROJECT}" in result.err
@@ -446,26 +445,6 @@ def test_an_export_refuses_what_the_project_does(projects: dict[str, Path], tmp_
         assert message in result.err
         assert f"hint: {hint}" in result.err
         assert not (tmp_path / "o").exists()
-
-
-def test_verl_gets_gpus_for_the_teachers(projects: dict[str, Path], tmp_path: Path) -> None:
-    teachers = "distillation.teacher_models"
-    several = [f"+{teachers}.{name}.{key}={name}" for name in "ab" for key in ("key", "model_path")]
-    for given, keys in (
-        ([f"+{teachers}.teacher_model.model_path=t"], [f"{teachers}.teacher_model.model_path=t"]),
-        (
-            several,
-            [f"+{teachers}.a.model_path=a", f"+{teachers}.b.num_replicas=1", f"+{teachers}.b.inference.name=vllm"],
-        ),
-    ):
-        options = [item for setting in ("preset=distill", *given) for item in ("--set", setting)]
-        out = tmp_path / str(len(given))
-        assert vextract("export", projects["toy"], "-o", out, *options).code == 0
-        script = (out / "run.sh").read_text()
-        gpus = f"distillation.n_gpus_per_node={1 if len(given) == 1 else 2}"
-        assert [
-            key for key in (*keys, gpus, "distillation.nnodes=1", "distillation.enabled=true") if key not in script
-        ] == []
 
 
 def test_data_of_one_s_own_needs_no_dataset_hook(tmp_path: Path) -> None:

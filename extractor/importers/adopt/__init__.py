@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome, Score, Share
+from extractor.importers.adopt.findings import ForkEdit, ForkFile, Outcome, Share
 from extractor.importers.adopt.recognised import Recognised, recognise
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
 from extractor.values.modules import module_name
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from extractor.values.manifest import Manifest
     from extractor.values.options import Options
 
-__all__ = ["Adoption", "Copy", "ForkEdit", "Outcome", "ForkFile", "Recognised", "Score", "Share", "adopt", "recognise"]
+__all__ = ["Adoption", "ForkEdit", "Outcome", "Recognised", "Share", "adopt", "adopt_with_run", "recognise"]
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,9 @@ class Adoption:
     @property
     def hunks(self) -> Share:
         """Return the places that differ, by what became of them."""
-        carried = sum(edit.hunks for edit in self.edits if edit.outcome is Outcome.CARRIED)
-        return Share(carried, sum(edit.hunks for edit in self.edits if edit.outcome is not Outcome.UPSTREAM))
+        found = [edit for edit in self.edits if edit.outcome is not Outcome.UPSTREAM]
+        carried = sum(edit.hunks for edit in found if edit.outcome is Outcome.CARRIED)
+        return Share(carried, sum(edit.hunks for edit in found))
 
     @property
     def symbols(self) -> Share:
@@ -62,9 +66,7 @@ class Adoption:
         return Share(sum(edit.outcome is Outcome.CARRIED for edit in found), len(found))
 
 
-def adopt(
-    recognised: Recognised, options: Options, manifest: Manifest, say: Callable[[str], None] = lambda step: None
-) -> Adoption:
+def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say = lambda step: None) -> Adoption:
     """Carry the fork's edits over to a new project of its release; writes nothing.
 
     Args:
@@ -79,15 +81,17 @@ def adopt(
     from extractor.importers.adopt import methods
     from extractor.usecases.kept_methods import generate_with_methods
 
-    wanted = methods.find_edited(recognised.copy, recognised.source)
-    while True:
-        say("choosing and rewriting what the project needs")
-        options, generated = generate_with_methods(options, recognised.source, manifest, wanted)
-        say("carrying your edits over")
-        adoption = _carried(recognised, generated, options)
-        wanted |= methods.find_demanded(adoption.plan, generated.tree, options.package)
-        if not wanted.methods(generated.found):
-            return adoption
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
+        wanted = methods.find_edited(recognised.copy, recognised.source)
+        while True:
+            say("choosing and rewriting what the project needs")
+            options, generated = generate_with_methods(options, recognised.source, manifest, wanted)
+            say("carrying your edits over")
+            adoption = _carry_over(recognised, generated, options)
+            wanted |= methods.find_demanded(adoption.plan, generated.tree, options.package)
+            if not wanted.methods(generated.found):
+                return adoption
 
 
 def adopt_with_run(
@@ -96,7 +100,7 @@ def adopt_with_run(
     chosen: frozenset[str],
     request: RunRequest,
     manifest: Manifest,
-    say: Callable[[str], None] = lambda step: None,
+    say: Say = lambda step: None,
 ) -> Adoption:
     """Carry the fork's edits over to a new project, and a run's settings with what these name; writes nothing.
 
@@ -115,79 +119,59 @@ def adopt_with_run(
 
     engine = asked.engine if "engine" in chosen else None
     found = request.read(manifest.release, manifest, engine, say)
-    options = complete(found.options(asked, chosen, ()), manifest)
-    adoption = adopt(recognised, options, manifest, say)
-    settled = found.settle(_edited(adoption), adoption.options, recognised.source, adoption.code)
-    return replace(adoption, plan=_with_run(adoption.plan, settled.tree), run=settled)
-
-
-def _edited(adoption: Adoption) -> Tree:
-    """Return the project with the fork's edits."""
+    adoption = adopt(recognised, complete(found.options(asked, chosen, ()), manifest), manifest, say)
     emitted = {file.path: file for file in adoption.generated.tree}
-    return Tree.of(
-        [
-            replace(emitted.get(action.path) or File(action.path, action.kind, b""), data=action.data)
-            for action in adoption.plan.actions
-            if action.data is not None and action.verdict is not Verdict.ORPHAN
-        ]
-    )
-
-
-def _with_run(plan: Plan, tree: Tree) -> Plan:
-    """Return what is written, with a run's settings, which count as the owner's edits as well."""
-    actions = {action.path: action for action in plan.actions}
-    for file in tree:
+    edited = [
+        replace(emitted.get(action.path) or File(action.path, action.kind, b""), data=action.data)
+        for action in adoption.plan.actions
+        if action.data is not None and action.verdict is not Verdict.ORPHAN
+    ]
+    settled = found.settle(Tree.of(edited), adoption.options, recognised.source, adoption.code)
+    actions = {action.path: action for action in adoption.plan.actions}
+    for file in settled.tree:  # a run's settings count as the owner's edits as well
         action = actions.get(file.path) or Action(file.path, Verdict.ADD, file.kind, Reason.OWNED)
         actions[file.path] = replace(action, data=file.data)
-    return Plan(tuple(actions[path] for path in sorted(actions)))
+    return replace(adoption, plan=_in_order(actions), run=settled)
 
 
-def _carried(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
-    from extractor.importers.adopt.assemble import assemble, find_broken
+def _carry_over(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
+    from extractor.importers.adopt.assemble import assemble, find_narrower
     from extractor.importers.adopt.carry import carry
     from extractor.importers.adopt.ledger import list_edits, park
     from extractor.importers.adopt.own_keys import add_own_keys
     from extractor.importers.adopt.target_project import AdoptTarget, Unit
 
     copy, source = recognised.copy, recognised.source
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        target = AdoptTarget(copy, source, generated, options.package, recognised.compared)
-        barred: dict[Unit, str] = {}
-        while True:
-            carried = carry(target, barred)
-            files = assemble(target, carried)
-            if not (more := find_broken(target, carried, files)):
-                break
-            barred.update(more)
-        edits = list_edits(target, source, carried)
+    target = AdoptTarget(copy, source, generated, options.package, recognised.compared)
+    barred: dict[Unit, str] = {}
+    while more := find_narrower(target, carried := carry(target, barred)):
+        barred |= more
+    edits = tuple(list_edits(target, source, carried))
     code = tuple(work.core for work in carried.works.values())
-    files |= add_own_keys(copy, source, target.files, code)
+    files = assemble(target, carried) | add_own_keys(copy, source, target.files, code)
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     return Adoption(
         options=options,
         generated=generated,
         plan=_plan(generated, files, park(target, source, edits)),
         edits=edits,
-        own=tuple(_fork_file(target, carried, path) for path in copy.own),
+        own=tuple(_own_files(target, carried)),
         code=code,
         outside=tuple(sorted({line.outside for line in lines if line.outside} - _known_packages(generated, options))),
     )
 
 
-def _fork_file(target: AdoptTarget, carried: Carried, path: str) -> ForkFile:
-    """Return what became of a file that upstream does not have."""
+def _own_files(target: AdoptTarget, carried: Carried) -> Iterator[ForkFile]:
+    """Yield what became of the files that upstream does not have."""
     from extractor.importers.adopt.differences import is_all_upstreams
     from extractor.importers.adopt.target_project import OWN, Unit
 
-    module = module_name(path)
-    is_copied = Unit(module, OWN) in carried.works and target.own[module] == path
-    inside = target.copy.root / path.removeprefix("verl/")
-    return ForkFile(
-        inside.relative_to(target.copy.top).as_posix(),
-        target.own_path(module) if is_copied else None,
-        not is_copied and is_all_upstreams(target.fork_text(path)),
-    )
+    for path in target.copy.own:
+        module = module_name(path)
+        is_copied = Unit(module, OWN) in carried.works and target.own[module] == path
+        inside = (target.copy.root / path.removeprefix("verl/")).relative_to(target.copy.top).as_posix()
+        is_upstreams = not is_copied and is_all_upstreams(target.fork_text(path))
+        yield ForkFile(inside, target.own_path(module) if is_copied else None, is_upstreams)
 
 
 def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str, bytes]) -> Plan:
@@ -199,16 +183,15 @@ def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str,
             actions[path] = Action(path, Verdict.MERGE, actions[path].kind, Reason.CARRIED, data)
     for path, data in parked.items():
         actions[path] = Action(path, Verdict.ORPHAN, FileKind.HOOK, Reason.GONE, data)
+    return _in_order(actions)
+
+
+def _in_order(actions: Mapping[str, Action]) -> Plan:
     return Plan(tuple(actions[path] for path in sorted(actions)))
 
 
 def _known_packages(generated: Generated, options: Options) -> set[str]:
     """Return the packages that the project's own files import at their top, and Python's."""
-    import re
-    import sys
-
-    found = {*sys.stdlib_module_names, options.package}
-    for file in generated.tree:
-        if file.path.endswith(".py"):
-            found.update(re.findall(r"^(?:import|from) (\w+)", file.data.decode(), re.MULTILINE))
-    return found
+    texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]
+    found = [name for text in texts for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)]
+    return {*sys.stdlib_module_names, options.package, *found}

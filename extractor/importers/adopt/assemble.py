@@ -1,19 +1,19 @@
-"""The project's files with the edits in them, and the edits that these files could not be loaded with."""
+"""The project's files with the edits in them, and the edits that lack what the project's other code uses."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Mapping
 from dataclasses import replace
+from textwrap import dedent
 
 from extractor.importers.adopt.carry import Carried, Work
-from extractor.importers.adopt.mismatches import find_mismatches, list_extra_arguments, list_lacking
-from extractor.importers.adopt.segments import TOP, Segment, join
+from extractor.importers.adopt.segments import TOP, Segment
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Sides, Unit
+from extractor.pipeline.index.syntax import attribute_chain
 from extractor.values import readers
-from extractor.values.modules import module_name
-from extractor.values.reachable import reachable
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def assemble(target: AdoptTarget, carried: Carried) -> dict[str, bytes]:
@@ -38,79 +38,97 @@ def assemble(target: AdoptTarget, carried: Carried) -> dict[str, bytes]:
     return files
 
 
-def find_broken(target: AdoptTarget, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
-    """Return units whose file would not compile or be imported, and those that do not fit the project's calls."""
+def find_narrower(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
+    """Return units without an argument, a method or a member of the project's version, which its callers may use."""
     found: dict[Unit, str] = {}
-    code = {**{path: file.data for path, file in target.files.items()}, **files}
-    inside = [path for path in code if path.startswith(f"{target.package}/") and path.endswith(".py")]
-    modules = {module_name(path): code[path] for path in inside}
-    graph = {name: _imported(data, name, modules) for name, data in modules.items()}
     for unit, work in carried.works.items():
-        path = target.own_path(unit.module) if unit.key == OWN else target.sides[unit.module].path
-        try:
-            compile(readers.python(files[path]), path, "exec")  # which refuses a `return` outside of functions too
-        except SyntaxError as error:
-            found[unit] = f"the file that it would stand in is not valid Python ({error})"
-            continue
-        emitted = None if unit.key == OWN else target.sides[unit.module].emitted_by_key.get(unit.key)
+        emitted = target.sides[unit.module].emitted.get(unit.key) if unit.key != OWN else None
         if emitted is not None and (names := list_lacking(emitted.node, work.core)):
             found[unit] = f"it has no {', '.join(names)}, which the project's has"
-            continue
-        importer = module_name(path)
-        for line in (*work.lines, *(work.inner if unit.key == OWN else ())):
-            if line.module and line.module in graph and importer in reachable([line.module], graph.__getitem__):
-                found[unit] = f"`{line.text}` would make {line.module} and {importer} import each other in a circle"
-    return found or _mismatched(target, carried, files)
+    return found or _find_parked_arguments(target, carried)
 
 
-def _mismatched(target: AdoptTarget, carried: Carried, files: Mapping[str, bytes]) -> dict[Unit, str]:
-    """Return units whose calls do not fit the project's functions, or that the project's calls do not fit."""
-    units = {(module_name(target.sides[unit.module].path), unit.key): unit for unit in carried.works if unit.key != OWN}
-    found: dict[Unit, str] = {}
-    for item in find_mismatches({**target.code, **files}):
-        caller, called = units.get(item.caller), units.get(item.called)
-        if item in target.mismatches or (caller is None) is (called is None):
-            continue
-        if caller is not None:
-            found[caller] = f"it {item.what}"
-        elif called is not None:
-            found[called] = f"the project's {item.caller[1]} {item.what}"
-    return found | _calling_parked_methods(target, carried)
-
-
-def _calling_parked_methods(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
-    """Return units that hand to a method, by name, what only the fork's class takes, which did not come along."""
+def _find_parked_arguments(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
+    """Return units that hand over, by name, what only a function or class of the fork's takes that was parked."""
     only_there = {
-        (method, argument): emitted.key
+        (called, argument): f"{emitted.key}.{called}" if called != emitted.key else called
         for sides in target.sides.values()
-        for emitted in sides.emitted
+        for emitted in sides.emitted.values()
         if emitted.key in sides.fork_by_name and Unit(sides.module, emitted.key) not in carried.works
-        for argument, method in list_extra_arguments(sides.fork_by_name[emitted.key].node, emitted.node)
+        for called, argument in _extra_arguments(sides.fork_by_name[emitted.key].node, emitted.node)
     }
     found: dict[Unit, str] = {}
     for unit, work in carried.works.items() if only_there else ():
-        for node in ast.walk(readers.python(work.core)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                for given in node.keywords:
-                    cls = only_there.get((node.func.attr, given.arg or ""))
-                    if cls is not None:
-                        found[unit] = f"it hands {given.arg} to {cls}.{node.func.attr}, which does not take it"
+        for call in (node for node in ast.walk(readers.python(work.core)) if isinstance(node, ast.Call)):
+            for given in call.keywords:
+                called = only_there.get(((attribute_chain(call.func) or ("",))[-1], given.arg or ""))
+                if called is not None:
+                    found[unit] = f"it hands {given.arg} to {called}, which does not take it"
     return found
+
+
+def _extra_arguments(theirs: ast.stmt | None, ours: ast.stmt | None) -> list[tuple[str, str]]:
+    """Return function or method and argument, of what only the fork's version takes."""
+    if isinstance(theirs, _FUNCTIONS) and isinstance(ours, _FUNCTIONS):
+        return [(ours.name, item) for item in list_lacking(theirs, ast.unparse(ours))]
+    if not isinstance(theirs, ast.ClassDef) or not isinstance(ours, ast.ClassDef):
+        return []
+    members = _public_members(ours)
+    return [
+        pair for name, node in _public_members(theirs).items() for pair in _extra_arguments(node, members.get(name))
+    ]
+
+
+def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
+    """Return arguments, methods and members that only the project's version has, in its order.
+
+    Args:
+        ours: The project's.
+        theirs: The text that is to stand in its place.
+    """
+    nodes = readers.python(dedent(theirs)).body
+    node = next((item for item in nodes if getattr(item, "name", None) == getattr(ours, "name", "")), None)
+    if isinstance(ours, _FUNCTIONS) and isinstance(node, _FUNCTIONS):
+        taken = {item.arg for item in _arguments(node)}
+        return [] if node.args.kwarg is not None else [item.arg for item in _arguments(ours) if item.arg not in taken]
+    if not isinstance(ours, ast.ClassDef) or not isinstance(node, ast.ClassDef):
+        return []
+    own, other = _public_members(ours), _public_members(node)
+    found = [f"{ours.name}.{name}" for name in own if name not in other]
+    for name, member in own.items():
+        if isinstance(member, _FUNCTIONS) and name in other:
+            found += [f"{item} of {ours.name}.{name}" for item in list_lacking(member, ast.unparse(other[name]))]
+    return found
+
+
+def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def _public_members(cls: ast.ClassDef) -> dict[str, ast.stmt]:
+    """Return what a class defines in its body."""
+    found: dict[str, ast.stmt] = {}
+    for node in cls.body:
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            found[node.name] = node
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found.update({target.id: node for target in targets if isinstance(target, ast.Name)})
+    return {name: node for name, node in found.items() if not name.startswith("_") or name.endswith("__")}
 
 
 def _edited_module(sides: Sides, works: Mapping[str, Work]) -> str:
     """Return the text of a module with edited, added and imported names in it."""
     segments = [
-        replace(item, core=works[item.key].core) if item.key in works else item  # edited
-        for item in sides.emitted
+        replace(item, core=works[key].core if key in works else item.core) for key, item in sides.emitted.items()
     ]
-    if segments and segments[-1].core and not segments[-1].core.endswith("\n"):
-        segments[-1] = replace(segments[-1], core=segments[-1].core + "\n")
+    if segments and segments[-1].core:
+        segments[-1] = replace(segments[-1], core=segments[-1].core.removesuffix("\n") + "\n")
     top = _add_imports(segments, sides, works)
     titles = {item.new.key: item.key for item in sides.compared.symbols if item.new is not None}
-    order = [titles.get(item.key, item.key) for item in sides.fork]
-    for number, (key, segment) in enumerate(zip(order, sides.fork, strict=True)):
-        if key in works and key not in sides.emitted_by_key:
+    order = [titles.get(item.key, item.key) for item in sides.compared.fork]
+    for number, (key, segment) in enumerate(zip(order, sides.compared.fork, strict=True)):
+        if key in works and key not in sides.emitted:
             place = _place_beside(segments, order[:number], top)
             lead = segment.lead or ("\n\n" if segment.is_definition else "")
             segments.insert(place, Segment(key, lead, works[key].core))
@@ -118,12 +136,12 @@ def _edited_module(sides: Sides, works: Mapping[str, Work]) -> str:
                 after = segments[place + 1]
                 apart = after.is_definition or segment.is_definition
                 segments[place + 1] = replace(after, lead="\n\n" if apart else "")
-    return join(segments)
+    return "".join(segment.lead + segment.core for segment in segments)
 
 
 def _add_imports(segments: list[Segment], sides: Sides, works: Mapping[str, Work]) -> int:
     """Add the imports that edits need; return the place behind all imports."""
-    lines = sorted({(line.module is not None, line.text) for work in works.values() for line in work.lines})
+    lines = sorted({(not line.outside, line.text) for work in works.values() for line in work.lines})
     new = [Segment(text, "", f"{text}\n") for _, text in lines]
     top = start = _after_docstring(segments)
     for index, item in enumerate(segments[start:], start + 1):
@@ -133,14 +151,11 @@ def _add_imports(segments: list[Segment], sides: Sides, works: Mapping[str, Work
     if new and top and not segments[top - 1].is_import:
         new[0] = replace(new[0], lead="\n")
     futures = [
-        Segment(item.key, "", item.core)
-        for item in sides.fork
-        if item.key not in sides.emitted_by_key
-        and isinstance(item.node, ast.ImportFrom)
-        and item.node.module == "__future__"
+        replace(item, lead="")
+        for item in sides.compared.fork
+        if isinstance(item.node, ast.ImportFrom) and item.node.module == "__future__" and item.key not in sides.emitted
     ]
     segments[top:top] = new
-    start = _after_docstring(segments)
     segments[start:start] = futures
     return top + len(new) + len(futures)
 
@@ -156,26 +171,3 @@ def _after_docstring(segments: list[Segment]) -> int:
     node = segments[index].node if index < len(segments) else None
     is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     return index + is_text
-
-
-def _imported(data: bytes, name: str, modules: Mapping[str, bytes]) -> set[str]:
-    """Return the modules of the project that a module imports as it is loaded."""
-    package = name.partition(".")[0]
-    if not re.search(rb"^[ \t]*(?:from|import)[ \t]+(?:\.|%b\b)" % package.encode(), data, re.MULTILINE):
-        return set()
-    found: set[str] = set()
-    try:
-        pending: list[ast.AST] = [readers.python(data)]
-    except SyntaxError:
-        return set()
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            found.update((node.module, *(f"{node.module}.{alias.name}" for alias in node.names)))
-        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and not (
-            isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        ):
-            pending.extend(ast.iter_child_nodes(node))
-    return {item for item in found if item in modules}

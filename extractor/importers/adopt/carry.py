@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from extractor.importers.adopt.combine import combine
 from extractor.importers.adopt.differences import Difference, list_bound
 from extractor.importers.adopt.methods import drop_methods
 from extractor.importers.adopt.segments import END, TOP, Segment
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Line, NoPlace, Sides, Unit
+from extractor.pipeline import merge
 from extractor.pipeline.index.reading import Reading
 from extractor.pipeline.index.syntax import attribute_chain, global_names, is_main_guard
+from extractor.pipeline.merge.statements import merge_statements, parses
 from extractor.pipeline.slicer import Target
 from extractor.values import readers
 from extractor.values.reachable import reachable
@@ -22,6 +24,8 @@ from extractor.values.reachable import reachable
 DROPPED = "the project does not have this symbol: nothing that was vendored uses it"
 _EXPORTS = "__all__"
 _BUILTIN = frozenset(dir(builtins))
+_LABELS = merge.Labels("fork", "upstream", "emitted")
+_CONFLICT = re.compile(r"<{7} fork\n(.*?)\|{7} upstream\n(.*?)={7}\n(.*?)>{7} emitted\n", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ def carry(target: AdoptTarget, barred: Mapping[Unit, str]) -> Carried:
         barred: Units that must not come along, with the reason.
     """
     works: dict[Unit, Work] = {}
-    why: dict[Unit, str] = {}
+    why = dict(barred)
     roots = [Unit(sides.module, item.key) for sides in target.sides.values() for item in _roots(sides)]
     pending = list(roots)
     while pending:
@@ -70,8 +74,6 @@ def carry(target: AdoptTarget, barred: Mapping[Unit, str]) -> Carried:
         if unit in works or unit in why:
             continue
         try:
-            if unit in barred:
-                raise NoPlace(barred[unit])
             works[unit] = _work_of_file(target, unit.module) if unit.key == OWN else _work(target, unit)
             pending += sorted(works[unit].needs)
         except NoPlace as reason:
@@ -88,10 +90,8 @@ def carry(target: AdoptTarget, barred: Mapping[Unit, str]) -> Carried:
 def explain(carried: Carried, sides: Sides, difference: Difference) -> str | None:
     """Say why a difference has no place; None where it has one."""
     unit = Unit(sides.module, difference.key)
-    if unit in carried.works:
-        return None
-    if unit in carried.why:
-        return carried.why[unit]
+    if unit in carried.works or unit in carried.why:
+        return None if unit in carried.works else carried.why[unit]
     if difference.key == _EXPORTS:
         return "the project's file lists what it has itself"
     if difference.what == "removed":
@@ -111,7 +111,7 @@ def _roots(sides: Sides) -> Iterator[Difference]:
         if item.is_upstreams:  # what the release lacks can be chosen by its name, whoever wrote it
             wanted = item.old is None and _registers(sides, item.new)
         elif item.old is not None:
-            wanted = item.key in sides.emitted_by_key
+            wanted = item.key in sides.emitted
         else:
             wanted = _registers(sides, item.new) or _acts(item.new)
         if wanted:
@@ -143,27 +143,65 @@ def _work(target: AdoptTarget, unit: Unit) -> Work:
     """
     sides = target.sides[unit.module]
     found = next((item for item in sides.compared.symbols if item.key == unit.key), None)
-    segment = found.new if found is not None else next(item for item in sides.fork if item.key == unit.key)
+    segment = found.new if found is not None else next(item for item in sides.compared.fork if item.key == unit.key)
     if segment is None:
         raise NoPlace("your fork removed it")
-    emitted = sides.emitted_by_key.get(unit.key)
+    emitted = sides.emitted.get(unit.key)
     if emitted is None:
         if segment.key == TOP:
             raise NoPlace("the project's file begins differently")
         return _with_needs(target, sides, segment.core, None)
     dropped = sides.dropped.get(unit.key, frozenset())
     own = found.old.core if found is not None and found.old is not None else segment.core
-    bases = [*(found.bases if found is not None else ()), own]
-    core = drop_methods(segment.core, dropped)
-    ways = (
-        combine(drop_methods(base, dropped), core, text, finely=base == own)
-        for base in bases
-        for text in target.emitted(sides, emitted)
+    ours = drop_methods(segment.core, dropped)
+    for base in [text or own for text in found.bases] if found is not None else [own]:
+        for text in target.list_emitted(sides, emitted):
+            merged = combine(drop_methods(base, dropped), ours, text, finely=base == own)
+            if merged is not None:
+                return _with_needs(target, sides, merged, emitted)
+    raise NoPlace("it contradicts what vextract changed at the same place; the project has vextract's version")
+
+
+def combine(base: str, ours: str, theirs: str, *, finely: bool = False) -> str | None:
+    """Return both sides' changes to a text; None where they contradict, or give what is not Python.
+
+    Git takes changes of neighbouring lines for a conflict, which those of a fork and of a fix often are: each line, and
+    `finely` each word of those in conflict, is put between empty lines. Of sides that are laid out in different ways,
+    statements are merged.
+    """
+    if ours in (base, theirs):
+        return theirs
+    text = _merge_pieces(r"[^\n]*\n|[^\n]+", ours, base, theirs)
+    text = _CONFLICT.sub(_merge_words, text) if finely else text
+    whole = text.replace("\n", "").replace("\1", "\n")
+    if not _CONFLICT.search(text) and parses(whole):
+        return whole
+    found = merge_statements(base, ours, theirs, _LABELS, with_comments=False)
+    text = found.data.decode() if found is not None and not found.conflicts else ""
+    return text if text and parses(text) else None
+
+
+def _merge_pieces(pattern: str, ours: str, base: str, theirs: str) -> str:
+    """Merge texts whose pieces are lines, with empty ones between them and a mark for each line end."""
+    mine, was, other = (
+        "\n\n".join([*(piece.replace("\n", "\1") for piece in re.findall(pattern, text)), ""]).encode()
+        for text in (ours, base, theirs)
     )
-    merged = next((text for text in ways if text is not None), None)
-    if merged is None:
-        raise NoPlace("it contradicts what vextract changed at the same place; the project has vextract's version")
-    return _with_needs(target, sides, merged, emitted)
+    return merge.merge_lines(was, mine, other, _LABELS).data.decode()
+
+
+def _merge_words(conflict: re.Match[str]) -> str:
+    ours, base, theirs = (side.replace("\n", "").replace("\1", "\n") for side in conflict.groups())
+    return _CONFLICT.sub(_join_arguments, _merge_pieces(r"\w+|[^\S\n]+|\n|.", ours, base, theirs))
+
+
+def _join_arguments(conflict: re.Match[str]) -> str:
+    """Return both keyword arguments where each side gives a call another one; else the conflict as it is."""
+    mine, base, theirs = (side.replace("\n", "") for side in conflict.groups())
+    if base or not all(re.fullmatch(r"[\s,]*\w+\s*=[^=].*", side) for side in (mine, theirs)):
+        return conflict[0]
+    is_apart = theirs.lstrip().startswith(",") or mine.rstrip().endswith(",")
+    return f"{mine}{'' if is_apart else ', '}{theirs}"
 
 
 def _work_of_file(target: AdoptTarget, module: str) -> Work:
@@ -208,10 +246,10 @@ def _with_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment |
             needs |= more
         if item is not None and item.module.partition(".")[0] == "verl":
             for chain in sorted(chains.get(name, set()) - (present.get(name, set()) if is_there else set())):
-                needs |= target.attribute(item, chain[0]) if chain else set()
+                needs |= target.find_attribute(item, chain[0]) if chain else set()
         elif item is None and not is_there and name in sides.fork_by_name:
             needs.add(Unit(sides.module, sides.fork_by_name[name].key))
-        elif item is None and not is_there and emitted is not None and name not in present and not sides.imports_all:
+        elif item is None and not is_there and emitted is not None and name not in present:
             raise NoPlace(f"it needs {name}, which neither your fork nor the project defines there")
     return Work(core, tuple(lines[text] for text in sorted(lines)), inner, frozenset(needs))
 
@@ -249,15 +287,16 @@ def _redirect(
         roots = {item.module.partition(".")[0] for item in items}
         replaced = all(item.local in ours for item in items)
         if (not replaced and not roots & {"verl", "ray", *target.copy.neighbours}) or roots == {target.package}:
-            inner += [Line("", item.local, None, item.module.partition(".")[0]) for item in items]
+            inner += [Line("", item.local, item.module.partition(".")[0]) for item in items]
             continue
         found = []
         for item in items:
-            line, more = (
-                (target.line_of(ours[item.local], item.local), set()) if replaced else target.resolve(module, item)
-            )
-            found.append(line)
-            needs |= more
+            if replaced:
+                found.append(target.line(ours[item.local].module, ours[item.local].name, item.local))
+            else:
+                line, more = target.resolve(module, item)
+                found.append(line)
+                needs |= more
         inner += found
         end = node.end_lineno or node.lineno
         before = lines[node.lineno - 1].encode()[: node.col_offset].decode()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -67,24 +68,24 @@ class ForkEdit:
     Attributes:
         upstream_path: The file.
         symbol: The symbol, as a reader would name it.
-        what: "edited", "added" or "removed".
-        is_symbol: False for imports, comments at the top and files that are not Python.
-        hunks: Places that differ.
         outcome: What became of it.
         where: File of the project that has the edit, or below `orphaned/`; empty where the project has the release's.
         why: For an orphan, why it has no place.
+        what: "edited", "added" or "removed".
+        is_symbol: False for imports, comments at the top and files that are not Python.
+        hunks: Places that differ.
         parts: For a class, the methods that differ, in the fork's order.
         old, new: The text before and after, imports under upstream's names.
     """
 
     upstream_path: str
     symbol: str
-    what: str
-    is_symbol: bool
-    hunks: int
     outcome: Outcome
     where: str
-    why: str = ""
+    why: str
+    what: str = "added"
+    is_symbol: bool = False
+    hunks: int = 1
     parts: tuple[str, ...] = ()
     old: str = field(default="", repr=False)
     new: str = field(default="", repr=False)
@@ -102,11 +103,10 @@ class ForkFile:
 
     path: str
     copied: str | None
-    is_upstreams: bool = False
+    is_upstreams: bool
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(NamedTuple):
     """Says how many of something were carried over."""
 
     carried: int

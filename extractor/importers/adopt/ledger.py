@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from extractor.importers.adopt.carry import DROPPED, Carried, explain
 from extractor.importers.adopt.differences import Difference
 from extractor.importers.adopt.findings import ForkEdit, Outcome
 from extractor.importers.adopt.locate import VERSION
-from extractor.importers.adopt.segments import TOP, count_hunks, split
+from extractor.importers.adopt.segments import count_hunks, split
 from extractor.importers.adopt.target_project import AdoptTarget, Sides, Unit
 from extractor.importers.adopt.upstream_names import decode
 from extractor.pipeline.source import Source
@@ -41,11 +41,11 @@ _ROLES = (
     ("verl/utils/logger/", ("tracking/run_tracker.py",)),
     ("verl/single_controller/", ("run/distributed.py",)),
 )
+_CONFIG = "the project's configuration is its own: see config/, which has upstream's keys"
 
 
-def list_edits(target: AdoptTarget, source: Source, carried: Carried) -> tuple[ForkEdit, ...]:
-    """Return all edits, sorted by file and in the fork's order."""
-    edits: list[ForkEdit] = []
+def list_edits(target: AdoptTarget, source: Source, carried: Carried) -> Iterator[ForkEdit]:
+    """Yield all edits, sorted by file and in the fork's order."""
     kept = {sides.kept.upstream_path: sides for sides in target.sides.values()}
     for path, data in target.copy.files.items():
         upstream = source.files.get(path)
@@ -53,20 +53,16 @@ def list_edits(target: AdoptTarget, source: Source, carried: Carried) -> tuple[F
             continue
         old, new = decode(upstream), target.fork_text(path)
         if old is None or new is None:
-            edits.append(_edit_of_file(path, "it is not UTF-8 text", "", ""))
+            yield _edit_of_file(path, "it is not UTF-8 text", "", "")
         elif old.strip("\n") != new.strip("\n"):
-            edits += _edits_in(target, path, old, new, kept.get(path), carried)
-    return tuple(edits)
+            yield from _edits_in(target, path, old, new, kept.get(path), carried)
 
 
 def park(target: AdoptTarget, source: Source, edits: Sequence[ForkEdit]) -> dict[str, bytes]:
     """Return the fork's version of every file that has edits without a place, and the notes."""
-    by_path: dict[str, list[ForkEdit]] = {}
-    for edit in edits:
-        if edit.outcome is Outcome.ORPHANED:
-            by_path.setdefault(edit.upstream_path, []).append(edit)
     files = {}
-    for path, lost in by_path.items():
+    for path in dict.fromkeys(edit.upstream_path for edit in edits if edit.outcome is Outcome.ORPHANED):
+        lost = [edit for edit in edits if edit.upstream_path == path and edit.outcome is Outcome.ORPHANED]
         files[f"{ORPHANED}/{path}"] = target.copy.files[path]
         files[f"{ORPHANED}/{path}{NOTE_SUFFIX}"] = _note(path, source.release, lost)
     return files
@@ -81,68 +77,59 @@ def _edits_in(
     instead = ", ".join(place for place in places if place in target.files)
     its_own = f"the project has its own instead: {instead}"
     no_file = its_own if instead else "the project does not have this file: nothing that was vendored uses it"
-    compared = target.compared.get(path)
     if not path.endswith(".py"):
-        is_config = path.endswith((".yaml", ".yml"))
-        why = "the project's configuration is its own: see config/, which has upstream's keys" if is_config else no_file
+        why = _CONFIG if path.endswith((".yaml", ".yml")) else no_file
         yield _edit_of_file(path, "" if fingerprint_text(new) in load_upstream_parts() else why, old, new)
-    elif compared is None:
+        return
+    compared = target.compared.get(path)
+    if compared is None:
         try:
             split(new)
         except SyntaxError as error:
             yield _edit_of_file(path, f"it is not valid Python: {error.msg}, line {error.lineno}", old, new)
-    for item in compared.symbols if compared is not None else ():
-        if item.what == "removed" and (sides is None or item.key not in sides.emitted_by_key):
+        return
+    for item in compared.symbols:
+        if item.what == "removed" and (sides is None or item.key not in sides.emitted):
             continue
         if item.is_upstreams and not (sides is not None and Unit(sides.module, item.key) in carried.works):
-            yield replace(_edit(path, item, None, None), outcome=Outcome.UPSTREAM, where="")
+            yield _edit(path, item, Outcome.UPSTREAM, "", "")
             continue
         absent = no_file if sides is None else explain(carried, sides, item)
-        yield _edit(path, item, sides, its_own if absent == DROPPED and instead else absent)
-    used = _used_imports(sides, carried)
-    for imported in compared.imports if compared is not None else ():
+        yield _edit(path, item, *_place(path, sides, its_own if absent == DROPPED and instead else absent))
+    works = [work for unit, work in carried.works.items() if sides is not None and unit.module == sides.module]
+    used = {(line.local, line.outside or "verl") for work in works for line in work.lines}
+    used |= {("annotations", "__future__")} if works else set()
+    for imported in compared.imports:
         is_used = (imported.local, imported.module.partition(".")[0]) in used
         missing = no_file if sides is None else None if is_used else "no code that came along uses it"
         origin = f"from {imported.module} import {imported.name}" if imported.name else f"import {imported.module}"
-        yield _line(path, origin, sides, missing, origin)
-    if compared is not None and compared.comments:
-        text = "\n".join(compared.comments)
-        yield _line(path, "comments between imports", sides, "the project's imports are its own", text)
+        yield ForkEdit(path, origin, *_place(path, sides, missing), new=f"{origin}\n")
 
 
-def _used_imports(sides: Sides | None, carried: Carried) -> set[tuple[str, str]]:
-    """Return name, and where it came from in the fork, of the imports that came along."""
-    works = [work for unit, work in carried.works.items() if sides is not None and unit.module == sides.module]
-    future = {("annotations", "__future__")} if works else set()
-    return {(line.local, line.outside or "verl") for work in works for line in work.lines} | future
+def _place(path: str, sides: Sides | None, why: str | None) -> tuple[Outcome, str, str]:
+    """Return what became of an edit, where it is, and why it has no place; None: it has one."""
+    if why is None and sides is not None:
+        return Outcome.CARRIED, sides.path, ""
+    return Outcome.ORPHANED, f"{ORPHANED}/{path}", why or ""
 
 
-def _edit(path: str, item: Difference, sides: Sides | None, why: str | None) -> ForkEdit:
+def _edit(path: str, item: Difference, outcome: Outcome, where: str, why: str) -> ForkEdit:
     segment = item.new or item.old
     assert segment is not None
-    return replace(
-        _line(path, segment.key if segment.key == TOP else segment.title, sides, why, ""),
-        what=item.what,
-        is_symbol=segment.node is not None,
-        hunks=item.hunks,
-        parts=item.parts,
-        old=item.base,
-        new=item.new.core if item.new is not None else "",
+    is_statement = segment.node is not None and not segment.is_named
+    symbol = ast.unparse(segment.node).partition("\n")[0][:80] if segment.node and is_statement else segment.key
+    new = item.new.core if item.new is not None else ""
+    is_symbol = segment.node is not None
+    return ForkEdit(
+        path, symbol, outcome, where, why, item.what, is_symbol, item.hunks, item.parts, old=item.base, new=new
     )
-
-
-def _line(path: str, symbol: str, sides: Sides | None, why: str | None, text: str) -> ForkEdit:
-    is_carried = why is None
-    where = sides.path if is_carried and sides is not None else f"{ORPHANED}/{path}"
-    outcome = Outcome.CARRIED if is_carried else Outcome.ORPHANED
-    return ForkEdit(path, symbol, "added", False, 1, outcome, where, why or "", new=f"{text}\n")
 
 
 def _edit_of_file(path: str, why: str, old: str, new: str) -> ForkEdit:
     """Return the edit of a file as a whole; without a reason it is upstream's."""
     outcome, where = (Outcome.ORPHANED, f"{ORPHANED}/{path}") if why else (Outcome.UPSTREAM, "")
     hunks = count_hunks(old, new) if old or new else 1
-    return ForkEdit(path, "the whole file", "edited", False, hunks, outcome, where, why, old=old, new=new)
+    return ForkEdit(path, "the whole file", outcome, where, why, "edited", hunks=hunks, old=old, new=new)
 
 
 def _note(path: str, release: str, lost: Sequence[ForkEdit]) -> bytes:

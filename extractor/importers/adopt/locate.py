@@ -52,20 +52,15 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
         raise UsageError(f"{directory}: no copy of verl in it: no file that looks like one of upstream's", hint=_HINT)
     root, *others = roots
     prefix = f"{root}/" if root else ""
-    inside = {path.removeprefix(prefix): data for path, data in found.items() if path.startswith(prefix)}
-    place = top / root if root else top
+    inside = {path.removeprefix(prefix): data for path, data in sorted(found.items()) if path.startswith(prefix)}
     says = inside.get(VERSION.removeprefix("verl/"), b"").decode(errors="replace").strip()
     return Copy(
-        root=place,
+        root=top / root,
         top=top,
         others=tuple(top / other for other in others),
-        prefixes=_prefixes(place, inside),
-        files={f"verl/{path}": data for path, data in sorted(inside.items()) if path in upstream},
-        own={
-            f"verl/{path}": data
-            for path, data in sorted(inside.items())
-            if path not in upstream and path.endswith(".py")
-        },
+        prefixes=_prefixes(top / root, inside),
+        files={f"verl/{path}": data for path, data in inside.items() if path in upstream},
+        own={f"verl/{path}": data for path, data in inside.items() if path not in upstream and path.endswith(".py")},
         neighbours=_neighbours(found, root),
         says=says if re.fullmatch(r"[\w.+-]+", says) else None,
     )
@@ -96,23 +91,19 @@ def _files(top: Path) -> Iterator[tuple[str, bytes]]:
 
 def _roots(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> list[str]:
     """Return the directories below which lines stand where upstream has them: the one with most, then other copies."""
-    upstream: dict[str, set[str]] = {}
+    upstream: dict[str, dict[str, set[str]]] = {}
     for source in sources.values():
         for path, data in source.files.items():
             if path.endswith(".py") and not path.endswith("__init__.py"):
-                upstream.setdefault(path.removeprefix("verl/"), set()).update(_telling(data))
-    by_name: dict[str, list[str]] = {}
-    for path in upstream:
-        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+                known = upstream.setdefault(path.rpartition("/")[2], {})
+                known.setdefault(path.removeprefix("verl/"), set()).update(_telling(data))
     votes: Counter[str] = Counter()
     files: Counter[str] = Counter()
     for path, data in found.items():
-        candidates = [name for name in by_name.get(path.rpartition("/")[2], ()) if f"/{path}".endswith(f"/{name}")]
-        if not candidates:
-            continue
-        lines = _telling(data)
-        for name in candidates:
-            common = len(lines & upstream[name])
+        places = {name: texts for name, texts in upstream.get(path.rpartition("/")[2], {}).items() if _ends(path, name)}
+        lines = _telling(data) if places else set()
+        for name, texts in places.items():
+            common = len(lines & texts)
             if lines and common >= 0.2 * len(lines):
                 root = path.removesuffix(name).rstrip("/")
                 votes[root] += common
@@ -120,6 +111,10 @@ def _roots(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> list[st
     good = [root for root in votes if files[root] >= _FEWEST or votes[root] >= 50]
     good.sort(key=lambda root: (-votes[root], root))
     return good[:1] + [root for root in good[1:] if votes[root] >= _LIKE_THE_FIRST * votes[good[0]]]
+
+
+def _ends(path: str, name: str) -> bool:
+    return f"/{path}".endswith(f"/{name}")
 
 
 def _telling(data: bytes) -> set[str]:
@@ -142,10 +137,7 @@ def _prefixes(place: Path, inside: Mapping[str, bytes]) -> tuple[str, ...]:
 def _neighbours(found: Mapping[str, bytes], root: str) -> frozenset[str]:
     """Name the modules at the top of the repository and beside the copy, but for the one that the copy is in."""
     above = root.rpartition("/")[0]
-    names = set()
-    for folder in {"", above}:
-        start = f"{folder}/" if folder else ""
-        for path in found:
-            if path.endswith(".py") and path.startswith(start) and (not root or not path.startswith(f"{root}/")):
-                names.add(path.removeprefix(start).partition("/")[0].removesuffix(".py"))
-    return frozenset(names - {"verl", "tests", "setup"})
+    others = [path for path in found if path.endswith(".py") and not (root and path.startswith(f"{root}/"))]
+    starts = {"", f"{above}/" if above else ""}
+    beside = [path.removeprefix(start) for start in starts for path in others if path.startswith(start)]
+    return frozenset({path.partition("/")[0].removesuffix(".py") for path in beside} - {"verl", "tests", "setup"})

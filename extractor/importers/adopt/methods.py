@@ -15,44 +15,31 @@ from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.tree import FileKind, Tree
 
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
 
 def drop_methods(code: str, names: Collection[str]) -> str:
     """Return the text of a class without methods of these names; that of anything else as it is."""
-    if not names:
+    node = readers.python(code).body[0] if names else None
+    if not isinstance(node, ast.ClassDef):
         return code
-    body = readers.python(code).body
-    if len(body) != 1 or not isinstance(body[0], ast.ClassDef):
-        return code
-    node = body[0]
-    positions = [
-        position
-        for position, part in enumerate(node.body)
-        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)) and part.name in names
-    ]
-    return drop_statements(code, frozenset({0}), [node], {0: positions}).text
+    places = [place for place, part in enumerate(node.body) if isinstance(part, _FUNCTIONS) and part.name in names]
+    return drop_statements(code, frozenset({0}), [node], {0: places}).text
 
 
 def find_edited(copy: Copy, source: Source) -> MethodDemand:
-    """Return the methods that a fork has edited."""
+    """Return the methods that a fork has edited, but for those of classes that upstream had as they are."""
     found: set[str] = set()
     for path, data in copy.files.items():
         old, new = decode(source.files[path]), decode(data)
         if path.endswith(".py") and data != source.files[path] and old is not None and new is not None:
             text = restore_upstream_names(new, copy.prefixes)
-            edits = of_edits(old, text, "verl").edited
-            found |= edits - _methods_of_another_day(text) if edits else edits
+            if edits := of_edits(old, text, "verl").edited:
+                classes = [node for node in readers.python(text).body if isinstance(node, ast.ClassDef)]
+                known = [node for node in classes if fingerprint_statement(node) in load_upstream_parts()]
+                parts = [(node.name, part) for node in known for part in node.body]
+                found |= edits - {f"{name}.{part.name}" for name, part in parts if isinstance(part, _FUNCTIONS)}
     return MethodDemand(edited=frozenset(found))
-
-
-def _methods_of_another_day(text: str) -> frozenset[str]:
-    """Return "Class.method" of the classes that upstream had as they are."""
-    return frozenset(
-        f"{node.name}.{part.name}"
-        for node in readers.python(text).body
-        if isinstance(node, ast.ClassDef) and fingerprint_statement(node) in load_upstream_parts()
-        for part in node.body
-        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef))
-    )
 
 
 def find_demanded(plan: Plan, tree: Tree, package: str) -> MethodDemand:

@@ -39,17 +39,20 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Ite
     texts = {f"{_FOLDER}{path.relative_to(folder).as_posix()}": path.read_bytes() for path in inside}
     theirs, known = _compose(texts, _FOLDER), _compose(source.files, _FOLDER)
     have = _compose({path: file.data for path, file in tree.items()}, "config/")
-    without = _sections(known) - _sections(have)
-    new = {
+    without = {key.partition(".")[0] for key in known} - {key.partition(".")[0] for key in have}
+    added = {
         key: value
         for key, value in sorted(theirs.items())
         if key not in known
         and key.partition(".")[0] not in without
         and all(map(str.isidentifier, key.split(".")))
-        and not _stands_in_the_way(key, have)
+        and not _is_taken(key, have)
     }
-    new = select_read(new, code)
-    while lost := [key for key, value in new.items() if not _follows(value) <= {*have, *new}]:
+    new = select_read(added, code)
+    # A value that follows a setting, `${data.seed}`, needs that one.
+    while lost := [
+        key for key, value in new.items() if not set(re.findall(r"\$\{([^{}]*)", str(value))) <= {*have, *new}
+    ]:
         new = {key: value for key, value in new.items() if key not in lost}
     main = tree[f"config/{_MAIN}"].data.decode()
     if not new or main.count(_SELF) != 1:
@@ -76,17 +79,9 @@ def _compose(files: Mapping[str, bytes], folder: str) -> Mapping[str, Any]:
         return {}
 
 
-def _follows(value: Any) -> set[str]:
-    """Return the settings that a value follows: `${data.seed}`. What is worked out in another way is none."""
-    return set(re.findall(r"\$\{([^{}]*)", value)) if isinstance(value, str) else set()
-
-
-def _sections(keys: Iterable[str]) -> set[str]:
-    return {key.partition(".")[0] for key in keys}
-
-
-def _stands_in_the_way(key: str, have: Mapping[str, Any]) -> bool:
+def _is_taken(key: str, have: Mapping[str, Any]) -> bool:
     """Tell whether a config has a key, a section of its name, or a value where it would need a section."""
-    parts = key.split(".")
-    above = {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
-    return any((name in above and have[name] is not None) or name.startswith(f"{key}.") for name in have)
+    return any(
+        (value is not None and f"{key}.".startswith(f"{name}.")) or name.startswith(f"{key}.")
+        for name, value in have.items()
+    )

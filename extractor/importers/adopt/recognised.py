@@ -36,7 +36,7 @@ class Recognised:
     Attributes:
         copy: Where it lies.
         scores: How near it is to each release that could be read, the nearest first.
-        source: The release that it is taken for.
+        source: The nearest release: it is taken for that.
         newer: Supported releases that are newer, oldest first.
         unread: Releases that could not be read, with the reason.
         older: How near it is to the release that it was made from, where that is too old for a project.
@@ -48,13 +48,13 @@ class Recognised:
     source: Source = field(repr=False)
     newer: tuple[str, ...]
     unread: tuple[str, ...]
-    older: Score | None = None
-    bases: Mapping[str, Source] = field(default_factory=dict, repr=False)
+    older: Score | None
+    bases: tuple[Source, ...] = field(repr=False)
 
     @property
     def score(self) -> Score:
         """Return how near it is to the release that it is taken for."""
-        return next(score for score in self.scores if score.release == self.source.release)
+        return self.scores[0]
 
     @cached_property
     def compared(self) -> dict[str, Compared]:
@@ -63,7 +63,7 @@ class Recognised:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-            return compare(self.copy, self.source, tuple(self.bases.values()))
+            return compare(self.copy, self.source, self.bases)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -103,27 +103,30 @@ def recognise(
     copy = locate(directory, sources)
     say("comparing it with the releases")
     found = _scores(copy, sources)
+    nearest = found[0].release
     if found[0].similarity < _LEAST and release is None:
         raise UsageError(
-            f"{copy.root}: too far from every supported release ({found[0].similarity:.0%} of verl {found[0].release})",
+            f"{copy.root}: too far from every supported release ({found[0].similarity:.0%} of verl {nearest})",
             hint="pass --verl RELEASE to compare it with that release anyway",
         )
-    nearest = found[0].release
     before: tuple[Score, ...] = ()
     if nearest == known[0] and found[0].similarity < _OLDER:
         older, more = _read(releases.older(), offline, say)
         unread += more
         before = tuple(score for score in _scores(copy, older) if score.similarity > found[0].similarity)
         sources |= older
-    bases = [*before, *found[1:]][:_BASES]
+    source = sources[nearest]
+    # What only other releases have is among the copy's own files.
+    files = {path: data for path, data in copy.files.items() if path in source.files}
+    others = {path: data for path, data in copy.files.items() if path not in source.files and path.endswith(".py")}
     return Recognised(
-        copy=_of_release(copy, sources[nearest]),
+        copy=replace(copy, files=files, own=dict(sorted({**copy.own, **others}.items()))),
         scores=found,
-        source=sources[nearest],
+        source=source,
         newer=known[known.index(nearest) + 1 :],
         unread=tuple(f"verl {item} was not compared: {error.message}" for item, error in unread),
         older=before[0] if before else None,
-        bases={score.release: sources[score.release] for score in bases},
+        bases=tuple(sources[score.release] for score in [*before, *found[1:]][:_BASES]),
     )
 
 
@@ -141,13 +144,6 @@ def _read(
         except SourceError as error:
             unread.append((pin.release, error))
     return sources, unread
-
-
-def _of_release(copy: Copy, source: Source) -> Copy:
-    """Return the copy, with what only other releases have among its own files."""
-    files = {path: data for path, data in copy.files.items() if path in source.files}
-    others = {path: data for path, data in copy.files.items() if path not in source.files and path.endswith(".py")}
-    return replace(copy, files=files, own=dict(sorted({**copy.own, **others}.items())))
 
 
 def _scores(copy: Copy, sources: Mapping[str, Source]) -> tuple[Score, ...]:

@@ -47,13 +47,6 @@ class Segment:
         """Return True where its key is the names that it binds."""
         return bool(self.binds) and not self.is_import
 
-    @property
-    def title(self) -> str:
-        """Return what a reader would call it."""
-        if self.node is None or self.is_named:
-            return self.key
-        return ast.unparse(self.node).partition("\n")[0][:80]
-
 
 def split(text: str) -> tuple[Segment, ...]:
     """Split a module; line feeds are its only line ends. Joined again, the segments give the text.
@@ -61,20 +54,15 @@ def split(text: str) -> tuple[Segment, ...]:
     Raises:
         SyntaxError: it is not Python.
     """
-    body = readers.python(text).body
-    lines = text.split("\n")
-    ends_open = lines[-1] != ""
-    if not ends_open:
-        lines.pop()
+    lines = text.removesuffix("\n").split("\n") if text else []
     pieces: list[tuple[int, int, ast.stmt | None]] = []
     done = 0
-    for node in body:
-        start = first_line(node)
-        end = node.end_lineno or node.lineno
+    for node in readers.python(text).body:
+        start, end = first_line(node), node.end_lineno or node.lineno
         if not pieces and any(line.strip() for line in lines[:start]):
             pieces.append((0, start, None))
             done = start
-        if start < done and pieces and pieces[-1][2] is not None:
+        if start < done and pieces and pieces[-1][2] is not None:  # behind a semicolon
             pieces[-1] = (pieces[-1][0], max(end, done), pieces[-1][2])
         else:
             pieces.append((done, end, node))
@@ -84,21 +72,13 @@ def split(text: str) -> tuple[Segment, ...]:
     used: Counter[str] = Counter()
     found = []
     for start, end, item in pieces:
-        first = start
-        while first < end and not lines[first].strip():
-            first += 1
+        first = next((number for number in range(start, end) if lines[number].strip()), end)
         binds = tuple(dict.fromkeys(bound_names(item))) if item is not None else ()
         key = _key(item, binds, start)
         used[key] += 1
-        core = "".join(f"{line}\n" for line in lines[first:end])
-        unique = key if used[key] == 1 else f"{key} ({used[key]})"
-        found.append(Segment(unique, "".join(f"{line}\n" for line in lines[start:first]), core, binds, item))
+        lead, core = ("".join(f"{line}\n" for line in part) for part in (lines[start:first], lines[first:end]))
+        found.append(Segment(key if used[key] == 1 else f"{key} ({used[key]})", lead, core, binds, item))
     return tuple(found)
-
-
-def join(segments: list[Segment]) -> str:
-    """Return the text of a module."""
-    return "".join(segment.lead + segment.core for segment in segments)
 
 
 def count_hunks(old: str, new: str) -> int:

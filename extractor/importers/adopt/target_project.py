@@ -9,12 +9,11 @@ from functools import cached_property
 
 from extractor.importers.adopt.differences import Compared, Imported, list_imports
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.mismatches import Mismatch, find_mismatches
 from extractor.importers.adopt.segments import Segment, split
 from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.rewrite import rewrite_module
-from extractor.pipeline.slicer import KeptModule, Target
+from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
 from extractor.values import releases
 from extractor.values.modules import module_name
@@ -46,14 +45,12 @@ class Line:
     Attributes:
         text: The statement.
         local: The name that it binds.
-        module: Dotted module of the project that it imports; None for one outside.
-        outside: The package outside the project that it imports; None for one inside.
+        outside: The package outside the project that it imports; empty for one inside.
     """
 
     text: str
     local: str
-    module: str | None
-    outside: str | None
+    outside: str
 
 
 @dataclass(frozen=True)
@@ -64,13 +61,13 @@ class Sides:
         kept: What the slicer says.
         path: In the project.
         compared: Upstream's and the fork's segments, and how they differ.
-        emitted: The project's segments.
+        emitted: The project's segments, by key.
     """
 
     kept: KeptModule
     path: str
     compared: Compared
-    emitted: tuple[Segment, ...] = field(repr=False)
+    emitted: Mapping[str, Segment] = field(repr=False)
 
     @property
     def module(self) -> str:
@@ -79,10 +76,6 @@ class Sides:
     @property
     def is_package(self) -> bool:
         return self.kept.upstream_path.endswith("__init__.py")
-
-    @property
-    def fork(self) -> tuple[Segment, ...]:
-        return self.compared.fork
 
     @cached_property
     def dropped(self) -> dict[str, frozenset[str]]:
@@ -95,27 +88,17 @@ class Sides:
         return found
 
     @cached_property
-    def emitted_by_key(self) -> dict[str, Segment]:
-        return {item.key: item for item in self.emitted}
-
-    @cached_property
     def emitted_names(self) -> frozenset[str]:
-        return frozenset(name for item in self.emitted for name in item.binds)
+        return frozenset(name for item in self.emitted.values() for name in item.binds)
 
     @cached_property
     def fork_by_name(self) -> dict[str, Segment]:
         """Name -> the segment, other than a plain import, that binds it in the fork."""
-        return {name: item for item in self.fork if not item.is_import for name in item.binds}
-
-    @cached_property
-    def imports_all(self) -> bool:
-        """Return True where the fork takes all that another module has, so that its names cannot be told."""
-        nodes = (item.node for item in self.fork if isinstance(item.node, ast.ImportFrom))
-        return any(alias.name == "*" for node in nodes for alias in node.names)
+        return {name: item for item in self.compared.fork if not item.is_import for name in item.binds}
 
     @cached_property
     def fork_imports(self) -> dict[str, Imported]:
-        return list_imports(self.fork, self.module, is_package=self.is_package)
+        return list_imports(self.compared.fork, self.module, is_package=self.is_package)
 
 
 class AdoptTarget:
@@ -128,18 +111,19 @@ class AdoptTarget:
         self.compared = compared
         self.package = package
         self._found = generated.found
-        self._fixes = releases.load(source.release).fixes
+        self._fixes = tuple(fix for fix in releases.load(source.release).fixes if fix.parity != "exact")
         self._unhurried: dict[str, dict[str, str]] = {}
         self.files = {file.path: file for file in generated.tree}
-        self._names: dict[str, frozenset[str]] = {}
         # Of a module and a package of one name Python imports the package.
         packages_last = sorted(copy.own, key=lambda path: path.endswith("/__init__.py"))
         self.own = {module_name(path): path for path in packages_last}
         self.sides: dict[str, Sides] = {}
         for kept in generated.found.modules:
-            sides = self._sides(kept, source)
-            if sides is not None:
-                self.sides[kept.module] = sides
+            path = f"{package}/{kept.target_path}"
+            old, emitted = decode(source.files[kept.upstream_path]), decode(self.files[path].data)
+            if old is not None and emitted is not None:
+                sides = compared.get(kept.upstream_path) or Compared(split(old), split(old))
+                self.sides[kept.module] = Sides(kept, path, sides, {item.key: item for item in split(emitted)})
 
     @cached_property
     def code(self) -> dict[str, bytes]:
@@ -150,27 +134,11 @@ class AdoptTarget:
             if path.endswith(".py") and not path.startswith("tests/")
         }
 
-    @cached_property
-    def mismatches(self) -> frozenset[Mismatch]:
-        """Return the project's own calls that may not fit: edits are not to blame for these."""
-        return frozenset(find_mismatches(self.code))
-
-    def _sides(self, kept: KeptModule, source: Source) -> Sides | None:
-        path = f"{self.package}/{kept.target_path}"
-        old, emitted = decode(source.files[kept.upstream_path]), decode(self.files[path].data)
-        if old is None or emitted is None:
-            return None
-        compared = self.compared.get(kept.upstream_path)
-        if compared is None:
-            compared = Compared(split(old), split(old))
-        return Sides(kept, path, compared, split(emitted))
-
-    def emitted(self, sides: Sides, segment: Segment) -> Iterator[str]:
+    def list_emitted(self, sides: Sides, segment: Segment) -> Iterator[str]:
         """Yield the text of a symbol of the project's, and then that without what vextract changed for speed alone."""
         yield segment.core
         if sides.module not in self._unhurried:
-            fixes = tuple(fix for fix in self._fixes if fix.parity != "exact")
-            text = rewrite_module(sides.kept, self._found, self.package, fixes).text
+            text = rewrite_module(sides.kept, self._found, self.package, self._fixes).text
             self._unhurried[sides.module] = {item.key: item.core for item in split(text)}
         text = self._unhurried[sides.module].get(segment.key, segment.core)
         if text != segment.core:
@@ -198,7 +166,7 @@ class AdoptTarget:
         if root in self.copy.neighbours and root != "verl":
             raise NoPlace(f"it needs {item.module}, which lies in your repository outside the copy of verl")
         if root != "verl":
-            return Line(_outside(item), item.local, None, root), set()
+            return Line(_write_import(item.module, item.name, item.local, item.dotted), item.local, root), set()
         what = item.module if item.name is None else f"{item.module}:{item.name}"
         if item.dotted or item.name == "*":
             raise NoPlace(f"it imports {what} in a way that cannot be redirected")
@@ -207,19 +175,19 @@ class AdoptTarget:
         except LookupError:
             target = None
         if target is not None and self._has(target.module, target.name):
-            return self._line(target.module, target.name, item.local), set()
+            return self.line(target.module, target.name, item.local), set()
         sides = self.sides.get(item.module)
         segment = sides.fork_by_name.get(item.name or "") if sides is not None else None
         if sides is not None and segment is not None:
             needs = set() if item.name in sides.emitted_names else {Unit(item.module, segment.key)}
-            return self._line(module_name(sides.kept.target_path), item.name, item.local), needs
+            return self.line(module_name(sides.kept.target_path), item.name, item.local), needs
         for module, name in ((f"{item.module}.{item.name}", None), (item.module, item.name)):
             if module in self.own:
                 path = module_name(self.own[module].removeprefix("verl/"))
-                return self._line(path, name, item.local), {Unit(module, OWN)}
+                return self.line(path, name, item.local), {Unit(module, OWN)}
         raise NoPlace(f"it needs {what}, which the project does not have")
 
-    def attribute(self, item: Imported, attribute: str) -> set[Unit]:
+    def find_attribute(self, item: Imported, attribute: str) -> set[Unit]:
         """Return what has to come along so that a module which is imported whole has an attribute.
 
         Raises:
@@ -233,29 +201,20 @@ class AdoptTarget:
             raise NoPlace(f"it needs {sides.module}:{attribute}, which the project does not have")
         return {Unit(sides.module, segment.key)}
 
-    def line_of(self, ours: Target, local: str) -> Line:
-        """Return the import of what the project has in the place of something of upstream's."""
-        return self._line(ours.module, ours.name, local)
+    def line(self, module: str, name: str | None, local: str) -> Line:
+        """Return the import of a module of the project's, or of a name in it."""
+        dotted = f"{self.package}.{module}" if module else self.package
+        return Line(_write_import(dotted, name, local), local, "")
 
     def _has(self, module: str, name: str | None) -> bool:
         place = f"{self.package}/{module.replace('.', '/')}"
         path = next((path for path in (f"{place}.py", f"{place}/__init__.py") if path in self.files), None)
         if path is None or name is None:
             return path is not None
-        if path not in self._names:
-            body = split(decode(self.files[path].data) or "")
-            self._names[path] = frozenset(bound for item in body for bound in item.binds)
-        return name in self._names[path]
-
-    def _line(self, module: str, name: str | None, local: str) -> Line:
-        dotted = f"{self.package}.{module}" if module else self.package
-        if name is None:
-            return Line(f"import {dotted} as {local}", local, dotted, None)
-        alias = "" if local == name else f" as {local}"
-        return Line(f"from {dotted} import {name}{alias}", local, dotted, None)
+        return any(name in item.binds for item in split(decode(self.files[path].data) or ""))
 
 
-def _outside(item: Imported) -> str:
-    if item.name is not None:
-        return f"from {item.module} import {item.name}" + ("" if item.local == item.name else f" as {item.local}")
-    return f"import {item.module}" + ("" if item.dotted or item.local == item.module else f" as {item.local}")
+def _write_import(module: str, name: str | None, local: str, is_dotted: bool = False) -> str:
+    if name is not None:
+        return f"from {module} import {name}" + ("" if local == name else f" as {local}")
+    return f"import {module}" + ("" if is_dotted or local == module else f" as {local}")

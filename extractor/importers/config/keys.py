@@ -105,7 +105,11 @@ def about_the_machine(key: str) -> bool:
     return any(parts[section.count(".") + 1] in ABOUT_THE_MACHINE.get(section, "").split() for section in sections)
 
 
-def candidates(key: str, renamed: Callable[[str], str | None]) -> list[str]:
+def keep_name(key: str) -> None:
+    """Return no new name: the keys of a project are those of its release."""
+
+
+def candidates(key: str, renamed: Callable[[str], str | None] = keep_name) -> list[str]:
     """Return the names that a key may have in another release, the most likely first."""
     newer, older = [name for name in (renamed(key),) if name is not None], []
     for old, new in reversed(MOVES):
@@ -116,7 +120,7 @@ def candidates(key: str, renamed: Callable[[str], str | None]) -> list[str]:
     return list(dict.fromkeys([*newer, key, *older]))
 
 
-def name_in(key: str, defaults: VerlDefaults, renamed: Callable[[str], str | None]) -> str | None:
+def name_in(key: str, defaults: VerlDefaults, renamed: Callable[[str], str | None] = keep_name) -> str | None:
     """Return the name of a key in a release; None where it has none."""
     # A release may keep an old name that nothing reads any more, beside the new one.
     return next((name for name in candidates(key, renamed) if name in defaults), None)
@@ -136,9 +140,9 @@ def map_key(
     if key.startswith("local."):
         return _lose(key, value, _LOCAL.get(key.split(".")[1], "only this project's trainer has it"))
     new_value, why = changed.get(key, (value, ""))
-    name = name_in(key, defaults, _same_name)
+    name = name_in(key, defaults)
     if name is None or (isinstance(value, Mapping) and value):  # Hydra takes new keys of a mapping with a + alone
-        name = name or max(candidates(key, _same_name), key=defaults.depth)
+        name = name or max(candidates(key), key=defaults.depth)
         return _add(name, key, value, (new_value, why), target, defaults)
     if value != new_value:
         return Key(key, value, KeyStatus.CHANGED, name, new_value, reason=why)
@@ -147,10 +151,6 @@ def map_key(
     if defaults.flat.get(key, _NOTHING) == value and not about_the_machine(key):
         return Key(key, value, KeyStatus.DEFAULT, name, value)
     return Key(key, value, KeyStatus.CARRIED, name, value)
-
-
-def _same_name(key: str) -> None:
-    """Return no new name: a project's keys are those of its release."""
 
 
 _NOTHING = object()

@@ -1,9 +1,13 @@
-"""The files of an export, made in memory."""
+"""The files of an export, made in memory, and writing them."""
 
 from __future__ import annotations
 
 import ast
 import json
+import re
+import shlex
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +19,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from extractor.importers.config.keys import Key, KeyStatus, map_key
 from extractor.importers.config.project import UNKNOWN, ProjectConfig, by_override, load, python_of, read_files
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.export import changes, checks, documents, rewards
+from extractor.importers.export import changes, checks, rewards
 from extractor.importers.export.closure import find_needed
 from extractor.importers.export.edits import UpstreamEdit, merge_edits
 from extractor.importers.export.rewards import RewardConfig
@@ -69,13 +73,14 @@ def export(
     config = load(written, settings)
     config = replace(config, flat=by_override(config.config))
     package, interface = lock.options.package, VerlInterface.of(target)
-    checks.check(config, by_override(load(written).config) if settings else config.flat, project / package, target)
+    checks.check(config, by_override(load(written).config) if settings else config.flat, project / package)
     for name in include:
         if not (project / package / name).is_file():
             raise UsageError(f"--include {name}: no such file in {package}", hint="give a path such as rewards/text.py")
     reward = RewardConfig.of(config, project, package, target, interface)
     copied = changes.find_named_files(project, config)
-    keys = _map_keys(config, target, defaults, changes.change_values(config, target.release, interface, reward, copied))
+    changed = changes.change_values(config, target.release, interface, reward, copied)
+    keys = [map_key(key, value, target, defaults, changed) for key, value in sorted(config.flat.items())]
     keys = [rewards.map_argument(key, reward, interface) for key in keys]
     told = changes.add_settings(config, interface, reward, defaults)
     overrides = _overrides(keys, told, defaults)
@@ -85,8 +90,7 @@ def export(
         else key
         for key in keys
     ]
-    remarks = changes.list_remarks(config, target.release, interface, reward, defaults)
-    remarks += checks.list_lost_settings(keys)
+    remarks = changes.list_remarks(config, target.release, interface, reward) + checks.list_lost_settings(keys)
     edits = merge_edits(project, lock, source)
     if edits:
         fit = sum(edit.applies for edit in edits)
@@ -94,52 +98,70 @@ def export(
             f"{len(edits)} vendored files are edited, and verl does not have these edits. upstream.patch has those of "
             f"{fit} of them: apply it to a checkout of verl (`patch -p1`). UPSTREAM.md lists all"
         )
-    bundle = _Bundle(project, lock, target, config, interface, reward, tuple(include))
-    files = bundle.files(overrides, keys, edits, remarks)
-    files.update({path: readers.read_bytes(project / path) for path in copied.values()})
+    bundle = _Bundle(project, lock, target, config, interface, reward)
+    files = bundle.copies(include) | bundle.texts(overrides, keys, edits, remarks)
+    files |= {path: readers.read_bytes(project / path) for path in copied.values()}
+    if edits:
+        files["upstream.patch"] = b"".join(edit.patch for edit in edits)
     return Export(dict(sorted(files.items())), tuple(keys), tuple(overrides), edits, tuple(remarks))
 
 
-def _map_keys(
-    config: ProjectConfig, target: ReleaseConfig, defaults: VerlDefaults, changed: Mapping[str, tuple[Any, str]]
-) -> list[Key]:
-    """Decide about every key of a project."""
-    keys = [map_key(key, value, target, defaults, changed) for key, value in sorted(config.flat.items())]
-    if not (rewards.is_judged(config.flat) and rewards.is_served(defaults)):
-        return keys
-    reason = f"verl {target.release} runs reward models as servers"
-    return [
-        Key(key.key, key.value, KeyStatus.DROPPED, reason=reason) if key.key.startswith("local.reward_model.") else key
-        for key in keys
-    ]
+def write(target: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a new directory, all or none.
+
+    Args:
+        target: Does not exist, or is an empty directory.
+        files: By path.
+
+    Raises:
+        UsageError: the place is taken, or cannot be written.
+    """
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"{target}: exists already", hint="pass another directory with -o, or remove it")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            scratch.chmod(0o755)
+            for path, data in files.items():
+                place = scratch / path
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(data)
+                if path.endswith(".sh"):
+                    place.chmod(0o755)
+            scratch.rename(target)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    except OSError as error:
+        raise UsageError(
+            f"{target}: cannot be written: {error.strerror or error}", hint="choose another place with -o"
+        ) from None
 
 
 def _overrides(keys: Sequence[Key], told: Mapping[str, Any], defaults: VerlDefaults) -> list[str]:
-    """Return the overrides of the launch script, sorted; two keys of the project's may be one there."""
-    found = {_override(key) for key in keys if key.written and key.target not in told}
+    """Return the overrides of the launch script, sorted; two keys of the project's may be one there.
+
+    Raises:
+        UsageError: Hydra's grammar has no words for one.
+    """
+    found = set()
+    for key in keys:
+        if not key.written or key.target in told:
+            continue
+        try:
+            if not key.target:
+                raise BadOverride("a key of the config that is no plain word")
+            found.add(write_override(key.target, key.target_value, key.mark))
+        except BadOverride as error:
+            raise UsageError(
+                f"{key.key or 'config'}={key.value!r}: {error}",
+                hint="Hydra takes ASCII in keys, and no empty ones: rename it, and what reads it",
+            ) from None
     for name, value in told.items():
         # A count is a number when the script runs.
         is_count = value in ("$NNODES", "$GPUS")
         found.add(f"{name}={value}" if is_count else write_override(name, value, "" if name in defaults else "+"))
     return sorted(found)
-
-
-def _override(key: Key) -> str:
-    """Return an override of the launch script.
-
-    Raises:
-        UsageError: Hydra's grammar has no words for it.
-    """
-    try:
-        if key.target:
-            return write_override(key.target, key.target_value, key.mark)
-        said = "a key of the config that is no plain word"
-    except BadOverride as error:
-        said = str(error)
-    raise UsageError(
-        f"{key.key or 'config'}={key.value!r}: {said}",
-        hint="Hydra takes ASCII in keys, and no empty ones: rename it, and what reads it",
-    )
 
 
 @dataclass(frozen=True)
@@ -152,48 +174,36 @@ class _Bundle:
     config: ProjectConfig
     interface: VerlInterface
     reward: RewardConfig
-    include: tuple[str, ...]
 
     @property
     def _plays(self) -> bool:
         return changes.is_multi_turn(self.config) and self.interface.agent_loop
 
-    def files(
-        self, overrides: Sequence[str], keys: Sequence[Key], edits: tuple[UpstreamEdit, ...], remarks: Sequence[str]
-    ) -> dict[str, bytes]:
-        """Return all files, by path."""
-        reached = find_needed(self.project, self.lock, self._roots())
-        texts = self._adapters(bool(edits), remarks)
-        for path, upstream in reached.vendored.items():  # verl's own modules in place of the vendored ones
-            present = self.target.has(upstream)
-            texts[path] = _render("alias.py", module=module_name(upstream), verl=self.target.release, present=present)
-        texts["run.sh"] = documents.write_script(self.lock, keys, overrides, self.target)
-        texts["env.sh"] = documents.write_environment(changes.HOOKS if self.interface.modules else None)
-        texts["KEYS.md"] = documents.write_key_table(keys, self.target)
-        texts["requirements.txt"] = documents.write_requirements(self.target, self.config)
-        if edits:
-            texts["UPSTREAM.md"] = documents.write_edit_list(edits, self.target)
-        files = {path: text.encode() for path, text in texts.items()}
-        files.update({path: readers.read_bytes(self.project / path) for path in reached.own})
-        unknown = self.project / UNKNOWN
-        if unknown.is_file() and any(unknown.name.encode() in files[path] for path in reached.own):
-            files[UNKNOWN] = readers.read_bytes(unknown)  # copies of a fork's code read it
-        if edits:
-            files["upstream.patch"] = b"".join(edit.patch for edit in edits)
-        return files
-
-    def _roots(self) -> list[str]:
-        """Return the modules below the package that an export needs whatever hooks import."""
-        roots = ["custom/__init__.py", *self.include]
+    def copies(self, include: Sequence[str]) -> dict[str, bytes]:
+        """Return the modules that hooks and adapters need, verl's own in place of the vendored ones."""
+        roots = ["custom/__init__.py", *include]
         roots += ["data/toy.py"] if self.config.toy else []
         roots += [self.reward.adapted.path.partition("/")[2]] if self.reward.adapted else []
         roots += ["episodes/environments.py", "episodes/observations.py"] if self._plays else []
-        return roots
+        reached = find_needed(self.project, self.lock, roots)
+        files = {path: readers.read_bytes(self.project / path) for path in reached.own}
+        unknown = self.project / UNKNOWN
+        if unknown.is_file() and any(unknown.name.encode() in data for data in files.values()):
+            files[UNKNOWN] = readers.read_bytes(unknown)  # copies of a fork's code read it
+        for path, upstream in reached.vendored.items():
+            has = self.target.has(upstream)
+            text = _render("alias.py", module=module_name(upstream), verl=self.target.release, present=has)
+            files[path] = text.encode()
+        return files
 
-    def _adapters(self, edited: bool, remarks: Sequence[str]) -> dict[str, str]:
+    def texts(
+        self, overrides: Sequence[str], keys: Sequence[Key], edits: tuple[UpstreamEdit, ...], remarks: Sequence[str]
+    ) -> dict[str, bytes]:
+        """Return what is written from templates: the launch script, adapters, tables of keys and edits."""
         package, adapted = self.lock.options.package, self.reward.adapted
         dataset = changes.uses_own_dataset(self.config)
         parts = {"reward": adapted is not None, "dataset": dataset, "environment": self._plays}
+        made = [name for name, is_made in parts.items() if is_made]
         context = {
             "package": package,
             "verl": self.target.release,
@@ -207,22 +217,62 @@ class _Bundle:
             "toy": self.config.toy,
             "qwen_tokens": self.interface.qwen_tokens,
             "prepares_data": not self.config.flat.get("data.train_files"),
-            "edits": edited,
+            "edits": edits,
             "remarks": remarks,
-            "adapters": ", ".join(name for name, made in parts.items() if made).replace(
-                "environment", "environment loop"
-            ),
+            "adapters": ", ".join("environment loop" if name == "environment" else name for name in made),
+            "overrides": [_quote(item) for item in overrides],
+            "notes": self._notes(keys),
+            "external_modules": self.interface.modules,
+            "keys": [(key, _show_target(key)) for key in keys],
+            "serving": "sglang" if self.config.flat.get("actor_rollout_ref.rollout.name") == "sglang" else "vllm",
         }
-        names = ["README.md", "prepare.py", "adapters/settings.py", "adapters/hooks.py"]
-        names += [f"adapters/{name}.py" for name, made in parts.items() if made]
+        names = ["README.md", "KEYS.md", "run.sh", "env.sh", "requirements.txt", "prepare.py"]
+        names += [f"adapters/{name}.py" for name in ("__init__", "settings", "hooks", *made)]
+        names += ["UPSTREAM.md"] if edits else []
         texts = {name: _render(name, **context).rstrip("\n") + "\n" for name in names}
-        init = resources.templates() / "export/adapters/__init__.py"
-        texts["adapters/__init__.py"] = init.read_text(encoding="utf-8")
         texts["adapters/settings.json"] = _as_json(_settings(self.config, self.reward))
         if self._plays:
             loop = f"- name: {changes.AGENT}\n  _target_: adapters.environment.EnvironmentLoop\n"
             texts["adapters/agent_loops.yaml"] = loop
-        return texts
+        return {path: text.encode() for path, text in texts.items()}
+
+    def _notes(self, keys: Sequence[Key]) -> list[str]:
+        """Return what verl has no key for, from where `new --from-verl-run` takes it back."""
+        options = self.lock.options
+        head = {
+            "verl": self.target.release,
+            "project": options.verl,
+            "package": options.package,
+            "engine": options.engine,
+            "algorithm": options.algorithm,
+            "recipe": options.recipe,
+            "features": list(options.features),
+        }
+        lost = [key for key in keys if key.status in (KeyStatus.DROPPED, KeyStatus.CHANGED)]
+        return [
+            *(f"{name}: {json.dumps(value)}" for name, value in head.items()),
+            *(f"{key.key}={json.dumps(key.value)}" for key in lost),
+        ]
+
+
+def _quote(override: str) -> str:
+    """Return an argument for bash, in which the script's own variables stay variables."""
+    if "$" not in override:
+        return shlex.quote(override)
+    escaped = override.replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")
+    escaped = re.sub(r"\$(?!(HERE|NNODES|GPUS)\b)", r"\\$", escaped)
+    return f'"{escaped}"'
+
+
+def _show_target(key: Key) -> str:
+    """Return what a key is in verl, for the table; "" where it is the same there."""
+    if key.target is None or (key.target == key.key and key.target_value == key.value and not key.mark):
+        return ""
+    return f"`{key.mark}{key.target}={_short(key.target_value)}`"
+
+
+def _short(value: Any) -> str:
+    return json.dumps(value).replace("|", "\\|")
 
 
 def _dataset_class(path: Path) -> str:
@@ -282,5 +332,6 @@ def _as_json(settings: Mapping[str, Any]) -> str:
 def _render(name: str, **context: Any) -> str:
     """Return a template of an export, filled in."""
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment.filters["json"] = _short
     text = (resources.templates() / "export" / f"{name}.jinja").read_text(encoding="utf-8")
     return str(environment.from_string(text).render(context))

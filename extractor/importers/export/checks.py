@@ -11,13 +11,18 @@ from typing import Any
 
 from extractor.importers.config.keys import Key, about_the_machine
 from extractor.importers.config.project import ProjectConfig
-from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.export.changes import find_missing_teacher
 from extractor.values.errors import UsageError
 from extractor.values.setting_types import PATH, types_and_words
 
 _KINDS = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 _FILES = ("data.train_files", "data.val_files")
+# What needs more of verl than a trainer and hooks.
+_NO_PART = {
+    "local.prime.enable": "PRIME is not part of verl, but a recipe of verl-recipe, prime",
+    "distillation.enabled": "verl serves teachers on GPUs of their own, and an export sets up none",
+    "reward_model.enable": "verl runs reward models in workers or servers of their own, and an export sets up none",
+    "reward.reward_model.enable": "verl serves reward models on GPUs of their own, and an export sets up none",
+}
 # Of the project's own settings these change what is learned, or from what.
 _OWN = (
     "local.early_stopping.patience",
@@ -35,18 +40,17 @@ _ABOUT_ELSE = re.compile(
 _USUAL: tuple[Any, ...] = (None, False, 0, -1, "", [], {}, "vanilla", "token-mean")
 
 
-def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path, target: ReleaseConfig) -> None:
+def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path) -> None:
     """Check what is exported as the project's `settings/loading.py` does, as far as that needs no torch.
 
     Args:
         config: What is exported.
         usual: Dotted key -> value of the project without the settings of the command line.
         package: The project's package.
-        target: The release.
 
     Raises:
         UsageError: a text stands in the place of a number, a word is none of those that there are, one of training and
-            validation has files and the other has none, or verl cannot train it.
+            validation has files and the other has none, or an export has no part for it.
     """
     flat = config.flat
     kinds, words = types_and_words(file.read_text(encoding="utf-8") if (file := package / PATH).is_file() else "")
@@ -61,34 +65,26 @@ def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path, target
     for key, other in (_FILES, _FILES[::-1]):
         if flat.get(key) and not flat.get(other) and not flat.get("data.custom_cls.path"):
             raise UsageError(f"{key} is set and {other} is not", hint=f"--set {other} to a file of its own")
-    if flat.get("local.prime.enable"):
-        raise UsageError(
-            f"local.prime.enable=true: PRIME is not part of verl {target.release}, but a recipe of verl-recipe, prime",
-            hint="--set local.prime.enable=false exports the training by outcomes alone",
-        )
-    if flat.get("distillation.enabled") and (missing := find_missing_teacher(flat)):
-        raise UsageError(
-            f"{missing} is null, and a toy teacher is not part of an export",
-            hint=f"--set {missing} to a model with the policy's vocabulary",
-        )
+    for key, why in _NO_PART.items():
+        if flat.get(key):
+            raise UsageError(f"{key}=true: {why}", hint=f"--set {key}=false exports the training without it")
 
 
 def list_lost_settings(keys: Sequence[Key]) -> list[str]:
     """Return a warning of each section with settings that are lost and make this another experiment."""
     flat = {key.key: key.value for key in keys}
     found = [key for key in keys if key.is_lost and _changes_the_experiment(key.key, key.value, flat)]
-
-    def group(key: Key) -> tuple[str, str]:
-        return key.key.rpartition(".")[0], key.reason
-
+    groups = groupby(
+        sorted(found, key=lambda key: (key.key.rpartition(".")[0], key.reason)),
+        lambda key: (key.key.rpartition(".")[0], key.reason),
+    )
+    said = {
+        place: [f"{key.key.rpartition('.')[2]}={json.dumps(key.value)}" for key in items] for place, items in groups
+    }
     return [
-        f"{section} ({', '.join(_shown(key) for key in items)}): {reason}, so this is another experiment there"
-        for (section, reason), items in groupby(sorted(found, key=group), group)
+        f"{section} ({', '.join(items)}): {reason}, so this is another experiment there"
+        for (section, reason), items in said.items()
     ]
-
-
-def _shown(key: Key) -> str:
-    return f"{key.key.rpartition('.')[2]}={json.dumps(key.value, ensure_ascii=False)}"
 
 
 def _changes_the_experiment(key: str, value: Any, flat: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 
 from extractor.importers.config.keys import Key, KeyStatus
 from extractor.importers.config.project import ProjectConfig, python_of
-from extractor.importers.config.release import ReleaseConfig, VerlDefaults
+from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
 from extractor.values import readers
+from extractor.values.configtree.resolve import select
 from extractor.values.errors import UsageError
 from extractor.values.modules import module_name
 
@@ -22,7 +24,6 @@ _OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg", "reward_model.overlong_
 _ARGUMENTS = ("reward.reward_kwargs", "reward_model.reward_kwargs")
 _FUNCTION = ("reward.custom_reward_function.path", "custom_reward_function.path")
 _MANAGER = ("reward.reward_manager.name", "reward_model.reward_manager")
-_JUDGED = ("reward.reward_model.enable", "reward_model.enable")
 
 
 @dataclass(frozen=True)
@@ -93,11 +94,9 @@ class RewardConfig:
 def _first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
     """Return the first of these that the config has, a value or a section."""
     for name in names:
-        node: Any = config.config
-        for part in name.split("."):
-            node = node.get(part) if isinstance(node, Mapping) else None
-        if node is not None:
-            return node
+        with contextlib.suppress(KeyError):
+            if (value := select(config.config, name)) is not None:
+                return value
     return None
 
 
@@ -201,26 +200,3 @@ def choose_manager(reward: RewardConfig, interface: VerlInterface, file: str) ->
     if reward.function is not None:
         return manager
     return {"custom_reward_function.path": file, "custom_reward_function.name": "compute_score", **manager}
-
-
-def is_judged(flat: Mapping[str, Any]) -> bool:
-    """Tell whether a model judges the project's responses."""
-    return any(flat.get(key) for key in _JUDGED)
-
-
-def configure_judge(flat: Mapping[str, Any], defaults: VerlDefaults) -> dict[str, Any]:
-    """Return what a release must be told so that the reward model runs as it does in the project."""
-    if not is_judged(flat):
-        return {}
-    if is_served(defaults):  # which has no default for the engine, and one for a machine with two GPUs
-        engine = "sglang" if flat.get("actor_rollout_ref.rollout.name") == "sglang" else "vllm"
-        section = "reward.reward_model.rollout"
-        return {f"{section}.name": engine, f"{section}.tensor_model_parallel_size": 1}
-    # With a loop of its own 0.7.0 serves the model, and reads none of these settings.
-    loop = "reward_model.use_reward_loop"
-    return {loop: False} if loop in defaults else {}
-
-
-def is_served(defaults: VerlDefaults) -> bool:
-    """Tell whether all that a release can do with a reward model is to serve it."""
-    return "reward_model.model.input_tokenizer" not in defaults

@@ -52,8 +52,7 @@ class Finding:
         problem: What is wrong with it, in a few words.
         suggestions: Where it may have gone, the best first.
         moved: The suggestion that is so good that it is taken.
-        edit: For an edit of a fix, its number from 0.
-        count: For an edit of a fix, how often it matches.
+        edit, count: For an edit of a fix, its number from 0, and how often it matches.
     """
 
     kind: Kind

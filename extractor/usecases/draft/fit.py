@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from extractor.pipeline.index import Index
+from extractor.pipeline.render.words import collect_method_names
+from extractor.pipeline.rewrite import rewrite_module
+from extractor.pipeline.slicer import slice_source
 from extractor.pipeline.source import Source
 from extractor.usecases.draft.amend import amend
 from extractor.usecases.draft.check import check
-from extractor.usecases.draft.findings import Finding, Note
-from extractor.usecases.draft.trial import trial
+from extractor.usecases.draft.findings import Finding, Kind, Note
 from extractor.values import releases
+from extractor.values.errors import VextractError
 from extractor.values.manifest import Manifest, parse_manifest
+from extractor.values.options import Options
 
 NO_DIGEST = "0" * 64
+Step = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class ManifestFit:
         return not self.findings and not self.left
 
 
-def fit(base: str, old: Source, new: Source, filename: str | None, progress: Callable[[str], None]) -> ManifestFit:
+def fit(base: str, old: Source, new: Source, filename: str | None, progress: Step) -> ManifestFit:
     """Hold a release against an earlier one's manifest.
 
     Args:
@@ -73,8 +80,41 @@ def fit(base: str, old: Source, new: Source, filename: str | None, progress: Cal
             borrowed_from=base,
             former_keys=releases.load(base).former_keys,
         )
-        left = trial(manifest, new, progress)
+        left = _try_slicing(manifest, new, progress)
     return ManifestFit(base, new.release, before, data, findings, tuple(notes), left, manifest)
+
+
+def list_choices(manifest: Manifest) -> list[Options]:
+    """Return projects that reach as much as possible: each engine without and with all features that it can have."""
+    found = []
+    for engine in manifest.engines:
+        every = sorted(item.name for item in manifest.features if not item.engines or engine in item.engines)
+        found += [Options("trial", manifest.release, engine, features=names) for names in ((), tuple(every))]
+    return found
+
+
+def _try_slicing(manifest: Manifest, source: Source, progress: Step) -> tuple[Finding, ...]:
+    """Slice and rewrite for every choice; return what cannot be followed or rewritten."""
+    index = Index(source)
+    fixes = {fix.id: fix for fix in manifest.fixes}
+    done: set[object] = set()
+    findings = []
+    for options in list_choices(manifest):
+        progress(f"engine {options.engine}{', all features' if options.features else ''}")
+        found = slice_source(index, manifest, options, collect_method_names(manifest, options), lenient=True)
+        for place, wanted in found.dead_imports:
+            findings.append(Finding(Kind.IMPORT, place, wanted, "is imported, and the source does not ship it"))
+        counts = Counter(module.target_path for module in found.modules)
+        for path in sorted(path for path, count in counts.items() if count > 1):
+            origins = [item.upstream_path.removeprefix("verl/") for item in found.modules if item.target_path == path]
+            findings.append(Finding(Kind.LAYOUT, "layout", path, f"would come from {' and from '.join(origins)}"))
+        for module in [module for module in found.modules if module not in done]:
+            done.add(module)
+            try:
+                rewrite_module(module, found, options.package, tuple(fixes[name] for name in module.fixes))
+            except VextractError as error:
+                findings.append(Finding(Kind.REWRITE, module.upstream_path, error.message, error.hint))
+    return tuple({(item.where, item.subject): item for item in reversed(findings)}.values())[::-1]
 
 
 def _source(source: Source, filename: str | None) -> dict[str, str]:

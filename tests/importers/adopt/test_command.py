@@ -230,19 +230,6 @@ def test_an_edited_choice_of_imports_takes_what_the_project_has_instead(run, tmp
     assert "npu_flash_attention" not in text
 
 
-def test_circle_of_imports_is_refused(run, tmp_path: Path) -> None:
-    fork = Fork(tmp_path / "repo", source_of("0.6.1"))
-    path = "utils/torch_functional.py"
-    fork.into(path, "masked_mean", "core_algos.agg_loss")
-    fork.write(
-        path, fork.read(path).replace("import torch\n", "import torch\nfrom verl.trainer.ppo import core_algos\n", 1)
-    )
-    report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json").out)
-    [edit] = [item for item in report["edits"] if item["symbol"] == "masked_mean"]
-    assert edit["fate"] == "orphaned"
-    assert "import each other in a circle" in edit["why"]
-
-
 def test_nothing_is_written(run, tmp_path: Path) -> None:
     fork = Fork(tmp_path / "repo", source_of("0.6.1"))
     fork.into(ALGOS, "kl_penalty", "token = 1")

@@ -135,17 +135,6 @@ def test_what_was_changed_for_speed_gives_way(run: Any, tmp_path: Path) -> None:
     assert "token_1 = i" in (tmp_path / "toy/toy" / PROJECTS_ALGOS).read_text()
 
 
-def test_calls_that_would_not_fit(run: Any, tmp_path: Path) -> None:
-    """What the project calls in another way, or could not be called as the fork does, is parked."""
-    fork = Fork(tmp_path / "repo", source_of(RELEASE))
-    text = fork.read(ALGOS).replace("def agg_loss(", "def agg_loss(needed_1, ", 1)
-    fork.write(ALGOS, text)
-    report = report_of(run, fork, tmp_path / "toy")
-    (edit,) = report["edits"]
-    assert edit["fate"] == "orphaned"
-    assert "to agg_loss" in edit["why"], edit["why"]
-
-
 def test_arguments_that_only_a_parked_method_takes(run: Any, tmp_path: Path) -> None:
     fork = Fork(tmp_path / "repo", source_of(RELEASE))
     fork.into("protocol.py", "select", "import ray; token_1 = ray")

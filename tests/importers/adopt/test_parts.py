@@ -6,12 +6,16 @@ import ast
 
 import pytest
 
-from extractor.importers.adopt.combine import combine
-from extractor.importers.adopt.mismatches import find_mismatches, list_lacking
+from extractor.importers.adopt.assemble import list_lacking
+from extractor.importers.adopt.carry import combine
 from extractor.importers.adopt.own_keys import select_read
-from extractor.importers.adopt.segments import join, split
+from extractor.importers.adopt.segments import Segment, split
 from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from tests.releases import newest_release, source_of
+
+
+def join(segments: tuple[Segment, ...]) -> str:
+    return "".join(item.lead + item.core for item in segments)
 
 
 @pytest.mark.parametrize("release", newest_release("0.6.1"))
@@ -21,7 +25,7 @@ def test_segments_make_the_text_again(release: str) -> None:
     for path in sorted(files)[::4]:
         text = decode(files[path])
         if path.endswith(".py") and text is not None:
-            assert join(list(split(text))).rstrip("\n") == text.rstrip("\n"), path
+            assert join(split(text)).rstrip("\n") == text.rstrip("\n"), path
 
 
 def test_segments() -> None:
@@ -37,7 +41,7 @@ def test_segments() -> None:
         "comments at the end",
     ]
     assert found[3].core == "# about f\n@dec\ndef f():\n    pass\n"
-    assert join(list(found)) == text
+    assert join(found) == text
 
 
 def test_a_setting_is_read_where_a_section_of_the_forks_own_is() -> None:
@@ -61,10 +65,11 @@ def test_combine() -> None:
 def test_combine_within_a_line() -> None:
     """Where vextract changed a line that a fork changed as well, in other words of it."""
     base, fork = "x = call(a, b=1, **more)\n", "x = call(a, b=1, mine=2, **more)\n"
-    fixed = "y = call(a, b=1, return_dict=False, **more)\n"
+    fixed = "y = call(a, b=3, **more)\n"
     assert combine(base, fork, fixed) is None
-    merged = combine(base, fork, fixed, finely=True)
-    assert merged == "y = call(a, b=1, mine=2, return_dict=False, **more)\n"
+    assert combine(base, fork, fixed, finely=True) == "y = call(a, b=3, mine=2, **more)\n"
+    both = fixed.replace("b=3", "b=1, return_dict=False")
+    assert combine(base, fork, both, finely=True) == "y = call(a, b=1, mine=2, return_dict=False, **more)\n"
     assert combine("x = a + b\n", "x = a + c\n", "x = a + d\n", finely=True) is None
     assert combine("x = f(a)\n", "x = f(b, a)\n", "x = f(c, a)\n", finely=True) is None, "no keywords: the order counts"
 
@@ -78,40 +83,6 @@ def test_combine_by_statement() -> None:
     merged = later.replace("    return", "    d.append(1)\n    return")
     assert combine(base, fork.replace("'x'", "'x' "), later) == merged
     assert combine(base, fork.replace("'x'", "'mine'"), later.replace('"x"', '"theirs"')) is None
-
-
-def files(**texts: str) -> dict[str, bytes]:
-    return {f"p/{name}.py": text.encode() for name, text in texts.items()}
-
-
-@pytest.mark.parametrize(
-    ("function", "call", "what"),
-    [
-        ("def f(a, b=1): ...", "f(1, b=2)", None),
-        ("def f(a): ...", "f(1, b=2)", "hands b to f, which does not take it"),
-        ("def f(a, **more): ...", "f(1, b=2)", None),
-        ("def f(a): ...", "f(1, 2)", "hands 2 arguments to f, which does not take so many"),
-        ("def f(a, *more): ...", "f(1, 2)", None),
-        ("def f(a, b): ...", "f(1)", "does not hand b to f, which needs it"),
-        ("def f(a, *, b): ...", "f(a=1)", "does not hand b to f, which needs it"),
-        ("def f(a, b): ...", "f(*x)", None),
-        ("def f(a, b): ...", "f(1, **x)", None),
-        ("@wrapped\ndef f(): ...", "f(1)", None),
-        ("@register_it('f')\ndef f(): ...", "f(1)", "hands 1 arguments to f, which does not take so many"),
-    ],
-)
-def test_calls_that_do_not_fit(function: str, call: str, what: str | None) -> None:
-    for head, name in (
-        ("from p.own import f", "f("),
-        ("import p.own as core", "core.f("),
-        ("from p import own", "own.f("),
-    ):
-        caller = f"{head}\n\ndef g(x):\n    {call.replace('f(', name)}\n"
-        found = list(find_mismatches(files(own=function, other=caller)))
-        assert [item.what for item in found] == ([] if what is None else [what]), caller
-        assert all((item.caller, item.called) == (("p.other", "g"), ("p.own", "f")) for item in found)
-    bound = f"from p.own import f\n\ndef g(x, f):\n    {call}\n"
-    assert not list(find_mismatches(files(own=function, other=bound)))
 
 
 def test_names() -> None:

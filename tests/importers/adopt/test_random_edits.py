@@ -25,6 +25,8 @@ def scatter(fork: Fork, source: Source, kept: list[str], chance: random.Random) 
         path = chance.choice(kept if chance.random() < 0.8 else others).removeprefix("verl/")
         lines = fork.read(path).split("\n")
         place = chance.randrange(len(lines))
+        if _is_import(lines, place):
+            continue  # comments between imports stay behind
         indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
         token = f"TOKEN{number}END"
         if chance.random() < 0.5:
@@ -40,6 +42,19 @@ def scatter(fork: Fork, source: Source, kept: list[str], chance: random.Random) 
         fork.write(path, text)
         tokens.append(token)
     return tokens
+
+
+def _is_import(lines: list[str], place: int) -> bool:
+    """Whether a line is of an import at the top, or above one."""
+    try:
+        body = ast.parse("\n".join(lines)).body
+    except SyntaxError:
+        return False
+    nodes = [node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    ends = {
+        node: min((other.lineno for other in body if other.lineno > node.lineno), default=len(lines)) for node in nodes
+    }
+    return any(node.lineno - 2 <= place <= end for node, end in ends.items())
 
 
 @pytest.mark.thorough

@@ -1,0 +1,222 @@
+"""Write a project's bill of materials: an SPDX 2.3 document."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from extractor.pipeline.rewrite import former_changes
+from extractor.project.lock import Lock
+from extractor.usecases.status import FileStatus, status
+from extractor.values import readers, releases
+from extractor.values.tree import FileKind
+
+# The time of a document that is made without a clock: the first that a zip archive can state.
+EPOCH = 315532800
+UNKNOWN = "NOASSERTION"
+APACHE = "Apache-2.0"
+VERL, VEXTRACT, PROJECT = "SPDXRef-Package-verl", "SPDXRef-Package-vextract", "SPDXRef-Package-project"
+_COPYRIGHT = re.compile(r"^[ \t#/*;]*((?:Copyright|COPYRIGHT) (?:\([cC]\) |© )?[\dA-Z][^\n]{0,200})$", re.MULTILINE)
+_WHOSE = {
+    FileKind.TEMPLATE: "Written by vextract, from a template; the owner may edit it.",
+    FileKind.HOOK: "The owner's: written once by vextract, from a template.",
+    None: "The owner's: vextract has not written it.",
+}
+_Element = dict[str, Any]
+
+
+def write_sbom(project: Path, lock: Lock, created: int = EPOCH) -> _Element:
+    """Return the document, as JSON knows it; equal projects give equal ones.
+
+    Args:
+        project: The project's directory.
+        lock: Its lock.
+        created: The time that the document states, in seconds since 1970.
+    """
+    known = {item.path: item for item in status(project, lock).files if (project / item.path).is_file()}
+    files = {item: _file(project, item, lock) for item in known.values() if not (project / item.path).is_symlink()}
+    missing = [file.path for file in lock.files if not any(item.path == file.path for item in files)]
+    pins = list(_pins(project / "requirements.lock"))
+    when = datetime.fromtimestamp(created, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    document: _Element = {
+        "spdxVersion": "SPDX-2.3",
+        "dataLicense": "CC0-1.0",
+        "SPDXID": "SPDXRef-DOCUMENT",
+        "name": lock.options.package,
+        "creationInfo": {"created": when, "creators": [f"Tool: vextract-{lock.vextract}"]},
+        "packages": [_project(lock, list(files.values()), missing), _verl(lock, files), _vextract(lock), *pins],
+        "files": list(files.values()),
+        "relationships": list(_relationships(lock, files, pins)),
+    }
+    content = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    name = uuid.uuid5(uuid.NAMESPACE_OID, content)
+    document["documentNamespace"] = f"https://spdx.org/spdxdocs/{lock.options.package}-{name}"
+    return document
+
+
+def _package(identifier: str, name: str, version: str, purpose: str, **more: Any) -> _Element:
+    return {
+        "SPDXID": identifier,
+        "name": name,
+        "versionInfo": version,
+        "downloadLocation": UNKNOWN,
+        "filesAnalyzed": False,
+        "licenseConcluded": UNKNOWN,
+        "licenseDeclared": UNKNOWN,
+        "copyrightText": UNKNOWN,
+        "primaryPackagePurpose": purpose,
+        **more,
+    }
+
+
+def _project(lock: Lock, files: list[_Element], missing: list[str]) -> _Element:
+    options = lock.options
+    digests = sorted(file["checksums"][0]["checksumValue"] for file in files)
+    code = hashlib.sha1("".join(digests).encode(), usedforsecurity=False).hexdigest()
+    said = f"engine {options.engine}, algorithm {options.algorithm}, recipe {options.recipe}"
+    said += f", features {', '.join(options.features)}" if options.features else ""
+    lost = f" Listed in vextract.lock, and not there: {', '.join(missing)}." if missing else ""
+    return _package(
+        PROJECT,
+        options.package,
+        UNKNOWN,
+        "APPLICATION",
+        filesAnalyzed=True,
+        packageVerificationCode={"packageVerificationCodeValue": code},
+        licenseInfoFromFiles=sorted({file["licenseConcluded"] for file in files}),
+        copyrightText=_join(files),
+        comment=f"Made by vextract {lock.vextract} from verl {options.verl}: {said}.{lost}",
+    )
+
+
+def _verl(lock: Lock, files: dict[FileStatus, _Element]) -> _Element:
+    archive = lock.source_kind in ("wheel", "sdist")
+    what = f"the {lock.source_kind}" if archive else f"a {lock.source_kind}: of its Python files and licence"
+    name = _name_source(lock)
+    return _package(
+        VERL,
+        "verl",
+        lock.options.verl,
+        "SOURCE",
+        **({"packageFileName": name} if name else {}),
+        checksums=[_checksum("SHA256", lock.source_sha256)],
+        homepage="https://github.com/volcengine/verl",
+        licenseConcluded=APACHE,
+        licenseDeclared=APACHE,
+        copyrightText=_join(file for item, file in files.items() if item.kind is FileKind.VENDORED),
+        comment=f"What the vendored files were taken from. The checksum is that of {what}.",
+        externalRefs=[_purl("verl", lock.options.verl)] if archive else [],
+    )
+
+
+def _name_source(lock: Lock) -> str | None:
+    """Return the name of verl's file on the package index, if the project was made from one that is known."""
+    if lock.options.verl not in releases.supported():
+        return None
+    pin = releases.load(lock.options.verl).pin
+    named = {pin.wheel_sha256: pin.wheel_filename, pin.sdist_sha256: pin.sdist_filename}
+    return named.get(lock.source_sha256)
+
+
+def _vextract(lock: Lock) -> _Element:
+    said = "What made the project; the files that are not verl's are made from its templates."
+    licence = {"licenseConcluded": APACHE, "licenseDeclared": APACHE}
+    return _package(VEXTRACT, "vextract", lock.vextract, "APPLICATION", **licence, comment=said)
+
+
+def _pins(path: Path) -> Iterator[_Element]:
+    """Yield a package for each exact version in pip's lock file; other lines are passed over."""
+    text = readers.read_text(path).replace("\\\n", " ") if path.is_file() else ""
+    for line in text.splitlines():
+        wanted, *digests = re.split(r"\s--hash=sha256:", line)
+        try:
+            found = Requirement(wanted.strip())
+        except InvalidRequirement:
+            continue
+        for version in [item.version for item in found.specifier if item.operator in ("==", "===")][:1]:
+            where = f" Installed where {found.marker}." if found.marker else ""
+            yield _package(
+                f"SPDXRef-Pin-{_identify(f'{found.name}-{version}', str(found.marker or ''))}",
+                found.name,
+                version,
+                "LIBRARY",
+                checksums=[_checksum("SHA256", digest.strip()) for digest in digests],
+                comment=f"Pinned in requirements.lock, with {len(digests)} digests of files that pip may take.{where}",
+                externalRefs=[_purl(found.name, version)],
+            )
+
+
+def _file(project: Path, item: FileStatus, lock: Lock) -> _Element:
+    data = (project / item.path).read_bytes()
+    text = data.decode("utf-8", errors="replace")
+    sha256, entry = hashlib.sha256(data).hexdigest(), lock.file(item.path)
+    said, licence = _WHOSE.get(item.kind, ""), UNKNOWN
+    if entry is not None and item.kind is FileKind.VENDORED:
+        changes = "; ".join(entry.changes or former_changes(text))
+        upstream = f"{entry.upstream_path}" + (f" (sha256 {entry.upstream_sha256})" if entry.upstream_sha256 else "")
+        done = f"Changed by vextract: {changes}." if changes else "Not changed by vextract."
+        said, licence = f"Vendored from verl {lock.options.verl}: {upstream}. {done}", APACHE
+    is_edited = entry is not None and entry.sha256 != sha256
+    return {
+        "SPDXID": f"SPDXRef-File-{_identify(item.path)}",
+        "fileName": f"./{item.path}",
+        "fileTypes": ["SOURCE" if item.path.endswith(".py") else "TEXT" if item.kind else "OTHER"],
+        "checksums": [
+            _checksum("SHA1", hashlib.sha1(data, usedforsecurity=False).hexdigest()),
+            _checksum("SHA256", sha256),
+        ],
+        "licenseConcluded": licence,
+        "licenseInfoInFiles": [licence],
+        "copyrightText": "\n".join(sorted({line.strip() for line in _COPYRIGHT.findall(text)})) or UNKNOWN,
+        "comment": said + (" Changed since by the owner." if is_edited else ""),
+    }
+
+
+def _relationships(lock: Lock, files: dict[FileStatus, _Element], pins: list[_Element]) -> Iterator[_Element]:
+    yield _relate("SPDXRef-DOCUMENT", "DESCRIBES", PROJECT)
+    yield _relate(PROJECT, "GENERATED_FROM", VERL)
+    yield _relate(VEXTRACT, "BUILD_TOOL_OF", PROJECT)
+    for item, file in files.items():
+        entry = lock.file(item.path)
+        yield _relate(PROJECT, "CONTAINS", file["SPDXID"])
+        if item.kind is FileKind.VENDORED:
+            origin = entry.upstream_path if entry is not None else None
+            yield {**_relate(file["SPDXID"], "GENERATED_FROM", VERL), **({"comment": origin} if origin else {})}
+        elif item.kind is not None:
+            yield _relate(file["SPDXID"], "GENERATED_FROM", VEXTRACT)
+    yield from (_relate(PROJECT, "DEPENDS_ON", pin["SPDXID"]) for pin in pins)
+
+
+def _relate(element: str, how: str, other: str) -> _Element:
+    return {"spdxElementId": element, "relationshipType": how, "relatedSpdxElement": other}
+
+
+def _join(files: Iterable[_Element]) -> str:
+    """Return the copyright lines of files, each once."""
+    lines = {line for file in files for line in file["copyrightText"].splitlines()} - {UNKNOWN}
+    return "\n".join(sorted(lines)) or UNKNOWN
+
+
+def _checksum(algorithm: str, digest: str) -> _Element:
+    return {"algorithm": algorithm, "checksumValue": digest}
+
+
+def _purl(name: str, version: str) -> _Element:
+    locator = f"pkg:pypi/{canonicalize_name(name)}@{quote(version, safe='')}"
+    return {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": locator}
+
+
+def _identify(readable: str, more: str = "") -> str:
+    """Turn a text into what SPDX lets an identifier hold, without two texts becoming one."""
+    digest = hashlib.sha256(f"{readable}\n{more}".encode(errors="surrogateescape")).hexdigest()[:8]
+    return f"{re.sub('[^A-Za-z0-9.]+', '-', readable)}-{digest}"
