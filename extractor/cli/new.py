@@ -50,6 +50,10 @@ Package = Annotated[
         metavar="NAME", help="Name of the Python package; by default the last part of PATH, my_proj for my-proj."
     ),
 ]
+OwnManifest = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Begin with this vextract.toml: what of verl is wanted beyond the features."),
+]
 Experimental = Annotated[
     bool,
     typer.Option(
@@ -71,6 +75,7 @@ def command(
     with_: With = None,
     without: Without = None,
     package: Package = None,
+    manifest: OwnManifest = None,
     from_: From = None,
     experimental: Experimental = False,
     from_verl_run: FromRun = None,
@@ -88,6 +93,7 @@ def command(
     from extractor.pipeline.source import detect_release
     from extractor.project import location
     from extractor.usecases.new import NewRequest
+    from extractor.usecases.own_manifest import read_own_manifest
     from extractor.values import releases
     from extractor.values.errors import UsageError
     from extractor.values.options import Options
@@ -98,9 +104,10 @@ def command(
     target = location.check_target(path)
     name = package if package is not None else location.package_name(target.name)
     location.check_package(name, "PATH" if package is None else "--package")
+    own = read_own_manifest(manifest, missing=False) if manifest is not None else ""
     release = verl or (detect_release(from_) if from_ is not None else releases.default())
     wanted = NewRequest(
-        Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe),
+        Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe, manifest=own),
         chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if is_given(context, item)),
         without=tuple(without or ()),
         origin=from_,

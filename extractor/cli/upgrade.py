@@ -27,7 +27,12 @@ Algorithm = Annotated[str | None, options.algorithm("Change the preset: grpo, pp
 With = Annotated[list[str] | None, features("--with", "Add an optional feature")]
 Without = Annotated[list[str] | None, features("--without", "Remove a feature")]
 Names = Annotated[
-    list[str], typer.Argument(metavar="FEATURE...", help="Names of features.", autocompletion=completion.features)
+    list[str],
+    typer.Argument(
+        metavar="NAME...",
+        help="Features, or symbols and files of verl: `verl.utils.x:f`.",
+        autocompletion=completion.features,
+    ),
 ]
 
 
@@ -88,7 +93,7 @@ def _features_command(adding: bool, text: str) -> "Callable[..., int]":
     ) -> int:
         from extractor.usecases.upgrade.choices import UpgradeRequest
 
-        request = UpgradeRequest(added=tuple(names)) if adding else UpgradeRequest(dropped=tuple(names))
+        request = UpgradeRequest.of_names(**{"added" if adding else "dropped": names})
         return _change(project, request, from_, offline, allow_dirty, dry_run, verbose, json)
 
     command.__doc__ = text
@@ -96,11 +101,15 @@ def _features_command(adding: bool, text: str) -> "Callable[..., int]":
 
 
 add = _features_command(
-    True, "Add optional features to a project.\n\nWhat they need comes along; `vextract versions -v` lists them."
+    True,
+    "Add optional features, or more of verl, to a project.\n\n"
+    "What they need comes along; `vextract versions -v` lists the features. Symbols and files of verl are written to"
+    " vextract.toml, which upgrades follow.",
 )
 remove = _features_command(
     False,
-    "Remove optional features from a project.\n\nFiles of theirs that you have edited are set aside, not removed.",
+    "Remove optional features, or what `vextract add` took of verl, from a project.\n\n"
+    "Files of theirs that you have edited are set aside, not removed.",
 )
 
 

@@ -15,7 +15,7 @@ from extractor.pipeline.slicer import Slice, slice_source
 from extractor.pipeline.source import Source
 from extractor.values import releases
 from extractor.values.errors import UsageError
-from extractor.values.manifest import Manifest
+from extractor.values.manifest import Manifest, with_own
 from extractor.values.options import RECIPES, Options
 from extractor.values.reachable import reachable
 from extractor.values.tree import File, FileKind, Tree
@@ -124,8 +124,9 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
     Args:
         options: Checked by `complete`.
         source: verl, of the manifest's release.
-        manifest: What the release offers.
+        manifest: What the release offers, without what the options' own manifest adds.
     """
+    manifest = with_own(manifest, options.manifest)
     fixes = {fix.id: fix for fix in manifest.fixes}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes

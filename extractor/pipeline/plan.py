@@ -39,6 +39,7 @@ class Reason(str, Enum):
     CARRIED = "moved, with the edits"
     MOVED = "moved"
     RENAMED = "settings under new names"
+    ASKED = "as asked for"
     GONE = "no longer part of the project"
     IN_THE_WAY = "a file of the owner's is in the way"
 

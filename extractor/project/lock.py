@@ -113,6 +113,8 @@ def dump(lock: Lock) -> bytes:
         _pair("features", options.features),
         _pair("recipe", options.recipe),
         *([_pair("methods", options.methods)] if options.methods else []),
+        *([_pair("roots", options.roots)] if options.roots else []),
+        *([_pair("manifest", options.manifest)] if options.manifest else []),
     ]
     for file in lock.files:
         lines += ["\n[[files]]\n", _pair("path", file.path), _pair("kind", file.kind.value)]
@@ -188,6 +190,8 @@ def _pair(key: str, value: str | int | tuple[str, ...]) -> str:
 def _value(value: str | int | tuple[str, ...]) -> str:
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, str) and "\n" in value:
+        return '"""\n' + "\n".join(_value(line)[1:-1] for line in value.split("\n")) + '"""'
     if isinstance(value, tuple):
         return "[" + ", ".join(_value(item) for item in value) + "]"
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -212,7 +216,9 @@ class _Reader:
             self._fail("schema", f"is {schema!r}, not {' or '.join(map(str, _READ))}")
         self._known("", top, "schema", "vextract", "verl", "options", "files", "integrity")
         verl = self._table(top, "verl", "release", "source", "sha256", "manifest_of")
-        options = self._table(top, "options", "package", "engine", "algorithm", "features", "recipe", "methods")
+        options = self._table(
+            top, "options", "package", "engine", "algorithm", "features", "recipe", "methods", "roots", "manifest"
+        )
         integrity = self._table(top, "integrity", "sha256")
         self._digest("integrity.", integrity, "sha256")
         kind = self._text("verl.", verl, "source")
@@ -231,6 +237,8 @@ class _Reader:
                 features=self._sorted(options, "features"),
                 recipe=self._text("options.", options, "recipe") if "recipe" in options else "toy",
                 methods=self._sorted(options, "methods") if "methods" in options else (),
+                roots=self._sorted(options, "roots") if "roots" in options else (),
+                manifest=self._text("options.", options, "manifest") if "manifest" in options else "",
             ),
             source_kind=kind,
             source_sha256=self._digest("verl.", verl, "sha256"),

@@ -1,4 +1,4 @@
-"""Vendor methods that the slice would drop and the owner's code uses or edits."""
+"""Vendor methods and symbols that the slice would drop and the owner's code uses or edits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 
 from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.index import NameUses
+from extractor.pipeline.index import Index, NameUses
 from extractor.pipeline.index.reading import Reading
 from extractor.pipeline.index.syntax import first_line
 from extractor.pipeline.slicer import Slice
 from extractor.pipeline.source import Source
 from extractor.project.lock import Lock
 from extractor.usecases.explain.ours import own_files
+from extractor.usecases.owner_imports import list_imported
 from extractor.values import readers
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
@@ -32,15 +33,17 @@ class MethodDemand:
     Attributes:
         words: The names by which it may reach methods.
         edited: Methods of upstream's classes that the owner has edited, "Class.method".
+        imported: Symbols of verl that it imports, as "module:name".
     """
 
     words: NameUses = field(default_factory=NameUses)
     edited: frozenset[str] = frozenset()
+    imported: frozenset[str] = frozenset()
 
     def __or__(self, other: MethodDemand) -> MethodDemand:
         mine, theirs = self.words, other.words
         words = NameUses(mine.any | theirs.any, mine.own | theirs.own, mine.put_together | theirs.put_together)
-        return MethodDemand(words, self.edited | other.edited)
+        return MethodDemand(words, self.edited | other.edited, self.imported | other.imported)
 
     def methods(self, found: Slice) -> frozenset[str]:
         """Return the dropped methods that are needed, as "module:Class.method"."""
@@ -51,6 +54,17 @@ class MethodDemand:
             if self._names(name) or f"{holder.partition(':')[2]}.{name}" in self.edited
         )
 
+    def roots(self, found: Slice, source: Source) -> frozenset[str]:
+        """Return the imported symbols that the release has and the slice does not."""
+        index, modules = Index(source), {module.module for module in found.modules}
+        stubs = {stub.symbol for stub in found.stubs}
+        return frozenset(
+            symbol
+            for symbol in self.imported - (found.edges.keys() - stubs)
+            for module, _, name in [symbol.partition(":")]
+            if module in index and (module not in modules if name == "*" else name in index[module].bindings)
+        )
+
     def _names(self, name: str) -> bool:
         words = self.words
         return name in words.any or name in words.own or any(fnmatchcase(name, item) for item in words.put_together)
@@ -59,22 +73,26 @@ class MethodDemand:
 def generate_with_methods(
     options: Options, source: Source, manifest: Manifest, wanted: MethodDemand
 ) -> tuple[Options, Generated]:
-    """Generate a project with the methods that the owner's code asks for.
+    """Generate a project with the methods and symbols that the owner's code asks for.
 
     Args:
-        options, source, manifest: As for `generate`; the methods that the options name do not count.
+        options, source, manifest: As for `generate`; the methods and roots that the options name do not count.
         wanted: What the owner's code asks for.
 
     Returns:
         The options that make these files, and the files.
     """
-    options = replace(options, methods=())
+    options = replace(options, methods=(), roots=())
     while True:
         generated = pipeline.generate(options, source, manifest)
-        more = wanted.methods(generated.found)
-        if not more:
+        methods, roots = wanted.methods(generated.found), wanted.roots(generated.found, source)
+        if not methods and not roots:
             return options, generated
-        options = replace(options, methods=tuple(sorted({*options.methods, *more})))
+        options = replace(
+            options,
+            methods=tuple(sorted({*options.methods, *methods})),
+            roots=tuple(sorted({*options.roots, *roots})),
+        )
 
 
 def of_code(text: str, package: str) -> MethodDemand:
@@ -128,7 +146,7 @@ def of_project(project: Path, lock: Lock, base: Mapping[str, bytes]) -> MethodDe
             found |= of_code(text, package)
         elif text.encode() != base[path]:
             found |= of_edits(base[path].decode("utf-8", "replace"), text, package)
-    return found
+    return replace(found, imported=frozenset(list_imported(project, lock, base)))
 
 
 def _parse(text: str) -> ast.Module | None:

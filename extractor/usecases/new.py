@@ -16,7 +16,7 @@ from extractor.pipeline.source import Source, open_source
 from extractor.project import base, lock
 from extractor.values import releases
 from extractor.values.errors import CheckFailed, SourceError, UsageError
-from extractor.values.manifest import Manifest
+from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.options import Options
 from extractor.values.tree import File, FileKind, Tree
 
@@ -170,6 +170,8 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
     if found is not None:
         settled = found.settle(tree, options, source)
         tree = settled.tree
+    if options.manifest:
+        tree = Tree.of([*tree, File(OWN_MANIFEST, FileKind.HOOK, options.manifest.encode())])
     warnings += generated.warnings
     return NewProject(options, manifest, source, generated, tree, settled, fit, tuple(warnings))
 

@@ -26,7 +26,7 @@ class Again:
 
     Attributes:
         generated: The files, and how they came to be.
-        manifest: Of the lock's release.
+        manifest: Of the lock's release, with what the owner adds to it.
         source: What they were made from.
     """
 
@@ -71,9 +71,11 @@ def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False)
         SourceError: verl is not available.
     """
     from extractor.pipeline.generate import generate
+    from extractor.values.manifest import with_own
 
     manifest, source = upstream(lock, origin=origin, offline=offline)
-    return Again(generate(lock.options, source, manifest), manifest, source)
+    generated = generate(lock.options, source, manifest)
+    return Again(generated, with_own(manifest, lock.options.manifest), source)
 
 
 def upstream(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> tuple[Manifest, Source]:

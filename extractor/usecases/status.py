@@ -15,7 +15,9 @@ from extractor.project import base, git, journal
 from extractor.project.journal import Phase
 from extractor.project.lock import NAME, Lock
 from extractor.project.side_files import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
+from extractor.usecases.own_manifest import read_own_manifest
 from extractor.values import readers, releases
+from extractor.values.manifest import OWN_MANIFEST
 from extractor.values.tree import FileKind
 
 
@@ -108,7 +110,8 @@ def status(project: Path, lock: Lock) -> Status:
     found = digests_on_disk(lock, project)
     files = [_file(project, file.path, file.kind, found.get(file.path), file.sha256) for file in lock.files]
     files += _orphans(project)
-    files += _owners(project, lock)
+    files += [file for file in _owners(project, lock) if file.path != OWN_MANIFEST]
+    files += _manifest(project, lock)
     known = releases.supported()
     before = releases.before(lock.options.verl)
     return Status(
@@ -135,6 +138,15 @@ def _file(project: Path, path: str, kind: FileKind, found: str | None, emitted: 
         if line := merge.find_first_conflict(readers.read_bytes(project / path)):
             return FileStatus(path, State.CONFLICTED, kind, f"line {line}")
     return FileStatus(path, State.EDITED, kind)
+
+
+def _manifest(project: Path, lock: Lock) -> list[FileStatus]:
+    """Tell whether the project follows the owner's manifest, where it has one."""
+    text = read_own_manifest(project / OWN_MANIFEST)
+    if text == lock.options.manifest:
+        return [FileStatus(OWN_MANIFEST, State.YOURS, None)] if text else []
+    note = f"the project does not follow it yet: `vextract upgrade --to {lock.options.verl}`"
+    return [FileStatus(OWN_MANIFEST, State.EDITED, None, note)]
 
 
 def _orphans(project: Path) -> list[FileStatus]:

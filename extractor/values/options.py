@@ -20,6 +20,8 @@ class Options:
         features: Names of the optional features that are vendored, sorted.
         methods: Methods of upstream's classes that are vendored because the owner uses them, as "module:Class.method",
             sorted.
+        roots: Symbols of verl that are vendored because the owner's code imports them, as "module:name", sorted.
+        manifest: The text of the owner's `vextract.toml`.
         recipe: What the hooks, the data preparation and the settings are for, one of RECIPES.
     """
 
@@ -30,3 +32,5 @@ class Options:
     features: tuple[str, ...] = ()
     recipe: str = "toy"
     methods: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    manifest: str = ""

@@ -9,7 +9,7 @@ from extractor.pipeline.slicer.definitions import STUBS
 from extractor.pipeline.slicer.places import Places
 from extractor.pipeline.slicer.search import Search
 from extractor.pipeline.slicer.slice import Edge, KeptModule, NotKept, Resolver, Stub, Substitute, Target
-from extractor.values.manifest import Manifest
+from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.options import Options
 
 __all__ = [
@@ -82,8 +82,12 @@ def slice_source(
     search = Search(index, manifest, options, templates or NameUses(), lenient=lenient)
     for role in manifest.active_roles(options):
         for symbol in role.symbols:
-            search.add_root(role.name, symbol)
+            search.add_root(f"role {role.name}", symbol)
         for module in role.modules:
             search.found.touch(module, f"role {role.name}")
+    for symbol in manifest.own:
+        search.add_root(OWN_MANIFEST, symbol)
+    for symbol in options.roots:
+        search.add_root("the project's own code", symbol)
     search.run()
     return Slice(search)

@@ -40,12 +40,21 @@ class Definitions:
         for fix in manifest.fixes:
             if fix.engine in (None, options.engine):
                 self._swaps.update(fix.replaced)
+        self._asked = (*manifest.own, *options.roots)
         for feature in off:
-            self._swaps.update(feature.replaced)
+            self._swaps.update(
+                {symbol: ours for symbol, ours in feature.replaced.items() if not self._is_asked(symbol)}
+            )
 
     def feature_of(self, symbol: str) -> str | None:
         """Return the missing feature that a symbol belongs to, or None."""
+        if self._is_asked(symbol):
+            return None
         return next((name for name, patterns in self._cut if matches(symbol, patterns)), None)
+
+    def _is_asked(self, symbol: str) -> bool:
+        """Return True for what the owner's manifest or code asks for: it stays where a feature would cut it."""
+        return matches(symbol, self._asked)
 
     def define(self, module: str, name: str) -> Definition:
         """Return where `name`, looked up in `module`, is really defined."""

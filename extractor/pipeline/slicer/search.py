@@ -13,7 +13,7 @@ from extractor.pipeline.slicer.registrations import Registrations
 from extractor.pipeline.slicer.slice import KeptModule
 from extractor.pipeline.slicer.state import Found, Part
 from extractor.values.errors import UsageError
-from extractor.values.manifest import Manifest
+from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.options import Options
 
 
@@ -38,23 +38,32 @@ class Search:
         self._registrations = Registrations(self.found, self._follower, self.definitions, self.members)
         self._fixes = [fix for fix in manifest.fixes if fix.engine in (None, options.engine)]
 
-    def add_root(self, role: str, symbol: str) -> None:
-        """Add a role's symbol as a root; "module:*" adds all definitions.
+    def add_root(self, origin: str, symbol: str) -> None:
+        """Add a symbol as a root; "module:*" adds all definitions.
+
+        Args:
+            origin: What names it: a role, the owner's manifest, the project's own code.
+            symbol: As "module:name".
 
         Raises:
-            UsageError: it does not exist in the source.
+            UsageError: it does not exist in the source, or gives way to ours although the owner asks for it.
         """
         index = self.found.index
         module, _, name = symbol.partition(":")
         if module not in index:
-            raise self._no_root(role, symbol)
+            raise self._no_root(origin, symbol)
         names = list(index[module].bindings) if name == "*" else [name]
         for item in names:
             found = self.definitions.define(module, item)
             if found.kind == "missing":
-                raise self._no_root(role, symbol)
+                raise self._no_root(origin, symbol)
+            if origin == OWN_MANIFEST and name != "*" and found.target is not None:
+                raise UsageError(
+                    f"{origin}: {symbol} gives way to {found.target.module}:{found.target.name} in a project",
+                    hint=f"import that in place of it, and `vextract remove {symbol}`",
+                )
             if name != "*" or found.kind == "local":
-                self._follower.follow(found, f"role {role}", "root", 0)
+                self._follower.follow(found, origin, "root", 0)
 
     def run(self) -> None:
         """Follow everything pending to a fixed point."""
@@ -119,9 +128,18 @@ class Search:
             body=tuple(statement.node for statement in module.statements),
         )
 
-    def _no_root(self, role: str, symbol: str) -> UsageError:
-        release = self.found.manifest.release
+    def _no_root(self, origin: str, symbol: str) -> UsageError:
+        index, release = self.found.index, self.found.manifest.release
+        if not origin.startswith("role "):
+            name = symbol.partition(":")[2]
+            others = (
+                []
+                if name == "*"
+                else [f"{module}:{name}" for module in sorted(index.names) if name in index[module].bindings]
+            )
+            hint = f"it has {' and '.join(others[:3])}: write that" if others else "remove it, and what uses it, first"
+            return UsageError(f"{origin}: {symbol} is not in verl {release}", hint=f"{hint}; or keep the release")
         return UsageError(
-            f"manifest of verl {release}: role {role}: {symbol} does not exist in the source",
+            f"manifest of verl {release}: {origin}: {symbol} does not exist in the source",
             hint="check that the source is that release; otherwise correct the manifest",
         )

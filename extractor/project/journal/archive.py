@@ -12,6 +12,7 @@ from extractor.project.journal.entry import Change, Conflict, Journal
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.values import readers
 from extractor.values.config_files import is_config
+from extractor.values.manifest import OWN_MANIFEST
 
 _INDEX = "journal.json"
 _SCHEMA = 1
@@ -98,7 +99,8 @@ def _mode(value: int | None) -> int | None:
 def _check_known(changes: tuple[Change, ...]) -> None:
     """Refuse changes of files that neither lock lists.
 
-    The owner's own config files may be given another text, and are never made or removed.
+    The owner's own config files may be given another text, and are never made or removed; the owner's manifest may be
+    made, too.
     """
     known: set[str] = set()
     for data in (changes[-1].old, changes[-1].new):
@@ -108,5 +110,6 @@ def _check_known(changes: tuple[Change, ...]) -> None:
         beside = change.path.removesuffix(BESIDE_SUFFIX)
         parked = change.path.startswith(f"{ORPHANED}/")
         rewritten = is_config(change.path) and change.old is not None and change.new is not None
-        if beside not in known and not parked and not rewritten:
+        rooted = change.path == OWN_MANIFEST and change.new is not None
+        if beside not in known and not parked and not rewritten and not rooted:
             raise ValueError(f"{change.path!r} is no file of the project")

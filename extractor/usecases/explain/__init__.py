@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from difflib import get_close_matches
 
+from extractor.pipeline.generate import generate
 from extractor.pipeline.source import Source
 from extractor.usecases.explain.explanation import Explanation
 from extractor.usecases.explain.ours import Ours
 from extractor.usecases.explain.vendored import Vendored
 from extractor.usecases.restore import Again
-from extractor.values.errors import UsageError
+from extractor.values.errors import UsageError, VextractError
+from extractor.values.manifest import matches
+from extractor.values.modules import module_name
 from extractor.values.options import Options
 
 __all__ = ["Explanation", "Ours", "explain"]
@@ -37,10 +41,11 @@ def explain(again: Again, options: Options, ours: Ours, name: str) -> tuple[Expl
     for subject in (name, *(f"{base}.{method}" for base in ours.bases(holder))):
         if found := (*vendored.named(subject), *ours.named(subject)):
             return found
-    raise _refuse(again.source, vendored.names() | ours.names(), name)
+    raise _refuse(again, options, vendored.names() | ours.names(), name)
 
 
-def _refuse(source: Source, known: set[str], name: str) -> UsageError:
+def _refuse(again: Again, options: Options, known: set[str], name: str) -> UsageError:
+    source = again.source
     plain = name.rpartition(":")[2].rpartition(".")[2]
     folded = {item.lower(): item for item in sorted(known, reverse=True)}
     near = [folded[item] for item in get_close_matches(name.lower(), folded, 3)]
@@ -48,14 +53,42 @@ def _refuse(source: Source, known: set[str], name: str) -> UsageError:
     where = [path for path in source.files if path == name or (plain.isidentifier() and _holds(source, path, plain))]
     if where:
         more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+        symbol = f"{module_name(where[0])}:{'*' if name == where[0] else plain}"
         return UsageError(
             f"{name} is not part of this project: verl {source.release} has it in {where[0]}{more},"
             " and nothing that the project needs leads to it",
-            hint=hint if near else "`vextract versions` lists the features that bring more of verl",
+            hint=_bringing(again, options, symbol),
         )
     return UsageError(
         f"nothing here is called {name!r}, neither in the project nor in verl {source.release}", hint=hint
     )
+
+
+def _bringing(again: Again, options: Options, symbol: str) -> str:
+    """Say which command brings a symbol, and how many lines of verl's come with it."""
+    patterns = [(item.name, item.cut) for item in again.manifest.features]
+    patterns += [(role.feature, role.symbols) for role in again.manifest.roles if role.feature is not None]
+    of_module = symbol.removesuffix("*")
+    also = next(
+        (
+            f"; so does `vextract add {feature}`"
+            for feature, symbols in patterns
+            if feature not in options.features
+            and (
+                matches(symbol, symbols)
+                or (symbol.endswith("*") and any(item.startswith(of_module) for item in symbols))
+            )
+        ),
+        "",
+    )
+    asked = symbol.removesuffix(":*")
+    try:
+        # The manifest has the owner's part already.
+        more = generate(replace(options, manifest="", roots=(*options.roots, symbol)), again.source, again.manifest)
+    except VextractError:  # such as what needs Ray
+        return f"`vextract add {asked}` tells why it cannot be had{also}"
+    now, then = (sum(item.text.count("\n") for item in made.emitted) for made in (more, again.generated))
+    return f"`vextract add {asked}` brings it, {now - then:,} lines{also}"
 
 
 def _holds(source: Source, path: str, name: str) -> bool:

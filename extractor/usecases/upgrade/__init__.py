@@ -18,6 +18,8 @@ from extractor.project.lock import Lock
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.changes.config_keys import read_config
 from extractor.usecases.explain.ours import own_files
+from extractor.usecases.own_manifest import read_own_manifest, write_own_manifest
+from extractor.usecases.owner_imports import find_users
 from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
@@ -28,6 +30,7 @@ from extractor.usecases.upgrade.worktree import list_uncommitted
 from extractor.values import readers, releases
 from extractor.values.config_files import is_config
 from extractor.values.errors import CheckFailed, UsageError
+from extractor.values.manifest import OWN_MANIFEST, with_roots
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree, is_marked
@@ -133,6 +136,8 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     emitted = base.read(project, old)
     _check_package(project, old)
     options, manifest = resolve(old.options, request)
+    own_manifest = read_own_manifest(project / OWN_MANIFEST)
+    options = replace(options, manifest=with_roots(own_manifest, request.roots, request.no_roots))
     parts = find_former_parts(project, old, emitted, options, manifest)
     used = set(parts.used) - set(request.dropped)
     options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
@@ -142,12 +147,13 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     found = look(project, {file.path for file in old.files} | {file.path for file in tree})
     _check_resolved(project, found, emitted)
-    own = look(project, {path for path in own_files(project, old) if is_config(path)} - {file.path for file in tree})
+    config_files = {path for path in own_files(project, old) if is_config(path)} - {file.path for file in tree}
+    own = look(project, {*config_files, OWN_MANIFEST})
     renamed = Renames(old.options.verl, options.verl)
     plan, sides = _plan_managed(project, old, emitted, found, new, tree, manifest, renamed)
-    plain = {path: item.data for path, item in own.items() if item.plain and item.data is not None}
+    plain = {path: data for path in config_files if own[path].plain and (data := own[path].data) is not None}
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
-    actions = list(plan.actions)
+    actions = [*plan.actions, *write_own_manifest(own_manifest, options.manifest)]
     for path, data in own_config.items():
         note = f"{sum(item.file == path for item in moved)} of yours"
         actions.append(Action(path, Verdict.MERGE, FileKind.HOOK, Reason.RENAMED, data, note=note))
@@ -216,6 +222,7 @@ def _plan_managed(
         successors=successors | {path: Successor(places, same=False) for path, places in layout.carried.items()},
         labels=labels(old.options, new.options, old.vextract),
         parked=frozenset(path.relative_to(project).as_posix() for path in parked),
+        users=find_users(project, old, emitted, {file.path for file in tree}),
         deletable=is_marked,
     )
     sides = with_settings(sides, renamed)
@@ -250,6 +257,7 @@ def labels(old: Options, new: Options, vextract: str) -> Labels:
                 (f"engine {old.engine}", f"engine {new.engine}"),
                 (f"algorithm {old.algorithm}", f"algorithm {new.algorithm}"),
                 (_features(old, new), _features(new, old)),
+                *([(f"{OWN_MANIFEST} before", f"{OWN_MANIFEST} now")] if old.manifest != new.manifest else []),
             )
             if was != now
         ] or [(f"vextract {vextract}", f"vextract {__version__}")]

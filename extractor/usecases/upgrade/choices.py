@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from extractor.pipeline.generate import check_dropped, complete
@@ -19,6 +20,7 @@ class UpgradeRequest:
         release: Release of verl. None: the newest supported one, or the present one where other options change.
         engine, algorithm: As for a new project.
         added, dropped: Features.
+        roots, no_roots: Symbols and files of verl to vendor besides, and to vendor no longer.
     """
 
     release: str | None = None
@@ -26,6 +28,14 @@ class UpgradeRequest:
     algorithm: str | None = None
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    no_roots: tuple[str, ...] = ()
+
+    @classmethod
+    def of_names(cls, added: Iterable[str] = (), dropped: Iterable[str] = ()) -> UpgradeRequest:
+        """Return the request to add or drop features, symbols and files of verl."""
+        (added, roots), (dropped, no_roots) = _sorted_out(added), _sorted_out(dropped)
+        return cls(added=added, dropped=dropped, roots=roots, no_roots=no_roots)
 
     def __post_init__(self) -> None:
         """Refuse a path in place of a feature's name."""
@@ -36,7 +46,14 @@ class UpgradeRequest:
     @property
     def other_options(self) -> bool:
         """Return True where more than the release is asked for."""
-        return bool(self.engine or self.algorithm or self.added or self.dropped)
+        return bool(self.engine or self.algorithm or self.added or self.dropped or self.roots or self.no_roots)
+
+
+def _sorted_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of features and those of verl's symbols and files."""
+    names = tuple(names)
+    roots = tuple(name for name in names if name.startswith(("verl.", "verl/", "verl:")))
+    return tuple(name for name in names if name not in roots), roots
 
 
 def resolve(present: Options, request: UpgradeRequest) -> tuple[Options, Manifest]:

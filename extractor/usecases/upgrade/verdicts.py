@@ -49,6 +49,7 @@ class UpgradeInputs:
         labels: What markers and notes call the sides.
         parked: Paths below `orphaned/` that are taken.
         settings: The owner's settings, as far as they are carried by name and not by line.
+        users: Vendored file that is emitted no longer -> a file of the owner's that imports it.
         deletable: Of a path and the bytes there: whether vextract wrote them. A lock may come from anywhere.
     """
 
@@ -60,6 +61,7 @@ class UpgradeInputs:
     labels: Labels
     parked: AbstractSet[str] = frozenset()
     settings: CarriedSettings = field(default_factory=CarriedSettings)
+    users: Mapping[str, str] = field(default_factory=dict)
     deletable: Callable[[str, bytes], bool] = lambda path, data: True
 
 
@@ -128,6 +130,9 @@ def _gone(
     if kind is FileKind.HOOK or not found.plain or found.data is None:
         return [Action(path, Verdict.KEEP, kind, Reason.OWNED, note="no longer part of the project: yours to remove")]
     base, ours = sides.base[path], found.data
+    if path in sides.users:
+        note = f"{sides.labels.theirs} has it no longer, and {sides.users[path]} imports it: yours now"
+        return [Action(path, Verdict.KEEP, kind, Reason.OWNED, note=note)]
     if is_layout(path, base, ours) and sides.deletable(path, ours):
         return [Action(path, Verdict.DELETE, kind, Reason.GONE)]
     if sides.settings.ours.get(path) == base:

@@ -15,7 +15,7 @@ from extractor.usecases.verify.parity import check_parity
 from extractor.usecases.verify.report import Check, CheckStatus, Report
 from extractor.values import releases
 from extractor.values.errors import CheckFailed
-from extractor.values.manifest import Manifest
+from extractor.values.manifest import Manifest, with_own
 
 
 def run_verify(
@@ -65,5 +65,6 @@ def run_verify(
         checks.append(Check("parity", CheckStatus.SKIPPED, skipped))
     elif parity and source is not None:
         progress("comparing numbers with upstream")
-        checks += check_parity(found, source, manifest or releases.load(found.lock.options.verl), chosen)
+        known = manifest or releases.load(found.lock.options.verl)
+        checks += check_parity(found, source, with_own(known, found.lock.options.manifest), chosen)
     return Report(tuple(checks))

@@ -18,11 +18,13 @@ from extractor.values.manifest.entries import (
     SourcePin,
     matches,
 )
+from extractor.values.manifest.own import OWN_MANIFEST, to_symbol, with_own, with_roots
 from extractor.values.manifest.parse import parse_manifest
 from extractor.values.manifest.renames import inverse, renamed
 from extractor.values.manifest.table import read_toml
 
 __all__ = [
+    "OWN_MANIFEST",
     "VENDORED",
     "ChainError",
     "Edit",
@@ -40,4 +42,7 @@ __all__ = [
     "parse_manifest",
     "read_toml",
     "renamed",
+    "to_symbol",
+    "with_own",
+    "with_roots",
 ]

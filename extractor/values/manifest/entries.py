@@ -152,7 +152,7 @@ class Manifest:
     stands for all that is in it. `former_keys` has those of all releases before, with the name in this one.
     `withheld` are the parts that no project can have, so that they are cut in each.
     `whole` names the classes (patterns) of which every method stays. `borrowed_from` is the release whose manifest this
-    was inferred from, where the release has none of its own.
+    was inferred from, where the release has none of its own. `own` are the roots of the project's owner.
     """
 
     release: str
@@ -172,6 +172,7 @@ class Manifest:
     former_keys: Mapping[str, str] = field(default_factory=dict)
     borrowed_from: str | None = None
     withheld: tuple[Feature, ...] = ()
+    own: tuple[str, ...] = ()
 
     def target_path(self, upstream_path: str) -> str:
         """Return where an upstream file goes in the package: "verl/protocol.py" -> "vendored/protocol.py"."""

@@ -71,8 +71,8 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
         roles=tuple(_role(table) for table in top.tables("roles")),
         features=tuple(part for part in parts if not part.withheld),
         withheld=tuple(part for part in parts if part.withheld),
-        replacements=tuple(_replacement(table) for table in top.array("replacements")),
-        fixes=tuple(_fix(table) for table in top.array("fixes")),
+        replacements=tuple(read_replacement(table) for table in top.array("replacements")),
+        fixes=tuple(read_fix(table) for table in top.array("fixes")),
         requirements=_requirements(top.table("requirements")),
         engines=top.strings("engines"),
         algorithms=tuple(sorted(top.strings("algorithms"))),
@@ -116,7 +116,8 @@ def _feature(table: Table) -> Feature:
     )
 
 
-def _replacement(table: Table) -> Replacement:
+def read_replacement(table: Table) -> Replacement:
+    """Read an entry of `[[replacements]]`."""
     table.keys_are("symbol with why engine")
     return Replacement(
         symbol=table.string("symbol"),
@@ -126,7 +127,8 @@ def _replacement(table: Table) -> Replacement:
     )
 
 
-def _fix(table: Table) -> Fix:
+def read_fix(table: Table, *, own: bool = False) -> Fix:
+    """Read an entry of `[[fixes]]`; one of the owner's needs no test."""
     table.keys_are("id why module edits replaced test parity engine")
     parity = table.optional_string("parity")
     if parity not in (None, *PARITIES):
@@ -136,7 +138,7 @@ def _fix(table: Table) -> Fix:
         why=table.string("why"),
         module=table.string("module"),
         edits=tuple(_edit(edit) for edit in table.array("edits")),
-        test=table.string("test"),
+        test=(table.optional_string("test") or "") if own else table.string("test"),
         parity=parity,
         replaced=table.strings_by_name("replaced", optional=True),
         engine=table.optional_string("engine"),

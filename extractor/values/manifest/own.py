@@ -1,0 +1,101 @@
+"""Read and edit `vextract.toml`, the manifest that a project's owner writes.
+
+It is in the words of the releases' manifests: roots beside those of the features, where upstream's files go, what is
+replaced or cut, and named fixes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+import tomlkit
+from tomlkit.items import Array
+
+from extractor.values.errors import UsageError
+from extractor.values.manifest.entries import VENDORED, Feature, Manifest
+from extractor.values.manifest.parse import read_fix, read_replacement
+from extractor.values.manifest.table import Reader, read_toml
+
+OWN_MANIFEST = "vextract.toml"
+_HEAD = "What of verl this project has beyond its features. Yours: docs/manifests.md tells what can stand here."
+_SYMBOL = re.compile(r"verl(\.\w+)*(:(\w+|\*))?")
+
+
+def to_symbol(name: str) -> str:
+    """Return the symbols that a name stands for: "verl/utils/x.py" -> "verl.utils.x:*".
+
+    Raises:
+        UsageError: it is no name of a symbol, a module or a file of verl's.
+    """
+    dotted = name.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
+    if not _SYMBOL.fullmatch(dotted):
+        raise UsageError(
+            f"{name!r} is no symbol or file of verl", hint="write `verl.utils.x:f`, `verl.utils.x` or `verl/utils/x.py`"
+        )
+    return dotted if ":" in dotted else f"{dotted}:*"
+
+
+def with_own(manifest: Manifest, text: str) -> Manifest:
+    """Return a release's manifest with what the owner's adds to it.
+
+    Args:
+        manifest: The release's.
+        text: Of `vextract.toml`; may be empty.
+
+    Raises:
+        UsageError: it is malformed; the message names the key.
+    """
+    reader = Reader(read_toml(text, OWN_MANIFEST), OWN_MANIFEST)
+    top = reader.top
+    top.keys_are("roots layout replacements cuts fixes")
+    fixes = tuple(read_fix(table, own=True) for table in top.array("fixes"))
+    for fix in fixes:
+        if any(fix.id == item.id for item in manifest.fixes):
+            raise reader.error("fixes", f"{fix.id!r} is a fix of vextract's", hint="give yours another id")
+    layout = top.strings_by_name("layout", optional=True)
+    for source, target in layout.items():
+        below = re.fullmatch(rf"{VENDORED}(/[\w-]+)*(/|\.py)", target)
+        if not below or source.endswith("/") != target.endswith("/"):
+            raise reader.error(
+                f"layout.{source}",
+                f"is {target!r}",
+                hint=f"a file goes to {VENDORED}/x.py, a folder with / at its end to {VENDORED}/x/",
+            )
+    cut = Feature("cut", "", cut=top.symbols("cuts", optional=True), withheld=f"{OWN_MANIFEST} cuts it")
+    return replace(
+        manifest,
+        own=tuple(sorted({*manifest.own, *map(to_symbol, top.strings("roots", optional=True))})),
+        layout={**manifest.layout, **layout},
+        replacements=(*manifest.replacements, *map(read_replacement, top.array("replacements"))),
+        fixes=(*manifest.fixes, *fixes),
+        withheld=(*manifest.withheld, *([cut] if cut.cut else [])),
+    )
+
+
+def with_roots(text: str, added: Iterable[str], dropped: Iterable[str]) -> str:
+    """Return the text of `vextract.toml` with roots added and dropped; comments and all else stay.
+
+    Raises:
+        UsageError: one that is to be dropped is not there.
+    """
+    added, dropped = tuple(added), tuple(dropped)
+    if not added and not dropped:
+        return text
+    document = tomlkit.parse(text)
+    if not text:
+        document.add(tomlkit.comment(_HEAD))
+    roots = document.get("roots", tomlkit.array())
+    assert isinstance(roots, Array)
+    known = {to_symbol(str(item)): item for item in roots}
+    for name in dropped:
+        if to_symbol(name) not in known:
+            there = ", ".join(sorted(known)) or "none"
+            raise UsageError(f"{OWN_MANIFEST} has no root {to_symbol(name)}", hint=f"its roots: {there}")
+        roots.remove(known.pop(to_symbol(name)))
+    for name in added:
+        if to_symbol(name) not in known:
+            roots.append(known.setdefault(to_symbol(name), to_symbol(name)))
+    document["roots"] = roots.multiline(len(roots) > 1) if roots else tomlkit.array()
+    return tomlkit.dumps(document)

@@ -1,0 +1,144 @@
+"""What of verl a project's owner asks for in `vextract.toml`, or by importing it, comes and stays."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Result, project
+from tests.cli.conftest import _pristine as _pristine
+
+__all__ = ["project"]
+
+Run = Callable[..., Result]
+BALANCING = "toy/vendored/utils/seqlen_balancing.py"
+
+
+def done(result: Result) -> Result:
+    assert result.code == 0, result.err
+    return result
+
+
+def test_what_is_added_follows_upgrades_and_what_is_imported_stays(run: Run, project: Path) -> None:
+    added = ("verl.utils.seqlen_balancing:karmarkar_karp", "verl/utils/reward_score/geo3k.py")
+    done(run("add", *added, "--project", project))
+    assert "def karmarkar_karp" in (project / BALANCING).read_text()  # although feature dynamic_bsz has it
+    text = (project / "vextract.toml").read_text()
+    assert text.startswith("# What of verl")
+    assert "is a root (vextract.toml)" in done(run("explain", "karmarkar_karp", project)).out
+    done(run("add", added[0], "--project", project))
+    assert (project / "vextract.toml").read_text() == text  # it is there
+
+    hook = project / "toy/custom/reward_manager.py"
+    hook.write_text(hook.read_text() + "\nfrom ..vendored.utils.seqlen_balancing import karmarkar_karp\n")
+    done(run("remove", *added, "--project", project))
+    assert "def karmarkar_karp" in (project / BALANCING).read_text()
+    assert "the project's own code" in done(run("explain", "karmarkar_karp", project)).out
+    assert not (project / "toy/vendored/utils/reward_score/geo3k.py").exists()
+
+    done(run("add", added[1], "--project", project))
+    done(run("upgrade", project, "--to", "0.9.1"))
+    assert "def karmarkar_karp" in (project / BALANCING).read_text()
+    (project / "toy/vendored/utils/reward_score/geo3k.py").unlink()
+    done(run("sync", project, "--removed"))
+    assert (project / "toy/vendored/utils/reward_score/geo3k.py").exists()
+    assert "up to date" in done(run("upgrade", project)).out
+
+
+def test_a_manifest_changed_by_hand_is_said_and_followed(run: Run, project: Path) -> None:
+    (project / "vextract.toml").write_text('roots = ["verl.utils.seqlen_balancing"]\n')
+    assert "vextract upgrade --to 0.6.1" in done(run("status", project)).out
+    done(run("upgrade", project, "--to", "0.6.1"))
+    assert " edited" not in run("status", project).out
+    assert (project / BALANCING).exists()
+    (project / "vextract.toml").unlink()
+    assert "1 edited" in run("status", project).out
+    done(run("upgrade", project, "--to", "0.6.1"))
+    assert not (project / BALANCING).exists()
+
+
+def test_a_file_that_a_release_no_longer_has_stays_where_it_is_imported(run: Run, project: Path) -> None:
+    hook = project / "toy/custom/reward_manager.py"
+    hook.write_text(hook.read_text() + "\nfrom toy.vendored.workers.dp_actor import DataParallelPPOActor\n")
+    before = (project / "toy/vendored/workers/dp_actor.py").read_bytes()
+    said = done(run("upgrade", project, "--to", "0.9.1", "-v")).out
+    assert "toy/custom/reward_manager.py imports it: yours now" in said
+    assert (project / "toy/vendored/workers/dp_actor.py").read_bytes() == before
+    assert (project / "toy/vendored/workers/base_actor.py").exists()  # which that one imports
+    assert not (project / "toy/vendored/workers/reward_manager/naive.py").exists()
+
+
+def test_a_root_that_a_release_lacks_ends_an_upgrade(run: Run, project: Path) -> None:
+    done(run("add", "verl.workers.actor.dp_actor:DataParallelPPOActor", "--project", project))
+    refused = run("upgrade", project, "--to", "0.9.1")
+    assert refused.code == 2
+    assert "vextract.toml: verl.workers.actor.dp_actor:DataParallelPPOActor is not in verl 0.9.1" in refused.err
+    assert "hint: " in refused.err
+    assert " edited" not in run("status", project).out
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_project_begins_with_a_manifest(run: Run, tmp_path: Path) -> None:
+    manifest = tmp_path / "mine.toml"
+    manifest.write_text("""
+roots = ["verl.utils.reward_score.gsm8k:*"]  # the scorer
+cuts = ["verl.trainer.ppo.core_algos:compute_rloo_outcome_advantage"]
+
+[layout]
+"utils/reward_score/" = "vendored/scorers/"
+
+[[replacements]]
+symbol = "verl.utils.reward_score.gsm8k:extract_solution"
+with = "custom.solutions:extract_solution"
+why = "answers are in boxes here"
+
+[[fixes]]
+id = "gsm8k-plain-zero"
+why = "a format score is not wanted"
+module = "verl.utils.reward_score.gsm8k"
+edits = [{op = "replace", within = "compute_score", match = "format_score", with = "0.0"}]
+""")
+    done(run("new", tmp_path / "toy", "--verl", "0.9.1", "--manifest", manifest))
+    project = tmp_path / "toy"
+    assert (project / "vextract.toml").read_text() == manifest.read_text()
+    score = (project / "toy/vendored/scorers/gsm8k.py").read_text()
+    assert "from toy.custom.solutions import extract_solution" in score
+    assert "def extract_solution" not in score
+    assert "return 0.0" in score
+    assert "gsm8k-plain-zero" in done(run("explain", "verl.utils.reward_score.gsm8k", project)).out
+    assert "def compute_rloo_outcome_advantage(" not in (project / "toy/vendored/algorithms/core_algos.py").read_text()
+    shutil.rmtree(project / "toy/vendored/scorers")
+    done(run("sync", project, "--removed"))
+    assert (project / "toy/vendored/scorers/gsm8k.py").read_text() == score
+
+
+def test_mistakes_are_named(run: Run, project: Path) -> None:
+    written = project / "vextract.toml"
+    for text, said in {
+        "roots = [": "not valid TOML",
+        'rots = ["verl.x:f"]': "did you mean `roots`?",
+        'roots = ["vrl.utils"]': "'vrl.utils' is no symbol or file of verl",
+        'roots = ["verl.utils.fs:none"]': "verl.utils.fs:none is not in verl 0.6.1",
+        'roots = ["verl.utils.nowhere"]': "verl.utils.nowhere:* is not in verl 0.6.1",
+        'roots = ["verl.utils.fs:copy_to_local"]': "gives way to shims.",
+        '[layout]\n"utils/" = "../x/"': "key `layout.utils/`",
+        '[[fixes]]\nid = "a"': "key `fixes[0].why`: is missing",
+    }.items():
+        written.write_text(text + "\n")
+        refused = run("upgrade", project, "--to", "0.6.1")
+        assert (refused.code, said in refused.err) == (2, True), (text, refused.err)
+        assert "hint: " in refused.err
+    written.unlink()
+    assert run("remove", "verl.utils.fs:copy", "--project", project).code == 2
+    assert run("new", project / "x", "--manifest", project / "none.toml").code == 2
+    assert " edited" not in run("status", project).out
+
+
+def test_what_is_not_here_is_explained_with_what_brings_it(run: Run, project: Path) -> None:
+    said = run("explain", "karmarkar_karp", project).err
+    assert "hint: `vextract add verl.utils.seqlen_balancing:karmarkar_karp` brings it, " in said
+    assert "so does `vextract add dynamic_bsz`" in said
+    assert "tells why it cannot be had" in run("explain", "verl.trainer.main_ppo:run_ppo", project).err
