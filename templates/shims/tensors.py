@@ -1,14 +1,15 @@
 # vextract:template - edit freely
-"""Padding without flash-attn, and sums over the vocabulary that need little memory."""
+"""Rows, nested tensors and groups of a batch, in few calls; sums over the vocabulary that need little memory."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import torch
+from tensordict import TensorDict
 
 from .not_vendored import FeatureNotVendored
 
@@ -53,6 +54,28 @@ def rearrange(tensor: torch.Tensor, pattern: str, **sizes: Any) -> torch.Tensor:
     return einops.rearrange(tensor, pattern, **sizes)
 
 
+def scores_by_group(scores: torch.Tensor, index: Sequence[Hashable]) -> dict[Hashable, list[torch.Tensor]]:
+    """Return the scores of each group, (bs,) by (bs,), in the order of their rows: tensors of the shape ()."""
+    groups: dict[Hashable, list[torch.Tensor]] = {}
+    for group, score in zip(index, scores.unbind(), strict=True):
+        groups.setdefault(group, []).append(score)
+    return groups
+
+
+def for_each_row(
+    by_group: Mapping[Hashable, torch.Tensor], index: Sequence[Hashable], scores: torch.Tensor
+) -> torch.Tensor:
+    """Return for each row what its group has: (bs,), of the device and the type of `scores`, (bs,).
+
+    Args:
+        by_group: tensors of the shape ().
+        index: (bs,), the group of each row.
+    """
+    places = {group: place for place, group in enumerate(by_group)}
+    values = torch.stack([value.to(scores) for value in by_group.values()])
+    return values[[places[group] for group in index]]
+
+
 def sizes_of_batch(config: Any, data: Any) -> dict[str, Any]:
     """Return what the mean over a batch is taken by, having noted it where the losses look.
 
@@ -64,6 +87,60 @@ def sizes_of_batch(config: Any, data: Any) -> dict[str, Any]:
     noted.update({name: data[name] for name in ("dp_size", "batch_num_tokens", "global_batch_size")})
     noted["loss_scale_factor"] = config.loss_scale_factor
     return noted
+
+
+def joined_rows(nested: torch.Tensor) -> torch.Tensor:
+    """Return the bits of `torch.cat(nested.unbind())`: (total tokens, ...) of (bs, j, ...), with holes or without."""
+    values, offsets, lengths = nested.values(), nested.offsets(), nested.lengths()
+    if lengths is None:
+        return values
+    gaps = offsets[:-1] - (lengths.cumsum(0) - lengths)
+    places = gaps.repeat_interleave(lengths)
+    return values[places + torch.arange(len(places), device=places.device)]
+
+
+def cut_rows(values: torch.Tensor, ends: torch.Tensor, lengths: torch.Tensor, width: int) -> torch.Tensor:
+    """Cut rows out of joined ones, each padded to `width` with zeros: (bs, width, ...).
+
+    Args:
+        values: (total tokens, ...).
+        ends, lengths: (bs,), where the tokens of each row end in `values`, and how many they are.
+    """
+    places = torch.arange(width, device=values.device)
+    real = places < lengths.unsqueeze(1)
+    rows = values.new_zeros(len(lengths), width, *values.shape[1:])
+    rows[real] = values[((ends - lengths).unsqueeze(1) + places)[real]]
+    return rows
+
+
+def kept_columns(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Return the columns of each row that a mask keeps: nested, (bs, j) or (bs, n, j).
+
+    Args:
+        values: (bs, width), or (bs, n, width) where a token has several values.
+        mask: (bs, width), 0 where a column is left out.
+    """
+    kept = mask.bool()
+    offsets = torch.nn.functional.pad(kept.sum(-1).cumsum(0), (1, 0))
+    if values.dim() == 2:
+        return torch.nested.nested_tensor_from_jagged(values[kept], offsets)
+    return torch.nested.nested_tensor_from_jagged(values.transpose(0, 1)[:, kept], offsets, jagged_dim=2)
+
+
+def chunk_tensordict(td: TensorDict, chunks: int) -> list[TensorDict]:
+    """Divide a batch into equal parts, each a view of it; what is nested, without holes, as well."""
+    size, rest = divmod(len(td), chunks)
+    if rest:
+        raise ValueError(f"a batch of {len(td)} rows cannot be divided into {chunks} equal parts")
+    nested = {name: value for name, value in td.items() if isinstance(value, torch.Tensor) and value.is_nested}
+    parts = list(td.exclude(*nested).chunk(chunks))
+    for name, value in nested.items():
+        ragged = getattr(value, "_ragged_idx", 1)
+        for first, part in zip(range(0, len(td), size), parts, strict=True):
+            offsets = value.offsets()[first : first + size + 1]
+            own = value.values().narrow(ragged - 1, int(offsets[0]), int(offsets[-1] - offsets[0]))
+            part[name] = torch.nested.nested_tensor_from_jagged(own, offsets - offsets[0], jagged_dim=ragged)
+    return parts
 
 
 @contextlib.contextmanager

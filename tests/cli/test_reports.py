@@ -153,7 +153,7 @@ def test_explain_names_a_fix_once(run, project: Path) -> None:
     ("name", "fixes", "changed"),
     [
         ("compute_policy_loss_gspo", [], "  changed  nothing: its text is upstream's"),
-        ("entropy_from_logits", ["entropy-without-gradient"], ""),
+        ("compute_grpo_outcome_advantage", ["groups-row-by-row"], "  changed  imports redirected"),
         ("HFRollout._generate_minibatch", [f"hf-rollout-{part}" for part in ("position-ids", "empty-cache")], ""),
         ("HFRollout.generate_sequences", [], "  changed  nothing"),
         ("RLHFDataset", ["overlong-prompt-filter"], "  changed  "),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 from extractor.pipeline.generate import generate
 from extractor.values import releases
@@ -136,3 +138,18 @@ def token_batch(prompt: int = 5, response: int = 4) -> dict[str, Any]:
         "responses": ids[:, prompt:],
         "response_mask": mask[:, prompt:],
     }
+
+
+def calls_of(name: str, function: Callable[[], Any]) -> tuple[Any, int]:
+    """What a function gives, and how often it called this method of tensors."""
+    import torch
+
+    original = getattr(torch.Tensor, name)
+    calls = []
+
+    def counted(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        calls.append(name)
+        return original(tensor, *args, **kwargs)
+
+    with mock.patch.object(torch.Tensor, name, counted):
+        return function(), len(calls)

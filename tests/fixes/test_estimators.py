@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Vendored
+from tests.fixes.support import Case, Part, Vendored, calls_of
 
 PART = Part(roles=("algorithms", "trainer_functions"))
 
@@ -22,3 +22,24 @@ def test_groups_are_compared_on_the_device_of_the_scores(
     torch.testing.assert_close(core.compute_grpo_vectorized_outcome_advantage(*given)[0], wanted)
     with pytest.raises(TypeError):
         broken.module("vendored.algorithms.core_algos").compute_grpo_vectorized_outcome_advantage(*given)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("by_std", [True, False])
+def test_groups_are_compared_by_columns(
+    case: Case, fixed: Vendored, broken: Vendored, by_std: bool, dtype: torch.dtype
+) -> None:
+    """The same advantages, bit for bit, a group of one among them, and no call for each row."""
+    generator = torch.Generator().manual_seed(0)
+    rewards = torch.randn(64, 3, generator=generator).to(dtype)
+    mask = (torch.rand(64, 3, generator=generator) > 0.3).long()
+    index = np.array(["alone", *(f"group {row % 7}" for row in range(63))], dtype=object)
+
+    def found(package: Vendored) -> tuple[torch.Tensor, int]:
+        estimator = package.get("vendored.algorithms.core_algos", "compute_grpo_outcome_advantage")
+        return calls_of("__setitem__", lambda: estimator(rewards, mask, index, norm_adv_by_std_in_grpo=by_std)[0])
+
+    (advantages, few), (wanted, many) = found(fixed), found(broken)
+    assert torch.equal(advantages, wanted)
+    assert advantages.dtype == wanted.dtype
+    assert (few, many) == (0, 64)

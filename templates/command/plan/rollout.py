@@ -53,7 +53,7 @@ def _add_own_loop(plan: MemoryPlan, config: Any, policy: ModelShape) -> None:
     length = data.max_prompt_length + data.max_response_length
     layers = max(1, int(getattr(policy.module.config.get_text_config(), "num_hidden_layers", 1)))
     cache = rows * length * of_token
-    cache += cache // layers  # of the layer that moves to where one token more fits
+    cache += cache // layers  # of the layer that moves to where there is more room
     plan.add("keys and values", cache, ["gen"], rests=away)
     warps = any(value != NEUTRAL[name] for name, value in sampling_of(rollout, {"do_sample": True}).items())
     drawing = rows * policy.vocabulary * (DRAWING + WARPING * warps)

@@ -67,11 +67,12 @@ def write(model, prompts, length, **settings):
         ("GPT2", {}),
     ],
 )
-def test_the_likeliest_tokens_are_those_of_transformers(prompts, kind, changes):
-    """Over 60 tokens, with two tokens that end a row.
+def test_the_likeliest_tokens_are_those_of_transformers(prompts, kind, changes, monkeypatch):
+    """Over more tokens than there is room for at first, with two tokens that end a row.
 
     Each row is written alone there: transformers' penalty counts padding as a token that was there before.
     """
+    monkeypatch.setattr("toy.workers.decoding.ROOM", 16)
     if kind == "GPT2":
         config = transformers.GPT2Config(vocab_size=WORDS, n_embd=32, n_layer=2, n_head=4, initializer_range=0.2)
         model = transformers.GPT2LMHeadModel(config).eval()
