@@ -18,6 +18,8 @@ from .not_vendored import FeatureNotVendored
 NUMBERS_ON_GPU, NUMBERS_IN_CACHE, FEWEST_TOKENS = 2**25, 2**17, 4
 # Whether entropies are only reported: then they have no gradient.
 ENTROPY_IS_REPORTED: ContextVar[bool] = ContextVar("entropy_is_reported", default=False)
+# Whether the gradient of half-precision logits takes their place. Nothing else may need them in the backward pass.
+GIVING_UP_LOGITS: ContextVar[bool] = ContextVar("giving_up_logits", default=False)
 # The device that a plan is for, cpu or cuda, wherever the tensors are.
 PLANNED_FOR: ContextVar[str | None] = ContextVar("planned_for", default=None)
 
@@ -175,30 +177,72 @@ def token_pieces(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[
     yield from zip(*(tensor.split(tokens) for tensor in (logits.reshape(-1, vocabulary), *flat)), strict=True)
 
 
+class _LogSumExp(torch.autograd.Function):
+    """torch's logsumexp and its gradient, whose steps go through the vocabulary of a few tokens at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: torch.Tensor) -> torch.Tensor:
+        found = torch.empty(logits.shape[:-1], dtype=logits.dtype, device=logits.device)
+        for piece, place in token_pieces(logits, found):
+            torch.logsumexp(piece, dim=-1, out=place)
+        ctx.save_for_backward(logits, found)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        logits, found = ctx.saved_tensors
+        result = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
+        for piece, place, sums, gradient in token_pieces(logits, result, found, gradients[0].contiguous()):
+            torch.sub(piece, sums.unsqueeze(-1), out=place).exp_().mul_(gradient.unsqueeze(-1))
+        return result
+
+
 def logsumexp_in_pieces(logits: torch.Tensor) -> torch.Tensor:
     """Compute `torch.logsumexp` over the last dimension of (bs, ..., vocab_size), float32 or float64.
 
     It is what one row at a time gives, and so its gradient: bit for bit with one thread. With more of them torch may
     divide a long row among them, and its sum then differs in the last bits (by 2e-6 at a vocabulary of 151,936).
     """
-    found = [torch.logsumexp(piece, dim=-1) for (piece,) in token_pieces(logits)]
-    return torch.cat(found).view(logits.shape[:-1])
+    found: torch.Tensor = _LogSumExp.apply(logits)
+    return found
+
+
+class _LogProbsOfLabels(torch.autograd.Function):
+    """torch's log_softmax and gather, and their gradients, some tokens at a time, which keep nothing of their size."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        labels = labels.contiguous()
+        # On a GPU autocast has it computed in float32.
+        widens = PLANNED_FOR.get() == "cuda" and torch.is_autocast_enabled("cpu")
+        found = []
+        for piece, ids in token_pieces(logits, labels):
+            everything = torch.log_softmax(piece, dim=-1, dtype=torch.float32 if widens else None)
+            found.append(everything.gather(-1, ids.unsqueeze(-1)).squeeze(-1))
+        ctx.dtype, ctx.gives_up = found[0].dtype, GIVING_UP_LOGITS.get() and logits.is_contiguous()
+        ctx.save_for_backward(logits, labels)
+        return torch.cat(found).view(labels.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        logits, labels = ctx.saved_tensors
+        result = logits if ctx.gives_up else torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
+        for piece, place, ids, given in token_pieces(logits, result, labels, gradients[0].contiguous()):
+            everything = torch.log_softmax(piece, dim=-1, dtype=ctx.dtype)
+            gradient = torch.zeros_like(everything).scatter_(-1, ids.unsqueeze(-1), given.unsqueeze(-1))
+            place.copy_(torch.ops.aten._log_softmax_backward_data(gradient, everything, -1, ctx.dtype))
+        return result, None
 
 
 def log_probs_of_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the log-probabilities of labels, (bs, ...), by log_softmax.
+    """Return the log-probabilities of labels, (bs, ...), by a log_softmax that the backward pass computes again.
 
     Args:
         logits: (bs, ..., vocab_size); the result has their dtype, or float32 where autocast wants it.
         labels: (bs, ...).
     """
-    # On a GPU autocast has it computed in float32.
-    widens = PLANNED_FOR.get() == "cuda" and torch.is_autocast_enabled("cpu")
-    found = [
-        torch.log_softmax(piece, dim=-1, dtype=torch.float32 if widens else None).gather(-1, ids.unsqueeze(-1))
-        for piece, ids in token_pieces(logits, labels.contiguous())
-    ]
-    return torch.cat(found).view(labels.shape)
+    found: torch.Tensor = _LogProbsOfLabels.apply(logits, labels)
+    return found
 
 
 def entropy_from_logits(logits: torch.Tensor) -> torch.Tensor:

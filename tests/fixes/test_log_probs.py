@@ -103,6 +103,39 @@ def test_a_plan_for_a_gpu_has_log_softmax_in_float32(vendored: Callable[..., Ven
     assert torch.equal(logits.grad, plain.grad)
 
 
+@pytest.mark.usefixtures("_on_a_cpu")
+@pytest.mark.parametrize("length", [30, 27])
+def test_a_gradient_may_take_the_place_of_logits(vendored: Callable[..., Vendored], length: int) -> None:
+    """Of those that lie in one piece; and whoever needs them later is told."""
+    fixed = vendored(NEWEST[-1], PART, None)
+    shim, function = (
+        fixed.module("shims.tensors"),
+        fixed.get("vendored.utils.torch_functional", "logprobs_from_logits_v2"),
+    )
+    generator = torch.Generator().manual_seed(0)
+    drawn = (torch.randn(7, 30, 151, generator=generator) * 10).bfloat16()
+    labels = torch.randint(0, 151, (7, length), generator=generator)
+
+    def found(gives_up: bool, also: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        inputs = drawn.clone().requires_grad_()
+        logits = (inputs * 1.0)[:, :length]
+        other = logits.square().sum()
+        with shim.having(shim.GIVING_UP_LOGITS, gives_up):
+            log_probs = function(logits, labels)
+        loss = log_probs.float().square().sum()
+        (loss + other if also else loss).backward()
+        assert inputs.grad is not None
+        return inputs.grad, logits
+
+    (wanted, kept), (gradient, given) = found(False), found(True)
+    assert torch.equal(gradient, wanted)
+    assert torch.equal(kept, drawn[:, :length])
+    assert torch.equal(given, kept) == (length < 30), "a part of each row stays as it is"
+    if length == 30:
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            found(True, also=True)
+
+
 def test_an_entropy_that_is_only_reported_needs_little_memory(case: Case, fixed: Vendored, broken: Vendored) -> None:
     logits = torch.randn(300, 151, generator=torch.Generator().manual_seed(0)).requires_grad_()
     entropy, theirs = (
