@@ -1,5 +1,6 @@
 """`vextract new`: make a project."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -95,12 +96,11 @@ def command(
     from extractor.usecases.new import NewRequest
     from extractor.usecases.own_manifest import read_own_manifest
     from extractor.values import releases
-    from extractor.values.errors import UsageError
     from extractor.values.options import Options
 
     request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     if path is None:
-        raise UsageError("Missing argument 'PATH'", hint="name a directory: `vextract new my-project`")
+        path, engine, algorithm, recipe = _ask(engine, algorithm, recipe, json=json)
     target = location.check_target(path)
     name = package if package is not None else location.package_name(target.name)
     location.check_package(name, "PATH" if package is None else "--package")
@@ -120,6 +120,35 @@ def command(
         output.data_json(_report(target, made, dry_run))
     else:
         _show(path, made, dry_run, verbose)
+
+
+def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path, str, str, str]:
+    """Ask in a terminal for the path and the main options.
+
+    Raises:
+        UsageError: nobody is there to answer.
+        typer.Abort: the input has ended.
+    """
+    from rich.console import Console
+    from rich.prompt import Prompt
+
+    from extractor.values import releases
+    from extractor.values.errors import UsageError
+    from extractor.values.options import RECIPES
+
+    if json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("Missing argument 'PATH'", hint="name a directory: `vextract new my-project`")
+    console, newest = Console(stderr=True, highlight=False), releases.load(releases.default())
+    try:
+        path = Path(Prompt.ask("Directory of the project", console=console, default="my-project"))
+        engine = Prompt.ask("Rollout engine", console=console, default=engine, choices=list(newest.engines))
+        algorithm = Prompt.ask("Algorithm", console=console, default=algorithm, choices=list(newest.algorithms))
+        recipe = Prompt.ask("Recipe", console=console, default=recipe, choices=list(RECIPES))
+    except EOFError:
+        raise typer.Abort from None
+    chosen = f"--engine {engine} --algorithm {algorithm} --recipe {recipe}"
+    output.note(f"the same without questions: `vextract new {in_shell(path)} {chosen}`")
+    return path, engine, algorithm, recipe
 
 
 def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool, json: bool) -> "NewProject":

@@ -56,11 +56,13 @@ class MethodDemand:
 
     def roots(self, found: Slice, source: Source) -> frozenset[str]:
         """Return the imported symbols that the release has and the slice does not."""
+        wanted = self.imported - (found.edges.keys() - {stub.symbol for stub in found.stubs})
+        if not wanted:
+            return frozenset()
         index, modules = Index(source), {module.module for module in found.modules}
-        stubs = {stub.symbol for stub in found.stubs}
         return frozenset(
             symbol
-            for symbol in self.imported - (found.edges.keys() - stubs)
+            for symbol in wanted
             for module, _, name in [symbol.partition(":")]
             if module in index and (module not in modules if name == "*" else name in index[module].bindings)
         )

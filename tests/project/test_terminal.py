@@ -94,7 +94,7 @@ class Terminal:
 
 @pytest.fixture
 def root(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", features=("live",))).root, tmp_path / "project"))
+    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
 
 
 @pytest.fixture

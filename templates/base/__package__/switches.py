@@ -15,7 +15,6 @@ FREED_MEMORY: bool = True
 GIVEN_OBJECTS: bool = True
 HOOK_CHECKS: bool = True
 HUB: bool = True
-LIVE: bool = True
 LORA: bool = True
 MFU: bool = True
 OVERLAP: bool = True

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..output import say
-from ..switches import LIVE, PLOTS
+from ..switches import PLOTS
 
 Metrics = Mapping[str, float]
 
@@ -70,7 +70,7 @@ def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool 
 
         if in_notebook():
             return NotebookView(title, total_steps)
-    if LIVE and not quiet:
+    if not quiet:
         from .live import LiveView, drawing_console
 
         if (console := drawing_console()) is not None:

@@ -21,7 +21,6 @@ import psutil
 import torch.distributed as dist
 
 from ..errors import RESUMABLE
-from ..switches import LIVE
 from ..tracking import phases
 from ..tracking.live import live_views
 
@@ -246,7 +245,7 @@ class Watch(threading.Thread):
             tells = int(os.environ.get("LOCAL_RANK", 0)) == 0
         if tells and text:
             print(f"error: {text}\n{RESUMABLE}", file=sys.stderr, flush=True)
-        if LIVE and live_views:
+        if live_views:
             with contextlib.suppress(OSError):
                 os.write(1, b"\n\x1b[?25h")  # shows the cursor
         os._exit(1)
