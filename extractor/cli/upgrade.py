@@ -102,13 +102,13 @@ def _features_command(adding: bool, text: str) -> "Callable[..., int]":
 
 add = _features_command(
     True,
-    "Add optional features, or more of verl, to a project.\n\n"
+    "Add features, or more of verl, to a project.\n\n"
     "What they need comes along; `vextract versions -v` lists the features. Symbols and files of verl are written to"
     " vextract.toml, which upgrades follow.",
 )
 remove = _features_command(
     False,
-    "Remove optional features, or what `vextract add` took of verl, from a project.\n\n"
+    "Remove features, or more of verl, from a project.\n\n"
     "Files of theirs that you have edited are set aside, not removed.",
 )
 

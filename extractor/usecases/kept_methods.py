@@ -56,9 +56,9 @@ class MethodDemand:
 
     def roots(self, found: Slice, source: Source) -> frozenset[str]:
         """Return the imported symbols that the release has and the slice does not."""
-        wanted = self.imported - (found.edges.keys() - {stub.symbol for stub in found.stubs})
-        if not wanted:
+        if not self.imported:
             return frozenset()
+        wanted = self.imported - (found.edges.keys() - {stub.symbol for stub in found.stubs})
         index, modules = Index(source), {module.module for module in found.modules}
         return frozenset(
             symbol

@@ -32,8 +32,8 @@ Commands:
   status    Show what is edited, missing, conflicted or orphaned.
   diff      Show your edits against what was emitted.
   upgrade   Move to another verl, other options or newer templates.
-  add       Add optional features, or more of verl, to a project.
-  remove    Remove optional features, or what `vextract add` took of verl, from a project.
+  add       Add features, or more of verl, to a project.
+  remove    Remove features, or more of verl, from a project.
   verify    Check a project against upstream.
   sbom      Write a project's bill of materials, as SPDX 2.3 in JSON.
   explain   Say why a file or a symbol is here.
