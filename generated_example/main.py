@@ -20,7 +20,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from generated_example.output import settle_streams
 from generated_example.run.process import quiet
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parent / "config"
@@ -38,7 +37,7 @@ def main(arguments: list[str]) -> int:
     from generated_example.run.distributed import Ranks
     from generated_example.training.failures import report, say_where
 
-    ranks = Ranks.of_config(config)
+    ranks = Ranks.of_process(config)
     try:
         from generated_example.training.trainer import LocalPPOTrainer
 
@@ -66,8 +65,8 @@ def read_config(arguments: list[str]) -> Any:
         return 0
     from generated_example.errors import ConfigError
     from generated_example.settings.flags import parse
-    from generated_example.settings.loading import load_config, notes_on, settle_device
-    from generated_example.settings.setting_checks import check_paths
+    from generated_example.settings.loading import load_config, settle_device
+    from generated_example.settings.setting_checks import check_paths, notes_on
 
     try:
         asked = parse(arguments, CONFIG_DIRECTORY)
@@ -93,7 +92,6 @@ def read_config(arguments: list[str]) -> Any:
 
 if __name__ == "__main__":
     gc.disable()  # looking for garbage takes a sixth of the imports' time, and finds none; on again in train()
-    settle_streams()
     quiet()
     try:
         sys.exit(main(sys.argv[1:]))

@@ -13,7 +13,6 @@ if sys.version_info < (3, 10):  # noqa: UP036 - it would stumble over what is im
     sys.exit(2)
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .absent import MODULES, AbsentModules
@@ -56,15 +55,8 @@ _PLACES = {
     "workers.value_model": "LocalCritic",
 }
 
-AbsentModules.answer_to(__name__)
-
-
-class NotHere(Exception):
-    """Stands for what an export to full verl leaves out: a script that imports it can be imported there as well."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(f"{type(self).__name__} is not part of an export to verl, which has the project's hooks")
-        raise self
+# Before all others: these would find what is in a package of today once more, by the package's former name.
+sys.meta_path.insert(0, AbsentModules())
 
 
 def __getattr__(name: str) -> Any:
@@ -75,9 +67,6 @@ def __getattr__(name: str) -> Any:
     show_plainly()
     if place in MODULES:
         raise ImportError(f"this project was made without {name}\nhint: vextract add {MODULES[place]}")
-    home = Path(__file__).parent.joinpath(*place.split("."))
-    if not (home.with_suffix(".py").is_file() or (home / "__init__.py").is_file()):
-        return type(name, (NotHere,), {})
     return getattr(import_module(f".{place}", __name__), name)
 
 

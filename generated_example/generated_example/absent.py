@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,21 +26,7 @@ FORMER: dict[str, str] = SHIPPED["former_modules"]
 
 
 class AbsentModules(MetaPathFinder, Loader):
-    """Finds modules by their former names, and says which feature has those that are not here.
-
-    Args:
-        package: the name of this package.
-    """
-
-    def __init__(self, package: str) -> None:
-        self._package = package
-
-    @classmethod
-    def answer_to(cls, package: str) -> None:
-        """Be asked for the modules of a package."""
-        if not any(isinstance(finder, cls) for finder in sys.meta_path):
-            # Before all others: these would find what is in a package of today once more, by the package's former name.
-            sys.meta_path.insert(0, cls(package))
+    """Finds modules by their former names, and says which feature has those that are not here."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -51,13 +37,14 @@ class AbsentModules(MetaPathFinder, Loader):
             ModuleNotFoundError: the module belongs to a feature that this project was made without.
         """
         package, _, name = fullname.partition(".")
-        if package != self._package or not name:
-            return None
+        place = HERE.joinpath(*name.split("."))
+        if package != __package__ or not name or place.with_suffix(".py").is_file() or any(place.rglob("*.py")):
+            return None  # the owner may have a module by a former name
         inside = f"{name}."
-        if name not in FORMER and any(former.startswith(inside) for former in FORMER) and not _is_there(name):
+        if name not in FORMER and any(former.startswith(inside) for former in FORMER):
             return ModuleSpec(fullname, self, is_package=True)  # it is the way to former names
         feature = MODULES.get(name) or next((MODULES[other] for other in MODULES if other.startswith(inside)), None)
-        if feature is not None and PathFinder.find_spec(fullname, path) is None:
+        if feature is not None:
             raise ModuleNotFoundError(
                 f"this project was made without {fullname}\nhint: vextract add {feature}", name=fullname
             )
@@ -70,20 +57,14 @@ class AbsentModules(MetaPathFinder, Loader):
         """Put the module of today in a former one's place: both names mean one object."""
         today = _today(module.__name__.partition(".")[2])
         if today is not None:
-            sys.modules[module.__name__] = import_module(f"{self._package}.{today}")
+            sys.modules[module.__name__] = import_module(f"{__package__}.{today}")
 
 
 def _today(name: str) -> str | None:
-    """Return the name of a former module today; None: it is none, or the owner has a module of that name."""
+    """Return the name of a former module today; None: it is none."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         now = FORMER.get(".".join(parts[:end]))
         if now is not None:
-            return None if _is_there(name) else ".".join([now, *parts[end:]])
+            return ".".join([now, *parts[end:]])
     return None
-
-
-def _is_there(name: str) -> bool:
-    """Tell whether a module has a file, or a package has one in it."""
-    place = HERE.joinpath(*name.split("."))
-    return place.with_suffix(".py").is_file() or any(place.rglob("*.py"))

@@ -5,8 +5,6 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .shims.not_vendored import FeatureNotVendored
@@ -43,34 +41,6 @@ class ConfigError(HintedError):
 
 class DataError(HintedError):
     """The data cannot be used as configured, or as given."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something that keeps a run from starting, and `settings`, by their keys, with which it would start.
-
-    `is_of_data`: whether it is the data's, and not the config's alone.
-    """
-
-    message: str
-    hint: str
-    settings: Mapping[str, Any]
-    is_of_data: bool = False
-
-
-class DataProblems(DataError):
-    """The data can be used with other settings.
-
-    Attributes:
-        problems: all that was found.
-        prompts: so many for training.
-    """
-
-    def __init__(self, problems: Sequence[Problem], prompts: int) -> None:
-        super().__init__("\n".join(one.message for one in problems), "; ".join(one.hint for one in problems))
-        self.problems = list(problems)
-        self.prompts = prompts
-        self.args = (self.problems, prompts)  # so that it can be pickled
 
 
 def add_note(error: BaseException, note: str) -> None:

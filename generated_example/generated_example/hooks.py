@@ -184,10 +184,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
             message, where = f"{message}\n  where {Path(where).name} takes what it returned", None
         raise HookError(message, where or source_of(hook), _first_bad(reward_fn, batch, tokenizer)) from error
 
-    if problem := _problem_of_reward(result, batch):
-        message, row = problem
-        sample = None if row is None else describe_sample(batch, row, tokenizer)
-        raise HookError(message, source_of(_hook_of(reward_fn)), sample)
+    _check_reward(result, batch, _hook_of(reward_fn), tokenizer)
     reward, extra = result["reward_tensor"], result.get("reward_extra_info") or {}
     plain = {name: [*map(_plain, values)] for name, values in extra.items() if len(values)}
     return reward.detach().to(batch.batch["responses"].device, torch.float32), plain
@@ -212,12 +209,10 @@ def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) ->
     Raises:
         HookError: one of them has a wrong shape or dtype, or NaN or infinity in it; names the estimator's file.
     """
+    function = ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator)))
+    hook_file = source_of(function) if function is not None else str(estimator)
     for name in ("advantages", "returns"):
-        if problem := _problem_of_tensor(f"{name} of the estimator {estimator!r}", batch.batch[name], batch):
-            message, row = problem
-            function = ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator)))
-            hook_file = source_of(function) if function is not None else str(estimator)
-            raise HookError(message, hook_file, None if row is None else describe_sample(batch, row, tokenizer))
+        _check_tensor(f"{name} of the estimator {estimator!r}", batch.batch[name], batch, hook_file, tokenizer)
 
 
 def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any]:
@@ -279,41 +274,41 @@ def _first_bad(reward_fn: Any, batch: DataProto, tokenizer: Any) -> dict[str, An
     return None
 
 
-def _problem_of_reward(result: dict[str, Any], batch: DataProto) -> tuple[str, int | None] | None:
-    """Say what is wrong with the result of a reward, and in which row if it is a single one's; None: nothing."""
+def _check_reward(result: dict[str, Any], batch: DataProto, hook: Any, tokenizer: Any) -> None:
+    """Raise a HookError for a reward that the trainer cannot use."""
+    problem, extra = None, result.get("reward_extra_info") or {}
     if "reward_tensor" not in result:
-        return f"the reward is a dict without reward_tensor; it has {sorted(map(str, result))}", None
-    if problem := _problem_of_tensor("the reward", result["reward_tensor"], batch):
-        return problem
-    extra = result.get("reward_extra_info") or {}
-    if not isinstance(extra, Mapping):
-        return f"reward_extra_info is a {type(extra).__name__}, not a dict of lists", None
-    for name, values in extra.items():
-        what = f"reward_extra_info[{name!r}]"
-        if not hasattr(values, "__len__") or isinstance(values, str):
-            return f"{what} is a {type(values).__name__}, not a list of a value per sample", None
-        if len(values) not in (0, len(batch)):
-            return f"{what} has {len(values)} values for {len(batch)} samples", None
-    return None
+        problem = f"the reward is a dict without reward_tensor; it has {sorted(map(str, result))}"
+    elif not isinstance(extra, Mapping):
+        problem = f"reward_extra_info is a {type(extra).__name__}, not a dict of lists"
+    else:
+        _check_tensor("the reward", result["reward_tensor"], batch, source_of(hook), tokenizer)
+        for name, values in extra.items():
+            if not hasattr(values, "__len__") or isinstance(values, str):
+                problem = f"reward_extra_info[{name!r}] is a {type(values).__name__}, not a list of a value per sample"
+            elif len(values) not in (0, len(batch)):
+                problem = f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples"
+    if problem is not None:
+        raise HookError(problem, source_of(hook))
 
 
-def _problem_of_tensor(what: str, value: Any, batch: DataProto) -> tuple[str, int | None] | None:
+def _check_tensor(what: str, value: Any, batch: DataProto, hook_file: str, tokenizer: Any) -> None:
+    expected, row = tuple(batch.batch["responses"].shape), None
     if not isinstance(value, torch.Tensor):
-        return f"{what} is a {type(value).__name__}, not a tensor", None
-    expected = tuple(batch.batch["responses"].shape)
-    if tuple(value.shape) != expected:
-        message = f"{what} has shape {tuple(value.shape)}, not (batch size, response length) = {expected}"
+        problem = f"is a {type(value).__name__}, not a tensor"
+    elif tuple(value.shape) != expected:
+        problem = f"has shape {tuple(value.shape)}, not (batch size, response length) = {expected}"
         if tuple(value.shape) in (expected[:1], (expected[0], 1)):
-            message += ": give every token what its response has, value.view(-1, 1) * response_mask"
-        return message, None
-    if not value.is_floating_point():
-        return f"{what} has dtype {value.dtype}, not a floating-point one", None
-    bad = ~torch.isfinite(value).all(dim=-1)
-    if bad.any():
+            problem += ": give every token what its response has, value.view(-1, 1) * response_mask"
+    elif not value.is_floating_point():
+        problem = f"has dtype {value.dtype}, not a floating-point one"
+    elif (bad := ~torch.isfinite(value).all(dim=-1)).any():
         row = int(bad.nonzero()[0])
         number = value[row][~torch.isfinite(value[row])][0].item()
-        return f"{what} is {number} in {int(bad.sum())} of {len(bad)} samples", row
-    return None
+        problem = f"is {number} in {int(bad.sum())} of {len(bad)} samples"
+    else:
+        return
+    raise HookError(f"{what} {problem}", hook_file, None if row is None else describe_sample(batch, row, tokenizer))
 
 
 def _plain(value: Any) -> Any:

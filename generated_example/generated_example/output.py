@@ -1,53 +1,25 @@
 # vextract:template base/__package__/output.py - edit freely
 """Print for a reader that may leave early, and commands that run as they are printed."""
 
-import io
 import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[1]
 
 
 def say(text: str) -> None:
-    """Print to stdout. One that a hook has closed ends no run: a warning says so, and the rest is discarded."""
+    """Print to stdout. One that takes no more ends no run: the rest is discarded."""
     try:
         print(text, flush=True)
-    except ValueError as error:
-        if not sys.stdout.closed:  # it does not know a character
-            raise
-        print(f"warning: stdout takes no more: {error}", file=sys.stderr)
+    except UnicodeEncodeError:  # a log file in ASCII, say
+        print(text.encode("ascii", "backslashreplace").decode(), flush=True)
+    except (OSError, ValueError) as error:
+        if not isinstance(error, BrokenPipeError):  # as when `head` has seen enough
+            print(f"warning: stdout takes no more: {error}", file=sys.stderr)
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - to the end of the process
-
-
-def settle_streams() -> None:
-    """Have a program go on when whoever read its output has left, as `head` does."""
-    for name, number in (("stdout", 1), ("stderr", 2)):
-        stream = getattr(sys, name)
-        if type(stream) is io.TextIOWrapper and stream is getattr(sys, f"__{name}__") and not stream.isatty():
-            stream.flush()
-            kept = {key: getattr(stream, key) for key in ("encoding", "errors", "line_buffering", "write_through")}
-            raw: Any = _Pipe(number, "wb", closefd=False)
-            setattr(sys, name, io.TextIOWrapper(raw if stream.write_through else io.BufferedWriter(raw), **kept))
-
-
-class _Pipe(io.FileIO):
-    """What a process writes its output to; nothing fails when its reader has left or its disk is full."""
-
-    warned = False
-
-    def write(self, data: Any) -> int:
-        try:
-            return super().write(data) or 0
-        except OSError as error:
-            if not self.warned and self.fileno() == 1 and not isinstance(error, BrokenPipeError):
-                self.warned = True
-                print(f"warning: stdout takes no more: {error.strerror}", file=sys.stderr)
-            return memoryview(data).nbytes
 
 
 def python_command() -> str:
@@ -73,18 +45,3 @@ def module_command(module: str) -> str:
     """Write the shell command that runs a module of this package with the interpreter that runs now."""
     path = "" if Path.cwd() == PROJECT else f"PYTHONPATH={shlex.quote(str(PROJECT))}:$PYTHONPATH "
     return f"{path}{python_command()} -m {__name__.partition('.')[0]}.{module}"
-
-
-def command_with(settings: Mapping[str, Any]) -> str | None:
-    """Write the command of this run with other settings; None: main.py does not run, or on several machines."""
-    script, processes = Path(sys.argv[0]), os.environ.get("WORLD_SIZE", "1")
-    if script.resolve() != PROJECT / "main.py" or os.environ.get("LOCAL_WORLD_SIZE", processes) != processes:
-        return None
-    kept = [word for word in sys.argv[1:] if word.partition("=")[0].lstrip("+") not in settings]
-    words = [str(script), *kept, *(f"{name}={value}" for name, value in settings.items())]
-    start = python_command() if processes == "1" else f"torchrun --nproc-per-node {processes}"
-    return " ".join([start, *map(_quoted, words)])
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}"' if "'" in word and not set('"$`\\!') & set(word) else shlex.quote(word)

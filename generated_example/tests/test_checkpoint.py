@@ -12,9 +12,6 @@ import pytest
 import torch
 from test_trainer import reproducible
 
-from generated_example.errors import ConfigError
-from generated_example.export import find_checkpoint
-from generated_example.export import main as export
 from generated_example.run.checkpoint_files import MANIFEST, what_is_wrong, write_manifest
 from generated_example.tracking.run_tracker import read_rows
 from generated_example.training.checkpoint import Checkpoints
@@ -122,11 +119,8 @@ def test_files_that_are_cut_short_or_missing_are_named(run):
     assert what_is_wrong(run / "global_step_2", digests=True) is None
 
 
-def test_a_damaged_checkpoint_is_set_aside_and_not_exported(train, run):
+def test_a_damaged_checkpoint_is_set_aside(train, run):
     flip(run / "global_step_2" / "actor" / "model.safetensors", random.Random(1))
-    assert find_checkpoint(run) == run / "global_step_1"
-    with pytest.raises(ConfigError, match="model.safetensors"):
-        find_checkpoint(run / "global_step_2")
     train(EVERY_STEP, f"{STEPS}=3", directory=run)
     assert steps(run) == [1, 2, 3] and names(run / "earlier_1") == ["global_step_2"]
 
@@ -224,18 +218,3 @@ def test_an_interrupted_run_says_how_to_go_on(train, capsys, monkeypatch):
     assert f"saved at step 1 of 2: {run}/global_step_1\nthe same command goes on from there" in shown
     train(f"{STEPS}=2", directory=run)
     assert steps(run) == [1, 2]
-
-
-def test_export_says_why_there_is_no_checkpoint(train, tmp_path, capsys):
-    run = train()
-    (tmp_path / "cut_short" / "global_step_3").mkdir(parents=True)
-    reasons = {
-        run: "has no checkpoint\nhint: the run saves",
-        tmp_path / "nowhere": "has no checkpoint",
-        tmp_path / "cut_short" / "global_step_3": "has no complete.json",
-    }
-    for path, reason in reasons.items():
-        capsys.readouterr()
-        assert export([str(path), str(tmp_path / "out")]) == 2
-        shown = capsys.readouterr().err
-        assert reason in shown and "\nhint: " in shown

@@ -8,10 +8,8 @@ from omegaconf import OmegaConf
 
 from generated_example.tracking.provenance import argument_without_secret, without_secrets
 from generated_example.tracking.run_tracker import RunTracker
-from generated_example.tracking.tensorboard import markdown
 
 SECRET = "not-to-be-seen"
-SAMPLE = {"prompt": "37=", "response": "4|8`\n\ud800é", "ground_truth": "48", "score": 1.0, "data_source": "a"}
 REWARDS = {1: 0.25, 2: 0.5, 3: 0.75, 4: 1.0}
 
 
@@ -26,18 +24,12 @@ def test_tensorboard(tmp_path):
     for start, steps in ((0, (1, 2, 3)), (2, (3, 4))):
         with RunTracker(configured("tensorboard"), tmp_path, 4, start_step=start) as tracker:
             for step in steps:
-                tracker.log_generations([{**SAMPLE, "split": "train" if start else "validation"}], step)
                 tracker.log({"critic/rewards/mean": REWARDS[step], "actor/grad_norm": math.nan}, step)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     events = loader.EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     rewards = [(event.step, event.value) for event in events.Scalars("critic/rewards/mean")]
     assert rewards == list(REWARDS.items())
-    (sample,) = events.Tensors("val/generations/text_summary")[:1]
-    assert sample.tensor_proto.string_val[0].decode() == markdown([SAMPLE], 1)
-    assert [event.step for event in events.Tensors("train/generations/text_summary")] == [3, 4]
-    names = {f"{split}/generations/text_summary" for split in ("train", "val")}
-    assert events.PluginTagToContent("text").keys() == names
 
 
 def test_secrets_are_hidden_and_nothing_else():

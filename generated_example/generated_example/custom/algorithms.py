@@ -23,14 +23,14 @@ RETURNS_METRICS = "dict" in str(signature(get_policy_loss_fn("clip_cov")).return
 
 @register_adv_est("group_rank")
 def compute_group_rank_advantage(
-    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, config: Any = None, **kwargs: Any
+    token_level_rewards: torch.Tensor, response_mask: torch.Tensor, index: np.ndarray, **others: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute a response's rank among those to the same prompt, from -1 (worst) to 1 (best).
 
     Args:
         token_level_rewards, response_mask: (bs, response_length), the mask is 1 on the tokens of the response
         index: (bs,), the prompt (uid) that each response belongs to
-        config: the `algorithm` section of the config
+        others: such as `config`, the `algorithm` section
 
     Returns:
         advantages and returns, (bs, response_length): the same tensor, zero outside the mask.
@@ -54,12 +54,8 @@ def compute_policy_loss_spo(
 ) -> tuple[Any, ...]:
     """Compute the loss of Simple Policy Optimization (https://arxiv.org/abs/2401.16025): a quadratic penalty, no clip.
 
-    Args:
-        old_log_prob, log_prob, advantages, response_mask: (bs, response_length)
-        loss_agg_mode: how the tokens' losses become one number, see `agg_loss`
-        config: the `actor_rollout_ref.actor` section of the config. From verl 0.8.0 on its `global_batch_info` says of
-            how many tokens and responses the mean is: those of all passes
-        rollout_is_weights: (bs, response_length), importance weights against the rollout policy, if it corrects
+    All tensors are (bs, response_length). `config` is the `actor_rollout_ref.actor` section; from verl 0.8.0 on its
+    `global_batch_info` says of how many tokens and responses the mean is: those of all passes.
 
     Returns:
         The loss, a scalar, and metrics: the share of tokens outside the range, and the KL from the old policy.
@@ -67,7 +63,7 @@ def compute_policy_loss_spo(
     log_ratio = torch.clamp(log_prob - old_log_prob, min=-20.0, max=20.0)
     ratio = torch.exp(log_ratio)
     losses = advantages.abs() * (ratio - 1.0) ** 2 / (2.0 * config.clip_ratio) - ratio * advantages
-    if rollout_is_weights is not None:
+    if rollout_is_weights is not None:  # importance weights against the rollout policy, if it corrects
         losses = losses * rollout_is_weights
     of_batch = getattr(config, "global_batch_info", None) or {}
     loss = agg_loss(loss_mat=losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **of_batch)

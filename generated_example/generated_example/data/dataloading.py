@@ -21,23 +21,16 @@ from ..vendored.utils.torch_functional import postprocess_data
 SHUFFLED = "sampler_iter_state"
 
 
-def encoded(dataset: Dataset, tokenizer: Any, data: Any) -> Dataset:
-    """Return a dataset of the same prompts, as tokens: each is encoded as it is read.
+class EncodedPrompts(Dataset):
+    """A dataset with the prompts of another one, left-padded: input_ids, attention_mask, position_ids, raw_prompt_ids.
 
-    Up to 0.6.1 a dataset of verl's encodes its prompts itself; since then it gives messages.
+    What else one asks of it, the other dataset answers. Up to 0.6.1 verl's encodes its prompts itself; since then it
+    gives messages.
 
     Args:
         dataset: of prompts, as messages in `raw_prompt`; what it has encoded itself stays as it is.
         tokenizer: of the policy.
         data: the config's `data` section.
-    """
-    return EncodedPrompts(dataset, tokenizer, data)
-
-
-class EncodedPrompts(Dataset):
-    """A dataset with the prompts of another one, left-padded: input_ids, attention_mask, position_ids, raw_prompt_ids.
-
-    What else one asks of it, the other dataset answers.
     """
 
     def __init__(self, dataset: Any, tokenizer: Any, data: Any) -> None:

@@ -5,11 +5,9 @@ Files may be in verl's schema (parquet with prompt, data_source, reward_model...
 a `prompt` and a `ground_truth` column, which are converted. Without files, the environment gives the prompts.
 """
 
-import copy
 import importlib
 import importlib.util
 import inspect
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,17 +16,12 @@ import numpy as np
 from omegaconf import OmegaConf
 from torch.utils.data import Dataset, IterableDataset
 
-from ..errors import (
-    DataError,  # hooks take it from here
-    DataProblems,
-    Problem,
-    ProjectError,
-)
+from ..errors import DataError, ProjectError  # hooks take DataError from here
 from ..hooks import HookError, hook_file_of, importing_hooks, taken_by
 from ..rewards.scoring import source_of
-from ..settings.setting import choose_defined
+from ..settings.setting import choose
 from ..vendored.data.rl_dataset import RLHFDataset
-from .dataloading import encoded
+from .dataloading import EncodedPrompts
 from .files import Rows, is_as_stored, messages_of, open_parquet, plain, read_rows, rows_in_schema, to_schema
 
 # Larger files in verl's schema are left to `datasets`, which maps them from its cache instead of holding them.
@@ -124,34 +117,31 @@ def dataset_of_rows(
 def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Dataset:
     """Make a dataset, with what it is made of, and check it."""
     is_own = cls not in (FilePrompts, RowPrompts)
-    has_template = bool(getattr(tokenizer, "chat_template", None))
-    if not has_template and (not is_own or issubclass(cls, Prompts)):
-        tokenizer = as_it_stands(tokenizer)
+    if not getattr(tokenizer, "chat_template", None) and (not is_own or issubclass(cls, Prompts)):
+        begins = "{{ bos_token }}" if tokenizer("?")["input_ids"][:1] == [tokenizer.bos_token_id] else ""
+        written = f"'{begins}{{% for m in messages %}}{{{{ m.content }}}}{{% endfor %}}'"
+        raise DataError(
+            "the tokenizer has no chat template (that of a model for conversations has one)",
+            f'to write prompts as they stand: "actor_rollout_ref.model.custom_chat_template={written}"',
+        )
     most = data.get(f"{split}_max_samples", -1)  # newer than some releases, and than owners' classes
     arguments = {"data_files": source, "tokenizer": tokenizer, "processor": None, "config": data, "max_samples": most}
-    problems: list[Problem] = []
     try:
         dataset = cls(**taken_by(cls, arguments))
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         if isinstance(dataset, Prompts):
-            problems = [*([] if has_template else _without_template(split, dataset)), *_too_long(split, dataset)]
-        dataset = encoded(dataset, tokenizer, data)
-        if not problems:
-            check_item(split, dataset[0], cls)
+            check_lengths(split, dataset)
+        dataset = EncodedPrompts(dataset, tokenizer, data)
+        check_item(split, dataset[0], cls)
     except ProjectError:
         raise
     except Exception as error:
-        if "chat_template" in str(error) and not has_template:
-            hint = "use a model that was trained on conversations, or set actor_rollout_ref.model.custom_chat_template"
-            raise DataError("prompts are conversations, and the tokenizer has no chat template", hint) from error
         if not is_own:
             hint = f"check data.{split}_files, or what is given as {split}_dataset"
             raise DataError(f"cannot build the {split} dataset: {error}", hint) from error
         where = hook_file_of(error, cls)
         raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
-    if problems:
-        raise DataProblems(problems, len(dataset))
     return dataset
 
 
@@ -172,8 +162,8 @@ def load_class(path: str, name: str | None) -> Any:
     classes = {key: each for key, each in vars(module).items() if inspect.isclass(each) and issubclass(each, Dataset)}
     if name not in classes:
         own = [each for each in classes if classes[each].__module__ == module.__name__]
-        there = choose_defined(name, own)
-        hint = f"data.custom_cls.name={there}" if there else "data.custom_cls.path is a file with such a class"
+        there = f"data.custom_cls.name: {choose(str(name), own)}"
+        hint = there if own else "data.custom_cls.path is a file with such a class"
         raise DataError(f"{path} has no class {name!r} that derives from torch.utils.data.Dataset", hint)
     if issubclass(classes[name], IterableDataset):
         hint = "derive it from torch.utils.data.Dataset, with __len__ and __getitem__"
@@ -214,9 +204,7 @@ class Prompts(RLHFDataset):
         if not kept:
             text = f"none of the {len(lengths)} prompts has at most {self.max_prompt_length} tokens"
             hint = f"raise data.max_prompt_length to {min(lengths)} or more"
-            settings = {"data.max_prompt_length": max(lengths)}
-            problem = Problem(f"{text}; the shortest has {min(lengths)}", hint, settings, is_of_data=True)
-            raise DataProblems([problem], len(lengths))
+            raise DataError(f"{text}; the shortest has {min(lengths)}", hint)
         print(f"{len(lengths) - len(kept)} of {len(lengths)} prompts are longer than {self.max_prompt_length}")
         self.dataframe, self.lengths = table.select(kept), [lengths[row] for row in kept]
 
@@ -305,48 +293,19 @@ def _is_in_schema(path: Path, key: str, data: Any) -> bool:
 # What can be wrong with a dataset
 
 
-def as_it_stands(tokenizer: Any) -> Any:
-    """Return a copy of a tokenizer without a chat template whose template says what messages say, and nothing else.
-
-    It begins a text as the tokenizer does, if that is with a token of its own.
-    """
-    begins = tokenizer("?")["input_ids"][:1] == [tokenizer.bos_token_id]
-    made = copy.copy(tokenizer)
-    made.chat_template = "{{ bos_token }}" * begins + "{% for m in messages %}{{ m.content }}{% endfor %}"
-    return made
-
-
-def _without_template(split: str, dataset: Prompts) -> list[Problem]:
-    """Return what is wrong with prompts where there is no chat template: that they are conversations.
-
-    Single messages of the user are encoded as they stand.
-    """
-    if all(len(chat) == 1 and chat[0]["role"] == "user" for chat in dataset.chats()):
-        if split != "val":
-            print("note: the tokenizer has no chat template: prompts are encoded as they stand", file=sys.stderr)
-        return []
-    key, template = "actor_rollout_ref.model.custom_chat_template", dataset.tokenizer.chat_template
-    hint = f"use a model that was trained on conversations; or say how they are written out: \"{key}='{template}'\""
-    text = "prompts are conversations, and the tokenizer has no chat template (that of a model for chats has one)"
-    return [Problem(text, hint, {key: f"'{template}'"}, is_of_data=True)]
-
-
-def _too_long(split: str, dataset: Prompts) -> list[Problem]:
-    """Return what is wrong with a prompt that is too long now, rather than when its turn comes in the training.
+def check_lengths(split: str, dataset: Prompts) -> None:
+    """Check for prompts that are too long now, rather than when their turn comes in the training.
 
     Raises:
-        DataError: it is one that a caller wants answered.
+        DataError: there is one.
     """
     most, longest = dataset.max_prompt_length, max(dataset.lengths, default=0)
-    if longest <= most or dataset.truncation != "error":
-        return []
-    text = f"{split} prompt {dataset.lengths.index(longest)} has {longest} tokens"
-    text = f"{text}, more than data.max_prompt_length={most}"
-    others = "data.truncation=left, or a larger data.max_prompt_length"
-    if split == GIVEN:
-        raise DataError(text, f"leave it out, or set {others}")
-    hint = f"set data.filter_overlong_prompts=true, {others}"
-    return [Problem(text, hint, {"data.max_prompt_length": longest}, is_of_data=True)]
+    if longest > most and dataset.truncation == "error":
+        number = dataset.lengths.index(longest)
+        raise DataError(
+            f"{split} prompt {number} has {longest} tokens, more than data.max_prompt_length={most}",
+            "leave it out by data.filter_overlong_prompts=true, or set data.truncation=left, or a larger limit",
+        )
 
 
 def check_item(split: str, item: Mapping[str, Any], cls: type) -> None:

@@ -20,8 +20,6 @@ from ..errors import DataError
 AS_STORED = {"Value", "List", "LargeList", "Sequence"}
 # The columns that the ground truth is looked for in; the others' names are those of data sets for TRL.
 TRUTHS = ("ground_truth", "solution", "answer")
-# The column that has the prompt of a row as it was given, as JSON: a text or messages.
-GIVEN_PROMPT = "given_prompt"
 HINT = 'write text, or [{"role": "user", "content": "..."}]'
 
 
@@ -213,13 +211,10 @@ def rows_in_schema(
     rows: Sequence[Mapping[str, Any]], split: str, data: Any, *, needs_truth: bool = True
 ) -> list[dict[str, Any]]:
     """Return rows in verl's schema: see `dataset_of_rows`."""
-    where, key = Path(f"{split}_dataset"), data.get("prompt_key", "prompt")
-    schema = []
+    where, schema = Path(f"{split}_dataset"), list[dict[str, Any]]()
     for number, row in enumerate(rows):
         check_characters(row, f"{where}, row {number}")
-        converted = to_schema(dict(row), number, where, data, needs_truth=needs_truth)
-        given = row[key] if isinstance(row[key], str) else converted[key]
-        schema.append({**converted, GIVEN_PROMPT: json.dumps(given, default=str)})
+        schema.append(to_schema(dict(row), number, where, data, needs_truth=needs_truth))
     if not schema:
         raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
     return with_all_columns(schema)

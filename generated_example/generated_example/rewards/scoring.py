@@ -8,7 +8,6 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -41,14 +40,6 @@ class ScoringError(RuntimeError):
 
     def __str__(self) -> str:
         return f"{self.message} (sample {self.row}, {self.hook_file})"
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Holds what a scoring function raised, in a form that travels between processes."""
-
-    text: str
-    hook_file: str
 
 
 class Scorer:
@@ -103,7 +94,7 @@ class Scorer:
         try:
             for task in tasks:
                 outcomes.append(await task)
-                if isinstance(outcomes[-1], Failure):  # nobody waits for those behind it
+                if isinstance(outcomes[-1], ScoringError):  # nobody waits for those behind it
                     break
             return outcomes
         finally:
@@ -114,10 +105,10 @@ class Scorer:
         """Return the components of a sample, from what the function has returned for it.
 
         Raises:
-            ScoringError: they cannot be used, or it is a `Failure`.
+            ScoringError: they cannot be used, or it is one itself.
         """
-        if isinstance(outcome, Failure):
-            raise ScoringError(outcome.text, outcome.hook_file, row)
+        if isinstance(outcome, ScoringError):
+            raise ScoringError(outcome.message, outcome.hook_file, row)
         result = dict(outcome) if isinstance(outcome, dict) else {"score": outcome}
         if "score" not in result:
             names = ", ".join(map(str, result)) or "nothing"
@@ -134,7 +125,7 @@ class Scorer:
 
 
 def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
-    """Return what a function returns for a sample, or a Failure."""
+    """Return what a function returns for a sample, or the error that it raised."""
     try:
         return function(**sample)
     except (Exception, SystemExit) as error:
@@ -142,22 +133,23 @@ def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
 
 
 async def attempt_async(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
-    """Do what `attempt` does with a function that is awaited."""
+    """Await what a function returns for a sample, as `attempt` does."""
     try:
         return await function(**sample)
     except (Exception, SystemExit) as error:
         return _failure(function, error)
 
 
-def _failure(function: Callable[..., Any], error: BaseException) -> Failure:
+def _failure(function: Callable[..., Any], error: BaseException) -> ScoringError:
     what = "the reward"
     hook: Any = function
     if hasattr(error, "hook_file"):  # it knows better
-        return Failure(f"{what}: {error}", error.hook_file)
+        return ScoringError(f"{what}: {error}", error.hook_file, None)
     own = raw_function(hook)
     if isinstance(error, TypeError) and str(error).startswith(f"{getattr(own, '__qualname__', None)}() "):
-        return Failure(f"{what} cannot be called: {error}\n  {CALLED}", source_of(own))
-    return Failure(f"{what} raised {type(error).__name__}: {error}", own_line(error) or source_of(hook))
+        return ScoringError(f"{what} cannot be called: {error}\n  {CALLED}", source_of(own), None)
+    where = own_line(error) or source_of(hook)
+    return ScoringError(f"{what} raised {type(error).__name__}: {error}", where, None)
 
 
 def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:

@@ -21,13 +21,13 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import torch
 import torch.distributed as dist
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..errors import ConfigError
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 
 T = TypeVar("T")
 
-SEEDS = 2**31 - 1
 FOREVER = datetime.timedelta(days=365)
 # How torch's backends report a peer that has ended or never joined. Some of these errors have no class of their own.
 CONNECTION = re.compile(r"gloo|NCCL|Connection (closed|reset|refused)|Broken pipe|Timed out waiting", re.IGNORECASE)
@@ -59,16 +59,10 @@ class Ranks:
     @classmethod
     def of_process(cls, config: Any) -> "Ranks":
         """Return this process among its peers: the same for all trainers in it, and there until all have closed it."""
-        if cls._shared is None:
-            cls._shared = cls.of_config(config)
-        else:
+        if cls._shared is not None:
             cls._shared._users += 1
-        return cls._shared
-
-    @classmethod
-    def of_config(cls, config: Any) -> "Ranks":
-        """Return this process among its peers, with the deadlines that the config sets."""
-        ranks = cls(config.actor_rollout_ref.nccl_timeout)
+            return cls._shared
+        ranks = cls._shared = cls(config.actor_rollout_ref.nccl_timeout)
         return ranks
 
     def __init__(self, timeout_seconds: int = 600) -> None:
@@ -140,15 +134,12 @@ class Ranks:
         share = padded[np.array_split(np.arange(len(padded)), self.world_size)[self.rank]]
         return unpad_dataproto(DataProto.concat(self.gather_objects(function(share))), padding)
 
-    def gather_objects(self, value: T) -> list[T]:
-        """Gather each process's value, in the order of the ranks, on every process."""
-        return self._gathered(value, self.group)
-
-    def _gathered(self, value: T, group: dist.ProcessGroup | None) -> list[T]:
+    def gather_objects(self, value: T, *, patient: bool = False) -> list[T]:
+        """Gather each process's value, in the order of the ranks, on every process; `patient` waits without end."""
         if self.world_size == 1:
             return [value]
         gathered: list[Any] = [None] * self.world_size
-        dist.all_gather_object(gathered, value, group=group)
+        dist.all_gather_object(gathered, value, group=self.patient if patient else self.group)
         return gathered
 
     def on_driver(self, function: Callable[[], T]) -> T:
@@ -174,7 +165,7 @@ class Ranks:
             return function()
         result: list[T] = []
         outcome, failure = _outcome(lambda: result.append(function()))
-        for rank, other in enumerate(self._gathered(outcome, self.patient)):
+        for rank, other in enumerate(self.gather_objects(outcome, patient=True)):
             if rank == self.rank and failure is not None:
                 raise failure
             _result(other, rank)
@@ -257,12 +248,6 @@ def seed_everything(seed: int) -> None:
         torch.default_generator.manual_seed(seed)
 
 
-def draw_seeds(count: int) -> list[int]:
-    """Draw seeds for an engine from the generator that checkpoints save, which is another on each process."""
-    seeds = torch.randint(SEEDS, (count,))
-    return list(seeds.tolist())
-
-
 def random_state() -> dict[str, Any]:
     """Return the state of the global random generators, to be given back to `set_random_state`."""
     state = {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state()}
@@ -282,6 +267,30 @@ def set_random_state(state: dict[str, Any]) -> None:
                 torch.cuda.set_rng_state(one, device)
         else:  # an older checkpoint has that of this process's device alone
             torch.cuda.set_rng_state(state["cuda"])
+
+
+def whole(value: Any, device: str | None = "cpu") -> Any:
+    """Return a tensor in one piece, whether or not the processes share it; anything else as it is.
+
+    Args:
+        value: a tensor, or something else.
+        device: where it is to be; None: where it is computed with.
+    """
+    if isinstance(value, DTensor):
+        value = value.full_tensor()
+    return value.detach().to(device) if isinstance(value, torch.Tensor) else value
+
+
+def local(value: torch.Tensor) -> torch.Tensor:
+    """Return this process's share of a tensor: all of it, if the processes do not share it."""
+    return value.to_local() if isinstance(value, DTensor) else value
+
+
+def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
+    """Return a whole tensor as another one is: shared out between the processes, or not. Only rank 0's values count."""
+    if isinstance(shared, DTensor) and value.dim() > 0:
+        return distribute_tensor(value.to(shared.device), shared.device_mesh, shared.placements)
+    return value.clone()
 
 
 def _outcome(function: Callable[[], Any]) -> tuple[bytes, Exception | None]:

@@ -3,7 +3,6 @@
 
 import contextlib
 import gc
-import itertools
 import logging
 import os
 import shlex
@@ -132,11 +131,6 @@ class StopSignal:
             say(f"stopping after this step ({again} again: at once)")
 
 
-def stop_requested() -> bool:
-    """Tell whether the run was asked to stop, and is about to."""
-    return any(signals.requested for signals in StopSignal.active)
-
-
 def _hold() -> None:
     """Have a SIGTERM wait while a process is forked: one that came before the child has let go would be lost there."""
     if StopSignal.active:
@@ -187,7 +181,8 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
         hint = "set trainer.default_local_dir to a directory that you can write to"
         raise ConfigError(f"cannot write to {directory}: {error.strerror}", hint) from error
     own, deadline = f"process {os.getpid()} on {socket.gethostname()}", time.monotonic() + PATIENCE
-    for attempt in itertools.count():
+    waited = False
+    while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
@@ -196,17 +191,16 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
             other = file.read(200).strip()
         except OSError:  # a file system without locks
             break
-        if attempt == 0:
-            gc.collect()  # a trainer that nothing refers to any more may not have ended yet
-        elif other == own or time.monotonic() > deadline:
+        if waited and (other == own or time.monotonic() > deadline):
             file.close()
-            text = f"another run is going on in {directory} ({other})"
             anew = f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"
-            if other != own:
-                raise ConfigError(text, f"{anew}; or wait")
-            hint = f"close that one first (trainer.close(), or use it in a with statement), or {anew}"
-            raise ConfigError(f"{text}: another trainer of this same process", hint)
-        time.sleep(0.2 if attempt else 0)
+            text = f"another run is going on in {directory} ({other})"
+            if other == own:
+                raise ConfigError(f"{text}: another trainer of this same process", f"close that one first, or {anew}")
+            raise ConfigError(text, f"{anew}; or wait")
+        gc.collect()  # a trainer that nothing refers to any more may not have ended yet
+        time.sleep(0.2 if waited else 0)
+        waited = True
     with contextlib.suppress(OSError):  # a full disk does not keep a run from starting
         file.truncate(0)
         file.write(f"{own}\n")

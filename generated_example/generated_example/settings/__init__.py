@@ -34,7 +34,7 @@ def load_config(
     """
     from . import loading
     from .flags import as_overrides, config_files
-    from .setting_checks import check_paths
+    from .setting_checks import check_paths, notes_on
 
     if not CONFIG_DIRECTORY.is_dir():
         hint = f"install the project as `make setup` does: {install_command('-e', '.')}"
@@ -50,6 +50,6 @@ def load_config(
     path = None if config_path is None else Path(config_path)
     config = loading.load_config(config_files(CONFIG_DIRECTORY, str(config_name), path), words)
     check_paths(config)
-    for note in loading.notes_on(config, words):
+    for note in notes_on(config, words):
         warnings.warn(note, stacklevel=2)
     return config

@@ -44,8 +44,8 @@ class ConfigFiles:
         Raises:
             ConfigError: one is not there, or the file builds on no other.
         """
-        for directory in self.paths:
-            if not directory.expanduser().is_dir():
+        for directory in self.directories:
+            if not directory.is_dir():
                 raise ConfigError(f"--config-path {directory}: no such directory", "give the path of a directory")
         file = self.directories[0] / f"{self.name}.yaml"
         if not file.is_file():
@@ -56,23 +56,6 @@ class ConfigFiles:
                 f"{file.name} has no settings but its own", "begin it with defaults: [ppo_trainer, _self_]"
             )
 
-    def read_values(self) -> dict[str, Any]:
-        """Read the settings of the file of values; none without one."""
-        if self.values is None:
-            return {}
-        import yaml
-        from omegaconf import OmegaConf
-        from omegaconf.errors import OmegaConfBaseException
-
-        try:
-            found = OmegaConf.to_container(OmegaConf.load(self.values))
-        except (OSError, ValueError, yaml.YAMLError, OmegaConfBaseException) as error:
-            reason = " ".join(str(error).split())
-            raise ConfigError(f"{self.values} is not valid YAML: {reason}", "mend it there") from error
-        if not isinstance(found, dict):
-            raise ConfigError(f"{self.values} holds no settings", "write key: value in it, such as local.seed: 1")
-        return {str(key): value for key, value in found.items()}
-
 
 def config_files(directory: Path, named: str, path: Path | None = None, main: str = MAIN) -> ConfigFiles:
     """Say where a config is, by the name of a file in config/ or the path of any YAML file.
@@ -82,21 +65,32 @@ def config_files(directory: Path, named: str, path: Path | None = None, main: st
     Raises:
         ConfigError: what looks like a path is no file.
     """
-    paths = () if path is None else (path,)
+    paths, given = () if path is None else (path,), Path(named).expanduser()
     plain = ConfigFiles(directory, named.removesuffix(".yaml"), paths)
-    given = Path(named).expanduser()
-    if given.name == named and any((place / f"{plain.name}.yaml").is_file() for place in plain.directories):
+    if given.name == named and (plain.directories[0] / f"{plain.name}.yaml").is_file():
         return plain
-    file = next((place for place in (given, given.with_name(f"{given.name}.yaml")) if place.is_file()), None)
-    if file is None:
-        if given.name == named and given.suffix not in (".yaml", ".yml"):
-            return plain  # its check names those that there are
-        names = sorted(file.stem for file in directory.glob("*.yaml"))
-        raise ConfigError(f"no such file: {named}", f"--config takes the path of a YAML file, or {', '.join(names)}")
-    values = ConfigFiles(directory, main.removesuffix(".yaml"), paths, file.resolve())
-    if "defaults" not in values.read_values():
-        return values
-    return ConfigFiles(directory, file.stem, (file.resolve().parent, *paths))
+    file = given if given.is_file() else given.with_name(f"{given.name}.yaml")
+    if not file.is_file():
+        names = {file.stem for each in plain.directories for file in each.glob("*.yaml")}
+        raise ConfigError(f"{named}: no such file", f"{choose(plain.name, names)}; or give the path of a YAML file")
+    if "defaults" in read_values(file):
+        return ConfigFiles(directory, file.stem, (file.resolve().parent, *paths))
+    return ConfigFiles(directory, main.removesuffix(".yaml"), paths, file.resolve())
+
+
+def read_values(file: Path) -> dict[str, Any]:
+    """Read the settings of a YAML file."""
+    import yaml
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        found = OmegaConf.to_container(OmegaConf.load(file))
+    except (OSError, ValueError, yaml.YAMLError, OmegaConfBaseException) as error:
+        raise ConfigError(f"{file} is not valid YAML: {' '.join(str(error).split())}", "mend it there") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{file} holds no settings", "write key: value in it, such as local.seed: 1")
+    return {str(key): value for key, value in found.items()}
 
 
 @dataclass(frozen=True)
@@ -106,15 +100,15 @@ class CommandLine:
     Attributes:
         overrides: settings, as they stand there.
         files: where the config is.
-        flags: those that say so, as they stand there.
         cfg: whether the config is to be printed.
+        flags: those that say where the config is, as they stand there.
         multirun: whether there are several runs; `trials`: how many, if they are a search.
     """
 
     overrides: list[str]
     files: ConfigFiles
-    flags: list[str]
     cfg: bool
+    flags: list[str]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -136,20 +130,23 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("-c", "--cfg", action="store_true")
     parser.add_argument("-m", "--multirun", action="store_true")
-    names = (("--config",), ("--config-name", "-cn"), ("--config-path", "-cp"))
-    for flag in names:
-        parser.add_argument(*flag)
+    parser.add_argument("--config")
+    parser.add_argument("--config-name", "-cn")
+    parser.add_argument("--config-path", "-cp", type=Path)
     # Hydra's own says what of the config is meant: --cfg job.
     pairs = zip(["", *arguments], arguments, strict=False)
     words = [word for before, word in pairs if before not in ("-c", "--cfg") or word not in ("job", "all")]
     found, overrides = parser.parse_known_args(words)
     if found.multirun:
         raise ConfigError("this project was made without --multirun", "vextract add sweep")
-    given = {flag: getattr(found, flag[2:].replace("-", "_")) for flag, *_ in names}
-    main, path = found.config_name or MAIN, None if found.config_path is None else Path(found.config_path)
-    files = config_files(directory, found.config or main, path, main if found.config else MAIN)
+    main = found.config_name or MAIN
+    if found.config:
+        files = config_files(directory, found.config, found.config_path, main)
+    else:
+        files = config_files(directory, main, found.config_path)
+    given = {"--config": found.config, "--config-name": found.config_name, "--config-path": found.config_path}
     flags = [f"{flag}={value}" for flag, value in given.items() if value is not None]
-    return CommandLine(overrides, files, flags, found.cfg)
+    return CommandLine(overrides, files, found.cfg, flags)
 
 
 def as_overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -19,9 +19,9 @@ from ..absent import PRESETS
 from ..absent import SETTINGS as ABSENT
 from ..errors import ConfigError
 from ..output import main_command
-from .flags import GROUPS, MAIN, ConfigFiles, as_overrides
+from .flags import GROUPS, MAIN, ConfigFiles, as_overrides, read_values
 from .setting import ALIASES, FORMER_KEYS, choose, flat, known_of, meant_setting, nearest, present_name, switched_off
-from .setting_checks import launch_answer, notes, problems
+from .setting_checks import launch_answer, names_of, problems
 
 MODEL = "actor_rollout_ref.model.path"
 # Sections that hold what the owner's own code takes: what is new in them needs no +.
@@ -46,28 +46,24 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
     """
     files = where if isinstance(where, ConfigFiles) else ConfigFiles(where)
     files.check()
-    given, of_file = list(overrides), as_overrides(files.read_values())
-    chosen = [word for word in (*of_file, *given) if word.partition("=")[0] in GROUPS]
+    of_file = as_overrides(read_values(files.values)) if files.values else []
+    words = [*of_file, *overrides]
+    chosen = [word for word in words if word.partition("=")[0] in GROUPS]
     for word in chosen:
         _check_choice(word, files)
     # The toy model has sizes of its own. Whether it is the toy is clear when all is composed, and guessed until then.
     may_be_toy = not any(word.startswith("scale=") for word in chosen)
-    names_model = [word for word in (*of_file, *given) if word.lstrip("+").startswith(f"{MODEL}=")]
+    names_model = [word for word in words if word.lstrip("+").startswith(f"{MODEL}=")]
     is_toy = may_be_toy and all(word.endswith("=null") for word in names_model)
-    config, usual = _with_settings(files, _sizes(files, toy=is_toy) + chosen, of_file, given)
+    config, usual = _with_settings(files, _sizes(files, toy=is_toy) + chosen, of_file, overrides)
     if may_be_toy and (config.actor_rollout_ref.model.path is None) != is_toy:
-        config, usual = _with_settings(files, _sizes(files, toy=not is_toy) + chosen, of_file, given)
+        config, usual = _with_settings(files, _sizes(files, toy=not is_toy) + chosen, of_file, overrides)
     if files.name != MAIN:  # the types are those of the project's own values
         usual = _plain(_compose(ConfigFiles(files.directory), ()))
     check_types(config, usual)
-    for problem in problems(config, _names(given)):
+    for problem in problems(config, names_of(overrides)):
         raise ConfigError(*problem)
     return config
-
-
-def notes_on(config: DictConfig, overrides: Sequence[str]) -> list[str]:
-    """Return what to say about settings, above all of the command line, that are in order and do not count."""
-    return list(notes(config, _names(overrides)))
 
 
 def settle_device(config: DictConfig) -> None:
@@ -154,10 +150,6 @@ def _plain(config: DictConfig) -> dict[str, Any]:
         raise ConfigError(" ".join(str(error).split()), _all_keys()) from error
 
 
-def _names(overrides: Sequence[str]) -> list[str]:
-    return [override.partition("=")[0].lstrip("+") for override in overrides]
-
-
 def _sizes(files: ConfigFiles, *, toy: bool) -> list[str]:
     groups = ("scale", "critic_scale") if toy else ()
     return [f"{group}=toy" for group in groups if (files.directory / group).is_dir()]
@@ -168,8 +160,7 @@ def _with_settings(
 ) -> tuple[DictConfig, dict[str, Any]]:
     """Return the config with all settings, and the plain values that it has by the chosen files alone.
 
-    Settings change nothing in which files it is made of: they are put in as Hydra does it, after the files. Composing
-    anew, for anything else, reads every file again.
+    Values are put in as Hydra does it, after the files. Composing anew, for anything else, reads every file again.
 
     Args:
         files: the files of the config.
@@ -185,8 +176,8 @@ def _with_settings(
     config = _compose(files, chosen)
     usual = _plain(config)
     read = OverridesParser.create()
-    parsed = [(word, read.parse_override(word)) for word in of_file]
-    new = [word for word, one in parsed if one.key_or_group not in usual or usual[one.key_or_group] != one.value()]
+    parsed = zip(of_file, read.parse_overrides(list(of_file)), strict=True)
+    new = [word for word, one in parsed if usual.get(one.key_or_group, usual) != one.value()]
     words = [_opened(word, usual) for word in (*new, *given) if word not in chosen]
     for word in words:
         _check_override(word, usual)
@@ -240,12 +231,12 @@ def _check_choice(override: str, files: ConfigFiles) -> None:
     if option in options:
         return
     if group == "preset" and option in PRESETS:
-        _lacks(override, PRESETS[option])
+        raise _lacking(override, PRESETS[option])
     raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
 
 
-def _lacks(what: str, feature: str) -> None:
-    raise ConfigError(f"{what} needs {feature}, which this project was made without", f"vextract add {feature}")
+def _lacking(what: str, feature: str) -> ConfigError:
+    return ConfigError(f"{what} needs {feature}, which this project was made without", f"vextract add {feature}")
 
 
 def _opened(override: str, usual: Mapping[str, Any]) -> str:
@@ -292,23 +283,11 @@ def _check_override(override: str, usual: Mapping[str, Any]) -> None:
     section = f"{key.rpartition('.')[0]}."
     others = (ABSENT[other] for other in ABSENT if other.startswith(section) and section[:-1] not in usual)
     if feature := ABSENT.get(key) or next(others, None):
-        _lacks(key, feature)
+        raise _lacking(key, feature)
     meant = meant_setting(key, settings, set(usual) - settings)
-    hint = f"did you mean {_example(meant, value, usual) if meant in settings else meant}?" if meant else _all_keys()
+    hint = f"did you mean {f'{meant}={value}' if meant in settings else meant}?" if meant else _all_keys()
     custom = f"{__name__.partition('.')[0]}/custom"
     raise ConfigError(f"unknown key {key}", f"{hint} (a key of your own, which code in {custom} reads: +{override})")
-
-
-def _example(key: str, value: str, usual: Mapping[str, Any]) -> str:
-    """Write a setting with the value that was typed, or its usual one where it does not take that."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    with contextlib.suppress(HydraException):
-        given = OverridesParser.create().parse_override(f"{key}={value}").value()
-        if given is not None and _wrong_type(key, given, usual.get(key)):
-            return f"{key}={_text(usual[key])}"
-    return f"{key}={value}"
 
 
 def _all_keys() -> str:

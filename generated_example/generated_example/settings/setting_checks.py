@@ -4,22 +4,21 @@
 import os
 import shlex
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 
 from ..absent import MODULES, SHIPPED
-from ..errors import ConfigError, DataError, DataProblems, HintedError, Problem
-from ..output import command_with, install_command, main_command
+from ..errors import ConfigError
+from ..output import install_command, main_command
 from ..tracking.run_tracker import LOGGERS, TRACKER_CLASSES, is_installed, logger_names
 from .setting import (
     PACKAGE,
     SCHEMA,
     SETTINGS,
     choose,
-    is_still_on,
     known_of,
     nearest,
     present_name,
@@ -28,11 +27,6 @@ from .setting import (
 )
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-# Where the settings are that are arguments of such a function, each of only some of these.
-CHOSEN = {
-    "algorithm.adv_estimator": ("algorithm",),
-    f"{ACTOR}.policy_loss.loss_mode": (ACTOR, f"{ACTOR}.policy_loss"),
-}
 CLIP = f"{ACTOR}.clip_ratio"
 # Estimators of verl's that have no advantage for a prompt's only response.
 GROUP_ONLY = ("grpo_passk", "rloo_vectorized")
@@ -93,19 +87,21 @@ def _unread(name: str, value: Any) -> tuple[str, str]:
     return f"unknown key {name}: nothing in this project reads it", hint
 
 
-def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
-    """Say what is to be known of settings that are in order and yet do not count.
+def names_of(overrides: Sequence[str]) -> list[str]:
+    """Return the names of the settings that overrides make."""
+    return [override.partition("=")[0].lstrip("+") for override in overrides]
 
-    Args:
-        config: the whole config.
-        names: the settings that were made on the command line.
-    """
-    said = sorted({*names} & SETTINGS)
+
+def notes_on(config: DictConfig, overrides: Sequence[str]) -> Iterator[str]:
+    """Say what is to be known of settings, above all of the command line, that are in order and yet do not count."""
+    said = sorted({*names_of(overrides)} & SETTINGS)
     off = dict(switched_off(config, said))
     for name, switch in off.items():
         key, is_not, value = switch.partition("=!")
         yield f"{name} has no effect {f'while {key} is {value}' if is_not else f'without {switch}'}"
-    yield from _unread_by_chosen(config, [name for name in said if name not in off])
+    low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
+    if CLIP in said and CLIP not in off and None not in (low, high):
+        yield f"{CLIP} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or both to null"
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         for name in said:
             if name.endswith(("fsdp_size", "reshard_after_forward")):
@@ -119,25 +115,6 @@ def notes(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
             yield text
     for text, hint in missing_loggers(config):
         yield f"{text}: nothing is logged there ({hint})"
-
-
-def _unread_by_chosen(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
-    """Find settings that verl's estimator or loss in use does not read, and others do; an owner's may read any."""
-    for switch, sections in CHOSEN.items():
-        functions, chosen = SHIPPED["reads"][switch], str(OmegaConf.select(config, switch))
-        for name in names if chosen in functions else ():
-            section, _, last = name.rpartition(".")
-            if section not in sections or is_still_on(config, name):
-                continue
-            readers = [function for function, read in functions.items() if last in read]
-            if readers and chosen not in readers:
-                yield f"{name} has no effect with {switch}={chosen}, but with {', '.join(sorted(readers))}"
-            low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
-            if name == CLIP and chosen in readers and None not in (low, high):
-                yield (
-                    f"{name} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or "
-                    f"{CLIP}_low=null {CLIP}_high=null"
-                )
 
 
 def check_paths(config: DictConfig) -> None:
@@ -208,90 +185,46 @@ def _paths(config: DictConfig, key: str) -> Iterable[str]:
     return [value] if isinstance(value, str) else [str(item) for item in value]
 
 
-def fitting(config: Any, build_datasets: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return the datasets for training and validation that a function builds, if the sizes of the config fit them.
-
-    Raises:
-        ConfigError, DataError: they do not fit; says all that is wrong, and the command that would start.
-    """
-    found: list[Problem] = []
-    datasets: tuple[Any, Any] = (None, None)
-    try:
-        datasets = build_datasets()
-        prompts = len(datasets[0])
-    except DataProblems as error:
-        found, prompts = error.problems, error.prompts
-    check_sizes(config, prompts, found)
-    return datasets
-
-
-def check_sizes(config: Any, prompts: int | None = None, found: Sequence[Problem] = ()) -> None:
+def check_sizes(config: Any, prompts: int | None = None) -> None:
     """Check that sizes fit each other, and the data.
 
     Args:
         config: the whole config.
         prompts: for training, so many; None: that is not known, and perhaps nothing is trained.
-        found: what is wrong already; it counts as mended.
 
     Raises:
-        ConfigError, DataError: they do not fit; says all that is wrong, and the command, or settings, that mend it.
+        ConfigError: they do not fit; says all that is wrong, and the settings that mend it.
     """
-    mended, settings, problems = config.copy(), dict[str, Any](), list[Problem]()
-
-    def note(problem: Problem) -> None:
-        problems.append(problem)
-        for name, value in problem.settings.items():
-            OmegaConf.update(mended, name, value)
-            known = settings.get(name)
-            settings[name] = max(known, value) if isinstance(known, int) and isinstance(value, int) else value
-
-    with open_dict(mended):
-        for problem in found:
-            note(problem)
-        for problem in _batches(mended, prompts):
-            note(problem)
-        for problem in _passes(mended, prompts):
-            note(problem)
-    if problems:
-        raise _together(problems, settings)
+    found = [*wrong_sizes(config, prompts)]
+    if found:
+        mended = " ".join(f"{key}={value}" for _, key, value in found)
+        raise ConfigError("\n".join(text for text, _, _ in found), f"the same command with {mended}")
 
 
-def _together(found: Sequence[Problem], settings: dict[str, Any]) -> HintedError:
-    kind = DataError if any(problem.is_of_data for problem in found) else ConfigError
-    if len(found) == 1:
-        return kind(found[0].message, command_with(settings) or found[0].hint)
-    listed = ", ".join(f"{name}={value}" for name, value in settings.items())
-    text = "\n".join([f"{len(found)} settings do not fit:", *(f"  {problem.message}" for problem in found)])
-    return kind(text, command_with(settings) or f"set {listed}")
-
-
-def _batches(config: Any, prompts: int | None) -> Iterator[Problem]:
-    """Find batches that the data is too small for, and parts of a batch larger than it."""
-    estimator, n = config.algorithm.adv_estimator, f"{ROLLOUT}.n"
-    if config.actor_rollout_ref.rollout.n == 1 and not config.local.get("supervised") and estimator in GROUP_ONLY:
+def wrong_sizes(config: Any, prompts: int | None) -> Iterator[tuple[str, str, int]]:
+    """Find sizes that do not fit: what is wrong, and the setting that mends it, once those before it are mended."""
+    actor, n, batch = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout.n, config.data.train_batch_size
+    estimator = config.algorithm.adv_estimator
+    if n == 1 and not config.local.get("supervised") and estimator in GROUP_ONLY:
+        n = 2
         text = f"algorithm.adv_estimator={estimator} compares the responses to a prompt, and there is one"
-        yield Problem(text, f"set {n} to 2 or more", {n: 2})
-    key, size = "data.train_batch_size", config.data.train_batch_size
+        yield text, f"{ROLLOUT}.n", n
+    key, size = "data.train_batch_size", batch
     if prompts is not None and size > prompts:
-        text = f"{key} is {size}, and there are {prompts} training prompts"
-        yield Problem(text, f"set {key} to {prompts} or less", {key: prompts}, is_of_data=True)
-    key, train = f"{ACTOR}.ppo_mini_batch_size", config.data.train_batch_size  # it may be mended by now
-    if train < config.actor_rollout_ref.actor.ppo_mini_batch_size:
-        text = f"data.train_batch_size is {train}, less than {key}, which is {OmegaConf.select(config, key)}"
-        yield Problem(text, f"an optimizer step uses at most one batch: lower {key}", {key: train})
-
-
-def _passes(config: Any, prompts: int | None) -> Iterator[Problem]:
-    """Find updates that cannot be cut into passes of the size that is asked for."""
-    sections = {ACTOR: config.actor_rollout_ref.actor}
-    for name, section in sections.items() if prompts is not None else ():
-        responses = section.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
-        rows = min(section.ppo_micro_batch_size_per_gpu, responses)
-        if responses % rows:
-            key = f"{name}.ppo_micro_batch_size_per_gpu"
-            best = next(size for size in range(rows, 0, -1) if responses % size == 0)
-            text = f"{responses} responses per optimizer step cannot be cut into passes of {rows}"
-            yield Problem(text, f"set {key} to a divisor of {responses}", {key: best})
+        yield f"{key} is {size}, and there are {prompts} training prompts", key, prompts
+        batch = prompts if key == "data.train_batch_size" else batch
+    key, mini = f"{ACTOR}.ppo_mini_batch_size", actor.ppo_mini_batch_size
+    if batch < mini:
+        yield f"data.train_batch_size is {batch}, less than {key}, which is {mini}", key, batch
+    if prompts is None:
+        return
+    sections = {ACTOR: (actor, min(mini, batch))}
+    for name, (section, mini) in sections.items():
+        rows = min(section.ppo_micro_batch_size_per_gpu, mini * n)
+        if mini * n % rows:
+            best = next(size for size in range(rows, 0, -1) if mini * n % size == 0)
+            text = f"{mini * n} responses per optimizer step cannot be cut into passes of {rows}"
+            yield text, f"{name}.ppo_micro_batch_size_per_gpu", best
 
 
 def unknown_loggers(config: Any) -> Iterator[tuple[str, str]]:

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from torch import nn
-
-from .not_vendored import FeatureNotVendored
 
 # A `datasets.Dataset`, in annotations.
 Rows = Any
@@ -59,21 +56,6 @@ def copy_to_local(src: str, cache_dir: str | None = None, *args: Any, use_shm: b
     if str(src).startswith(("hdfs://", "s3://", "gs://", "oss://")):
         raise ValueError(f"{src} is a remote path: copy it to this machine and give the local path instead")
     return str(src)
-
-
-def extract_multi_modal_inputs(batch_data: Iterable[Any], indices: Sequence[int] | None = None) -> dict[str, Any]:
-    """Return what upstream's function returns for texts alone: no inputs besides them.
-
-    Raises:
-        FeatureNotVendored: a row has images, videos or sound.
-    """
-    for row in batch_data:
-        if any(value is not None for value in (getattr(row, "data", row) or {}).values()):
-            raise FeatureNotVendored(
-                "the data have images, videos or sound, and this project was made without the feature `multimodal`\n"
-                "hint: add it with `vextract add multimodal`, or leave them out"
-            )
-    return {}
 
 
 def invalidate_all_scales(model: nn.Module) -> None:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 import torch
 from tensordict import TensorDict
+
+from .not_vendored import FeatureNotVendored
 
 # Numbers that one call may hold at once: on a GPU 128 MiB of float32, since each call takes time to start; on a CPU
 # what it has in its cache, or a few tokens.
@@ -74,21 +76,6 @@ def for_each_row(
     places = {group: place for place, group in enumerate(by_group)}
     values = torch.stack([value.to(scores) for value in by_group.values()])
     return values[[places[group] for group in index]]
-
-
-def mean_over_batch(losses: torch.Tensor, config: Any) -> torch.Tensor:
-    """Return a pass's part of the mean over the responses of the batch: what all passes add up to.
-
-    Args:
-        losses: of the responses of the pass, (bs,).
-        config: the actor's; in `global_batch_info` the engine notes how many responses the batch has, and how many
-            processes compute passes of it. Where it has noted nothing, the pass is the batch.
-    """
-    batch = config.get("global_batch_info") or {}
-    size = batch.get("global_batch_size")
-    if size is None:
-        return torch.mean(losses)
-    return losses.sum() / size * batch.get("dp_size", 1)
 
 
 def joined_rows(nested: torch.Tensor) -> torch.Tensor:
@@ -261,3 +248,18 @@ def _entropy(logits: torch.Tensor) -> torch.Tensor:
     probabilities = torch.nn.functional.softmax(logits, dim=-1)
     normaliser = torch.logsumexp(logits, dim=-1)
     return normaliser - torch.sum(probabilities * logits, dim=-1)
+
+
+def extract_multi_modal_inputs(batch_data: Iterable[Any], indices: Sequence[int] | None = None) -> dict[str, Any]:
+    """Return what upstream's function returns for texts alone: no inputs besides them.
+
+    Raises:
+        FeatureNotVendored: a row has images, videos or sound.
+    """
+    for row in batch_data:
+        if any(value is not None for value in (getattr(row, "data", row) or {}).values()):
+            raise FeatureNotVendored(
+                "the data have images, videos or sound, and this project was made without the feature `multimodal`\n"
+                "hint: add it with `vextract add multimodal`, or leave them out"
+            )
+    return {}

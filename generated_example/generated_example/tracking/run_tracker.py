@@ -5,6 +5,7 @@ Beside them stand config.yaml, the run's settings, and environment.json, where a
 a page of all of it. Nothing heavy is imported before it is needed.
 """
 
+import contextlib
 import importlib.util
 import itertools
 import json
@@ -15,20 +16,41 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 import yaml
 from omegaconf import OmegaConf
 
 from .provenance import surroundings, without_secrets
-from .tensorboard import TensorBoard
-from .terminal import QuietView, make_view
+from .terminal import LineView, make_view
 
 METRICS = "metrics.jsonl"
 GENERATIONS = "generations.jsonl"
 CONFIG = "config.yaml"
 ENVIRONMENT = "environment.json"
 RECORDS: tuple[str, ...] = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
+
+
+class TensorBoard:
+    """Event files under run_dir/tensorboard."""
+
+    package = "tensorboard"
+    requirement = "tensorboard>=2.16"
+
+    def __init__(self, config: Mapping[str, Any], directory: Path, start_step: int) -> None:
+        from torch.utils.tensorboard.writer import SummaryWriter
+
+        later = start_step + 1 if start_step else None  # what came after the checkpoint is forgotten
+        self._writer: Any = SummaryWriter(str(directory.absolute() / "tensorboard"), purge_step=later, flush_secs=10)
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self, outcome: str) -> None:
+        self._writer.close()
+
+
 TRACKER_CLASSES: dict[str, Any] = {"tensorboard": TensorBoard}
 # `file` is verl's name for a file of JSON lines, which metrics.jsonl always is.
 LOGGERS = ("console", "file", *TRACKER_CLASSES)
@@ -72,13 +94,17 @@ class RunTracker:
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         text = yaml.dump(self._settings, Dumper=dumper, sort_keys=False, allow_unicode=True)
         write_whole(self.run_dir / CONFIG, text)
-        self._starts = read_starts(self.run_dir / ENVIRONMENT) if start_step else []
+        self._starts: list[dict[str, Any]] = []
+        if start_step:
+            with contextlib.suppress(OSError, ValueError, KeyError):  # it is missing, or damaged
+                self._starts = json.loads((self.run_dir / ENVIRONMENT).read_text(encoding="utf-8"))["starts"]
         begin = {"time": round(time.time(), 3), "step": start_step, "total_steps": total_steps}
         self._starts.append({**begin, "processes": processes, **surroundings()})
         self._write_starts()
-        self._metrics = JsonLines(self.run_dir / METRICS, start_step)
-        self._generations = JsonLines(self.run_dir / GENERATIONS, start_step)
-        self._view = QuietView()
+        self._metrics, self._generations = (
+            _open_lines(self.run_dir / name, start_step) for name in (METRICS, GENERATIONS)
+        )
+        self._view = LineView(total_steps, quiet=True)
         self._trackers: Any = None  # it has the methods of TensorBoard
 
     def __enter__(self) -> "RunTracker":
@@ -115,15 +141,10 @@ class RunTracker:
             return
         self._step = step
         numbers = as_numbers(metrics)
-        self._metrics.put({"step": step, "time": round(time.time(), 3), **numbers})
+        _write_line(self._metrics, {"step": step, "time": round(time.time(), 3), **numbers})
         if self._trackers is not None:
             self._trackers.log(numbers, step)
         self._view.row(step, numbers)
-
-    def log_missing(self, metrics: Mapping[str, Any], step: int) -> None:
-        """Record the step that a run goes on from, if it was killed before it did so itself."""
-        if not self._closed and not any(row.get("step") == step for row in read_rows(self.run_dir / METRICS)):
-            self.log(metrics, step)
 
     def log_generations(self, rows: Iterable[Mapping[str, Any]], step: int) -> None:
         """Record what the model wrote.
@@ -135,11 +156,8 @@ class RunTracker:
         """
         rows = [] if self._closed else list(rows)
         for row in rows:
-            self._generations.append({"step": step, **row})
+            _write_line(self._generations, {"step": step, **row})
             self._view.sample(row)
-        for split in ("train", "val") if rows and self._trackers is not None else ():
-            if part := [row for row in rows if (row.get("split") == "train") is (split == "train")]:
-                self._trackers.samples(f"{split}/generations", part, step)
 
     def message(self, text: str) -> None:
         """Show a line of text, above the table while there is one."""
@@ -187,36 +205,17 @@ def is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-class JsonLines:
-    """A file of one JSON object a line, each flushed as it is written; rows after `start_step` are dropped."""
+def _open_lines(path: Path, start_step: int) -> TextIO:
+    """Open a file of one JSON object a line for more; rows after `start_step` are dropped."""
+    if path.exists():
+        write_whole(path, "".join(_json_line(row) for row in read_rows(path) if row.get("step", 0) <= start_step))
+    # What UTF-8 has no bytes for, half a surrogate pair, is written as JSON's \uXXXX.
+    return path.open("a", encoding="utf-8", errors="backslashreplace")
 
-    def __init__(self, path: Path, start_step: int) -> None:
-        self._path = path
-        self._begin([row for row in read_rows(path) if row.get("step", 0) <= start_step])
 
-    def _begin(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        if self._path.exists():
-            write_whole(self._path, "".join(map(_json_line, rows)))
-        self._last: Mapping[str, Any] = rows[-1] if rows else {}
-        # What UTF-8 has no bytes for, half a surrogate pair, is written as JSON's \uXXXX.
-        self._file = self._path.open("a", encoding="utf-8", errors="backslashreplace")
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Add a row."""
-        self._last = row
-        self._file.write(_json_line(row))
-        self._file.flush()
-
-    def put(self, row: Mapping[str, Any]) -> None:
-        """Add a row; into the last one where that is of the same step, as a finished run that is evaluated has it."""
-        if self._last.get("step") != row["step"]:
-            self.append(row)
-            return
-        self.close()
-        self._begin([*read_rows(self._path)[:-1], {**self._last, **row}])
-
-    def close(self) -> None:
-        self._file.close()
+def _write_line(file: TextIO, row: Mapping[str, Any]) -> None:
+    file.write(_json_line(row))
+    file.flush()
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -229,14 +228,6 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         except json.JSONDecodeError:
             continue
     return [row for row in rows if isinstance(row, dict)]
-
-
-def read_starts(path: Path) -> list[dict[str, Any]]:
-    """Read the starts of a run in environment.json, the first one first; none if it is missing or damaged."""
-    try:
-        return [start for start in json.loads(path.read_text(encoding="utf-8"))["starts"] if isinstance(start, dict)]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -261,7 +252,7 @@ def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _json_line(row: Mapping[str, Any]) -> str:
-    return json.dumps(_jsonable(row), ensure_ascii=False) + "\n"
+    return json.dumps(_jsonable(row), ensure_ascii=False, default=str) + "\n"
 
 
 def _jsonable(value: Any) -> Any:
@@ -272,6 +263,4 @@ def _jsonable(value: Any) -> Any:
         return {str(name): _jsonable(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_jsonable(item) for item in value]
-    if isinstance(value, (str, int, type(None))):
-        return value
-    return _jsonable(value.tolist()) if hasattr(value, "tolist") else str(value)
+    return _jsonable(value.tolist()) if hasattr(value, "tolist") else value

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from ..run.process import lock_run_directory
 from ..settings import reward_keys
 from ..settings.loading import settle_device
 from ..settings.setting import choose
-from ..settings.setting_checks import fitting
+from ..settings.setting_checks import check_sizes
 from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_engine import build_rollout_engine
@@ -36,16 +35,9 @@ from .rollouts import Rollouts
 
 # Estimators of verl's that compare the responses to a prompt, and take a lone one's score as it is.
 COMPARING = (
-    "gdpo",
-    "gpg",
-    "grpo",
-    "grpo_vectorized",
-    "opo",
-    "optimal_token_baseline",
-    "reinforce_plus_plus_baseline",
-    "rloo",
-    "tir_optimal_token_baseline",
-)
+    "gdpo gpg grpo grpo_vectorized opo optimal_token_baseline reinforce_plus_plus_baseline rloo "
+    "tir_optimal_token_baseline"
+).split()
 
 
 def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
@@ -80,10 +72,13 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
 
     tokenizer = load_tokenizer(model, ranks)
     trainer.tokenizer = tokenizer
-    datasets = partial(
-        fitting, config, partial(build_given_datasets, config, tokenizer, given, compares_with_truth(config))
-    )
-    trainer.train_loader, trainer.val_loader = build_dataloaders(config, ranks, datasets)
+
+    def build() -> tuple[Any, Any]:
+        datasets = build_given_datasets(config, tokenizer, given, compares_with_truth(config))
+        check_sizes(config, len(datasets[0]))
+        return datasets
+
+    trainer.train_loader, trainer.val_loader = build_dataloaders(config, ranks, build)
     total_steps = config.trainer.total_training_steps or len(trainer.train_loader) * config.trainer.total_epochs
     trainer.total_steps = total_steps
 
@@ -91,7 +86,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
     resume = checkpoints.to_resume(mode, path, config.local.checkpoint.begin_from)
     trainer.resumed_from = resume
-    weights = checkpoints.weights(resume, "actor") or model.path
+    weights = str(resume / "actor") if resume else model.path
     policy = Policy(config, tokenizer, ranks, weights, total_steps)
     trainer.policy = policy
     models: dict[str, TrainedModel] = {"actor": policy}
@@ -115,9 +110,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
 def checkpoints_of(config: Any, ranks: Ranks) -> Checkpoints:
     """Return the checkpoints of a run, which are in its directory."""
     directory, keep = Path(config.trainer.default_local_dir), config.trainer.max_actor_ckpt_to_keep
-    digests = config.local.check_digests
-    found = Checkpoints(directory, ranks, keep, digests=digests)
-    return found
+    return Checkpoints(directory, ranks, keep, digests=config.local.check_digests)
 
 
 def fill_in_device(config: Any) -> None:

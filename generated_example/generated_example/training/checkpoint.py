@@ -92,8 +92,7 @@ class Checkpoints:
             CheckpointError: it could not be written.
         """
         path = self.directory / f"global_step_{step}"
-        random_states = self.ranks.gather_objects(trainer["random"])
-        states = {"data.pt": data, "trainer.pt": {**trainer, "random": random_states}}
+        states = {"data.pt": data, "trainer.pt": {**trainer, "random": self.ranks.gather_objects(trainer["random"])}}
         score = score if score is not None and math.isfinite(score) else None
         self._write(path, models, states, {"step": step, "score": score, "finished": finished})
         return path
@@ -152,18 +151,6 @@ class Checkpoints:
         other.directory, other.keep = directory, None
         return other
 
-    def weights(self, start: Path | None, name: str) -> str | None:
-        """Return where the checkpoint that a run goes on from has a model's weights; None: it starts anew."""
-        if start is None:
-            return None
-        if not self.ranks.on_driver((start / name).is_dir):
-            raise ConfigError(
-                f"{start} has no {name}: the run that wrote it trained none",
-                "resume with the algorithm of that run; or start anew from its policy: trainer.resume_mode=disable "
-                f"actor_rollout_ref.model.path={start}/actor",
-            )
-        return str(start / name)
-
     def begin(self, start: Path | None) -> None:
         """Set aside what this run does not continue, in `earlier_1` and so on, or it would be resumed next time.
 
@@ -192,11 +179,11 @@ class Checkpoints:
 
     def last_complete(self) -> Path | None:
         """Return the last complete checkpoint, as this process sees the disk."""
-        return next((path for path in all_checkpoints(self.directory) if what_is_wrong(path) is None), None)
+        return next(complete_in(self.directory), None)
 
     def best(self) -> Path | None:
         """Return the complete checkpoint with the best score, as this process sees the disk."""
-        return best_of([path for path in all_checkpoints(self.directory) if what_is_wrong(path) is None])
+        return best_of(list(complete_in(self.directory)))
 
     def to_resume(self, mode: str, path: str | None, begin_from: str | None = None) -> Path | None:
         """Find what `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk.
@@ -226,7 +213,7 @@ class Checkpoints:
             raise ConfigError("trainer.resume_mode is resume_path, and no path is set", resume_hint(self.directory))
         chosen = Path(path)
         if not NAME.fullmatch(chosen.name):  # a run's directory
-            chosen = next((found for found in all_checkpoints(chosen) if what_is_wrong(found) is None), chosen)
+            chosen = next(complete_in(chosen), chosen)
         if _is_of_verl(chosen):
             return chosen
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
@@ -255,7 +242,7 @@ class Checkpoints:
     def _mark(self, step: int) -> None:
         """Note which checkpoint is the latest and which the best, and remove those that are too many."""
         write_text(self.directory / LATEST, str(step))
-        complete = [path for path in all_checkpoints(self.directory) if what_is_wrong(path) is None]
+        complete = list(complete_in(self.directory))
         best = best_of(complete)
         if best is not None:
             write_text(self.directory / BEST, str(step_of(best)))
@@ -269,6 +256,11 @@ def all_checkpoints(directory: Path) -> list[Path]:
     """List the checkpoints in a run's directory, the newest first, whether or not they are complete."""
     found = [path for path in directory.glob("global_step_*") if NAME.fullmatch(path.name)]
     return sorted(found, key=step_of, reverse=True)
+
+
+def complete_in(directory: Path) -> Iterator[Path]:
+    """Yield the complete checkpoints in a run's directory, the newest first."""
+    return (path for path in all_checkpoints(directory) if what_is_wrong(path) is None)
 
 
 def best_of(complete: list[Path]) -> Path | None:

@@ -10,7 +10,7 @@ import math
 import shlex
 import sys
 import traceback
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from ..errors import RESUMABLE, ConfigError, ProjectError, add_note, describe, notes_on
-from ..output import module_command, say
+from ..output import say
 from ..rewards.scoring import own_line
 from ..run.distributed import Ranks, is_connection_error
 from ..vendored.protocol import DataProto
@@ -85,24 +85,18 @@ def say_where(checkpoints: Checkpoints, config: Any, total_steps: int, *, finish
     if checkpoints.ranks.rank != 0 or config.trainer.val_only:
         return
     path = checkpoints.last_complete()
-    if finished:
-        path = path if path and step_of(path) >= total_steps else None
-        say(finished_text(path))
-    else:
+    if not finished:
         say(interrupted_text(path, config, total_steps))
-
-
-def finished_text(path: Path | None) -> str:
-    """Word the end of a run that has reached its last step, whose checkpoint is at `path`; None: it was not saved."""
-    if path is None:
-        return "the trained model was not saved: local.save_last is false, and trainer.save_freq is not positive"
-    quoted = shlex.quote(str(path))
-    return (
-        f"saved: {path}\n"
-        f"export: {module_command('export')} {quoted} OUT\n"
-        f"train further: the same command with trainer.resume_mode=resume_path trainer.resume_from_path={quoted} "
-        f"trainer.total_training_steps=N, N being more than {step_of(path)}"
-    )
+    elif path is None or step_of(path) < total_steps:
+        say("the trained model was not saved: local.save_last is false, and trainer.save_freq is not positive")
+    else:
+        quoted = shlex.quote(str(path))
+        model = f"its model: {path / 'actor'}, in Hugging Face format"
+        say(
+            f"saved: {path}\n{model}\n"
+            f"train further: the same command with trainer.resume_mode=resume_path trainer.resume_from_path={quoted} "
+            f"trainer.total_training_steps=N, N being more than {step_of(path)}"
+        )
 
 
 def interrupted_text(path: Path | None, config: Any, total_steps: int) -> str:
@@ -131,7 +125,7 @@ class DivergenceCheck:
     def __init__(self, ranks: Ranks, models: Mapping[str, Any]) -> None:
         self.ranks = ranks
         self.models = models
-        self._steps: deque[tuple[int, dict[str, float]]] = deque(maxlen=STEPS_SHOWN)
+        self._steps: dict[int, dict[str, float]] = {}
         self._in_a_row: Counter[str] = Counter()
         self._responses: DataProto | None = None
 
@@ -149,10 +143,9 @@ class DivergenceCheck:
         """
         model = self.models[name]
         loss, gradient = f"{name}/{model.loss_name}", f"{name}/grad_norm"
-        if not self._steps or self._steps[-1][0] != step:
-            self._steps.append((step, {}))
         shown = (f"{name}/lr", gradient, loss, f"{name}/ppo_kl")
-        self._steps[-1][1].update({key: float(metrics[key]) for key in shown if key in metrics})
+        self._steps.setdefault(step, {}).update({key: float(metrics[key]) for key in shown if key in metrics})
+        self._steps.pop(step - STEPS_SHOWN, None)
         if self.ranks.any(not model.is_usable):
             raise self.error(name, f"the {name}'s weights are NaN, infinite or too large to compute with")
         found = {"loss": metrics.get(loss, 0.0), "gradient": metrics.get(gradient, 0.0)}
@@ -164,9 +157,8 @@ class DivergenceCheck:
 
     def remember(self, batch: DataProto) -> None:
         """Keep a response for each process, to try the models on."""
-        rows = slice(self.ranks.world_size)
-        columns = {name: values[rows] for name, values in batch.non_tensor_batch.items()}
-        self._responses = DataProto(batch.batch[rows].clone(), columns, batch.meta_info)
+        some = batch[: self.ranks.world_size]
+        self._responses = DataProto(some.batch.clone(), some.non_tensor_batch, some.meta_info)
 
     def before_saving(self) -> None:
         """Check that the policy still gives probabilities.
@@ -195,7 +187,7 @@ class DivergenceCheck:
             hint: another one than the usual one.
         """
         lines = [f"the run has diverged: {what}", *more]
-        for step, values in self._steps:
+        for step, values in self._steps.items():
             lines.append(f"  step {step}: " + ", ".join(f"{key} {value:.3g}" for key, value in values.items()))
         optim = self.models[name].optim_name
         usual = f"lower {optim}.lr, or raise {optim}.lr_warmup_steps; these weights were not saved"

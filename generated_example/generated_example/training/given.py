@@ -169,22 +169,19 @@ def check_callable(reward_fn: Any) -> None:
     Raises:
         ConfigError: it cannot.
     """
-    hint = (
-        "give one function f(data_source, solution_str, ground_truth, extra_info); several: vextract add reward_forms"
-    )
+    if takes_batch(reward_fn):
+        return
+    hint = f"{CALLED}; classes, and several: vextract add reward_forms"
     if hasattr(reward_fn, "run_single"):
-        problem = "it is a manager with run_single, which verl makes itself"
+        problem: str | None = "it is a manager with run_single, which verl makes itself"
         hint = "name it in the config: reward.reward_manager, with source=importlib"
     elif not callable(reward_fn):
         problem = f"it is of type {type(reward_fn).__name__}"
-    elif inspect.isclass(reward_fn):
-        problem = f"it is the class {reward_fn.__name__}"
-        hint = "give an object of it; or: vextract add reward_forms"
-    elif takes_batch(reward_fn) or (refused := refusal(reward_fn)) is None:
-        return
     else:
-        problem, hint = refused, f"{CALLED}; or: vextract add reward_forms"
-    raise ConfigError(f"the reward cannot be called: {problem}", hint)
+        is_class = inspect.isclass(reward_fn)
+        problem = f"it is the class {reward_fn.__name__}" if is_class else refusal(reward_fn)
+    if problem is not None:
+        raise ConfigError(f"the reward cannot be called: {problem}", hint)
 
 
 def manager_of(reward_fn: Any, config: Any, tokenizer: Any) -> Any:

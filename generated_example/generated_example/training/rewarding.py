@@ -16,7 +16,7 @@ from ..rewards.manager import TextRewardManager
 from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
 from ..settings import reward_keys
-from ..settings.setting import choose_defined, functions_in
+from ..settings.setting import choose, functions_in
 from .given import Given, manager_of, offered
 from .reward_managers import load_manager, manager_class, registered_managers
 
@@ -55,7 +55,12 @@ def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, ar
     Raises:
         ConfigError: the manager takes no such arguments, or what is given cannot be called as a reward is.
     """
-    managers = [_manager_of_given(name, given, config, tokenizer) for name in ("reward_fn", "val_reward_fn")]
+    managers: list[Any] = []
+    for name in ("reward_fn", "val_reward_fn"):
+        if getattr(given, name) is None:
+            managers.append(None)
+        else:
+            managers.append(manager_of(getattr(given, name), config, tokenizer))
     for manager in managers:
         if isinstance(manager, TextRewardManager):  # others are the caller's
             around.enter_context(closing(manager))
@@ -63,14 +68,6 @@ def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, ar
         train, validation = _configured(config, tokenizer, ranks, around)
         return train, managers[1] or validation
     return managers[0], managers[1] or managers[0]
-
-
-def _manager_of_given(name: str, given: Given, config: Any, tokenizer: Any) -> Any:
-    """Return a reward manager of what is given under a name; None: nothing is."""
-    reward_fn = getattr(given, name)
-    if reward_fn is None:
-        return None
-    return manager_of(reward_fn, config, tokenizer)
 
 
 def _configured(config: Any, tokenizer: Any, ranks: Ranks, around: ExitStack) -> tuple[Any, Any]:
@@ -102,8 +99,8 @@ def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
         path, name = (OmegaConf.select(config, f"{function}.{key}") for key in ("path", "name"))
         if path is None:
             raise
-        there, cause = choose_defined(name, functions_in(path)), error.__cause__ or error
-        hint = f"{function}.name={there}" if there else f"check {function}.path, and what it has"
+        there, cause = functions_in(path), error.__cause__ or error
+        hint = f"{function}.name: {choose(str(name), there)}" if there else f"check {function}.path, and what it has"
         raise ConfigError(f"cannot load {function}: {type(cause).__name__}: {cause}", hint) from error
     except (TypeError, ValueError) as error:
         names = sorted(arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key", "**"})

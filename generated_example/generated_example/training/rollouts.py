@@ -39,17 +39,11 @@ class Rollouts:
         self.engine = engine
 
     def generate(self, prompts: DataProto, ranks: Ranks | None = None) -> DataProto:
-        """Write the responses to a global batch of prompts, in its order.
-
-        Args:
-            prompts: the same on every process: input_ids, attention_mask, position_ids, (bs, prompt_length) int64,
-                padded on the left.
-            ranks: others to go through than the run's.
+        """Write the responses to a global batch of prompts, in its order, through these ranks or else the run's.
 
         Returns:
-            prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
-            attention_mask, position_ids, (bs, prompt_length + response_length); int64, on the CPU, on every process.
-            The columns of the prompts come with it, but for those that only the reward reads.
+            What `RolloutEngine.generate_sequences` does, on every process, with the columns of the prompts, but for
+            those that only the reward reads.
         """
         ranks = ranks or self.ranks
         columns = {k: v for k, v in prompts.non_tensor_batch.items() if k not in REWARD_COLUMNS}

@@ -4,7 +4,7 @@
 import contextlib
 import copy
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ MAY_CHANGE = {
     "data.shuffle": "prompts of this epoch may come twice, or not at all",
     "data.seed": "the order of this epoch is that of the checkpoint",
     "local.seed": "random numbers go on from where they were",
+    "rows": "prompts of this epoch may come twice, or not at all",  # of the training data
 }
 
 
@@ -81,9 +82,6 @@ class RunLoop(Closing):
         self.failure: Exception | None = None
         self.score: float | None = None
         self._has_begun = False
-        # The metrics of a step, which a checkpoint keeps in case the run is killed before they are logged.
-        self._row: dict[str, Any] | None = None
-        self._row_of_checkpoint: dict[str, Any] | None = None
         settings = {key: OmegaConf.select(self.config, key) for key in MAY_CHANGE}
         self._identity = self.ranks.on_driver(lambda: {**settings, "rows": len(self.train_loader.dataset)})
         self._draw_anew()
@@ -113,18 +111,19 @@ class RunLoop(Closing):
         self.require_open()
         settings, is_over = self.config.trainer, self._is_last
         if is_over and not settings.val_only:
-            self._say_nothing_to_do()
             self.finished = True
+            if self.ranks.rank == 0:
+                self._say_nothing_to_do()
             return
         stop = StopSignal()
         with self._surrounded(), stop:
             self._set_random_numbers()
             if settings.val_only or (settings.val_before_train and self.steps_done == 0):
-                self.tracker.log(self._validation(), step=self.steps_done)
+                self.tracker.log(self.validate(), step=self.steps_done)
+            self._draw_anew()
             self._remember()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or self.ranks.any(stop.requested))  # validating may have taken long
-            self.prompts = self._prompts()
             for prompts in self.prompts if trains else ():
                 timing: dict[str, float] = {}
                 try:
@@ -159,8 +158,6 @@ class RunLoop(Closing):
         self.divergence.before_saving()
         is_last = self._is_last
         state = {**self._state, "identity": self._identity}
-        if self._row is not None:
-            state["row"] = self._row
         checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
         finished = is_last and self.config.trainer.save_freq <= 0
         saved = checkpoints.save(self.steps_done, self.models, state.pop("data"), state, self.score, finished=finished)
@@ -176,10 +173,12 @@ class RunLoop(Closing):
         self.score = trainer["score"]
         if random_numbers is not None:
             set_random_state(random_numbers)
-        self._row_of_checkpoint = trainer.get("row")
         if self.ranks.rank == 0:
-            for note in differences(trainer.get("identity", {}), self._identity):
-                print(f"note: {note}", file=sys.stderr)
+            then = {**self._identity, **trainer.get("identity", {})}
+            for key, what in MAY_CHANGE.items():  # it may be meant
+                if then[key] != (now := self._identity[key]):
+                    text = f"{key} was {then[key]} when the checkpoint was written, and is {now}: {what}"
+                    print(f"note: {text}", file=sys.stderr)
         self._forget()
 
     def saves_after(self, step: int) -> bool:
@@ -197,12 +196,9 @@ class RunLoop(Closing):
         data = copy.deepcopy(self.train_loader.state_dict())
         return {"random": random_state(), "data": data, "ids": self.ids.getstate()}
 
-    def _prompts(self) -> Any:
-        return self.draw()
-
     def _draw_anew(self) -> None:
         """Draw the next batch from where the data loader is now."""
-        self.prompts = self._prompts()
+        self.prompts = self.draw()
         self._forget()
 
     def _forget(self) -> None:
@@ -214,7 +210,6 @@ class RunLoop(Closing):
         """Keep the state, which is that of now, for `save` and `_set_random_numbers`."""
         self._forget()
         place = self.place()
-        self._row = None
         self._state = {**place, "kl_coef": self.kl_ctrl.value, "score": self.score}
 
     def _set_random_numbers(self) -> None:
@@ -226,10 +221,9 @@ class RunLoop(Closing):
             set_random_state(self._random)
 
     def _say_nothing_to_do(self) -> None:
-        if self.ranks.rank == 0:
-            place = self.resumed_from or "the model"
-            print(f"nothing to do: {place} is at step {self.steps_done} of {self.total_steps}")
-            print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
+        place = self.resumed_from or "the model"
+        print(f"nothing to do: {place} is at step {self.steps_done} of {self.total_steps}")
+        print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
 
     @contextlib.contextmanager
     def _surrounded(self) -> Iterator[None]:
@@ -247,8 +241,6 @@ class RunLoop(Closing):
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:
                 self.tracker.message(f"resuming from {self.resumed_from}")
-            if self._row_of_checkpoint:
-                self.tracker.log_missing(self._row_of_checkpoint, start)
             yield
 
     def _after_step(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
@@ -256,7 +248,7 @@ class RunLoop(Closing):
         step, is_last = self.steps_done, self._is_last
         self.divergence.remember(batch)
         due = self._is_due(self.config.trainer.test_freq, step)
-        if self.failure is None and (due):
+        if due and self.failure is None:
             with timed("testing", timing):
                 metrics.update(self._try_validation())
         metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
@@ -269,9 +261,7 @@ class RunLoop(Closing):
         stopping = (stopping and not is_last) or self.failure is not None
         saves = self.saves_after(step)
         ends = stopping or is_last
-        if stopping or saves or (False):
-            # A run that is killed before the step is logged logs it when it goes on.
-            self._row = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
+        if stopping or saves:
             with timed("save_checkpoint", timing):
                 self.save()
         metrics.update(compute_timing_metrics(batch, timing))
@@ -290,16 +280,11 @@ class RunLoop(Closing):
         """Tell whether what is done every so many steps, and after the last one, is due after this one."""
         return every > 0 and (step >= self.total_steps or step % every == 0)
 
-    def _validation(self) -> Metrics:
-        """Return the metrics of a validation, and note how good it was."""
-        metrics: Metrics = self.validate()
-        return metrics
-
     def _try_validation(self) -> Metrics:
         """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
         before = random_state()
         try:
-            metrics = self._validation()
+            metrics: Metrics = self.validate()
             return metrics
         except Exception as error:
             if is_connection_error(error) or not self.ranks.all_arrive(f"failed validation {self.steps_done}"):
@@ -336,19 +321,6 @@ class RunLoop(Closing):
         finally:
             for hook in hooks:
                 hook.remove()
-
-
-def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a run that goes on is to be told, from what its checkpoint noted and what is so now.
-
-    It trains all the same, and so it may be meant.
-    """
-    for key, what in MAY_CHANGE.items():
-        if key in then and then[key] != now[key]:
-            yield f"{key} was {then[key]} when the checkpoint was written, and is {now[key]}: {what}"
-    if then.get("rows", now["rows"]) != now["rows"]:
-        other = f"{now['rows']} rows in place of {then['rows']}"
-        yield f"the training data are {other}: {MAY_CHANGE['data.shuffle']}"
 
 
 @dataclass(frozen=True)

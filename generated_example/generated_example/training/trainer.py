@@ -19,7 +19,7 @@ from ..hooks import ESTIMATOR, calling, check_advantages
 from ..registries import compute_advantage
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.process import StopRequested, without_running_loop
-from ..tracking import timed, under_way
+from ..tracking import timed
 from ..tracking.terminal import validation_score
 from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
 from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_throughout_metrics
@@ -35,12 +35,14 @@ from .batches import (
     group_metrics,
     reward_metrics,
     rollout_metrics,
+    shown_rows,
+    shown_training_rows,
 )
 from .failures import DivergenceCheck
 from .given import Given
 from .rollouts import Answers, Metrics, Reward
 from .run_loop import RunLoop
-from .validation import answer_and_score, shown_rows, shown_training_rows, validation_metrics
+from .validation import answer_and_score, validation_metrics
 
 TRAINING_SAMPLES_AT = 100  # steps of a run
 
@@ -127,7 +129,7 @@ class LocalPPOTrainer(RunLoop):
             # `attention_mask` and `position_ids` (bs, P + R), int64; `rollout_log_probs` (bs, R) float32, if the engine
             # gives them.
             batch = self.answers.answer(prompts, timing, metrics)
-            self.arrange(batch, metrics)
+            batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
             with timed("reward", timing):
                 reward = self.answers.begin_reward(batch)
             of_engine = batch.batch.get("rollout_log_probs")
@@ -162,8 +164,7 @@ class LocalPPOTrainer(RunLoop):
                 metrics.update(reduced(actor_metrics, ranks))
                 self.divergence.after_update("actor", metrics, step)
                 try:
-                    with under_way("weights"):
-                        self.rollouts.sync_weights()
+                    self.rollouts.sync_weights()
                 except (RolloutError, StopRequested) as error:  # on every process
                     self.failure = error  # the run ends when this step is saved
         metrics.update(compute_data_metrics(batch, use_critic=False))
@@ -172,7 +173,6 @@ class LocalPPOTrainer(RunLoop):
         return batch, metrics
 
     @without_running_loop()
-    @under_way("testing")
     def validate(self, loader: Any = None) -> Metrics:
         """Answer the validation prompts and score the answers. Leaves the global random state as it was."""
         self.require_open()
@@ -185,10 +185,6 @@ class LocalPPOTrainer(RunLoop):
         self.tracker.log_generations(shown, self.steps_done)
         return metrics
 
-    def arrange(self, batch: DataProto, metrics: Metrics) -> None:
-        """Order the rows for the processes, if so configured, and note how long they are."""
-        batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
-
     def _asks_old_log_probs(self, responses: int) -> bool:
         """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
         return bool(
@@ -200,8 +196,7 @@ class LocalPPOTrainer(RunLoop):
     def _advantages(self, batch: DataProto, reward: "Future[Reward] | None") -> tuple[DataProto, Metrics]:
         """Add the reward, and from it `advantages` and `returns`, (bs, response_length), over the global batch."""
         algorithm = self.config.algorithm
-        with under_way("reward"):  # the part that is not done yet
-            scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
+        scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
         metrics: Metrics = {**reward_metrics(extra), **group_metrics(batch.non_tensor_batch["uid"], scores)}
         batch.batch["token_level_scores"] = scores
         add_columns(batch, extra)

@@ -1,5 +1,5 @@
 # vextract:template base/__package__/training/validation.py - edit freely
-"""Validation: prompts are answered, the answers scored, and the scores summarised in upstream's names; and samples."""
+"""Validation: prompts are answered, the answers scored, and the scores summarised in upstream's names."""
 
 import math
 import numbers
@@ -13,10 +13,9 @@ import numpy as np
 
 from ..hooks import call_reward
 from ..run.distributed import seed_everything
-from ..tracking import advance, expect, under_way
 from ..vendored.algorithms.metric_utils import process_validation_metrics
 from ..vendored.protocol import DataProto
-from .batches import generation_batch, joined_components
+from .batches import generation_batch, joined_components, sample_rows
 
 # How many samples verl's measures are of: `mean@4`, `best@4/std`.
 _SIZE = re.compile(r"@(\d+)")
@@ -39,7 +38,6 @@ def answer_and_score(trainer: Any, loader: Any) -> tuple[list[dict[str, Any]], d
     kwargs = config.actor_rollout_ref.rollout.val_kwargs
     rows: list[dict[str, Any]] = []
     infos: list[tuple[int, dict[str, list[Any]]]] = []
-    expect(len(loader), "batches")
     for prompts in loader:
         batch = DataProto.from_single_dict(prompts)
         uids = np.array([str(len(rows) + index) for index in range(len(batch))], dtype=object)
@@ -47,16 +45,13 @@ def answer_and_score(trainer: Any, loader: Any) -> tuple[list[dict[str, Any]], d
         batch = batch.repeat(kwargs.n, interleave=True)
         asked = generation_batch(batch)
         asked.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=trainer.steps_done)
-        with under_way("gen"):
-            responses, reward_fn = trainer.answers.write(asked, trainer.val_reward_fn)
+        responses, reward_fn = trainer.answers.write(asked, trainer.val_reward_fn)
         batch = batch.union(responses)
         batch.meta_info.update(validate=True, global_steps=trainer.steps_done)
-        with under_way("reward"):
-            reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer))
+        reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer))
         scores = reward.sum(dim=-1).tolist()
         infos.append((len(batch), {"reward": scores} | extra | {"reward": scores}))
         rows.extend(sample_rows(batch, scores, trainer.tokenizer))
-        advance()
     return rows, joined_components(infos)
 
 
@@ -101,60 +96,6 @@ def pass_at(size: int, values: Sequence[float]) -> float:
     """
     wrong = sum(not value for value in values)
     return 1 - math.comb(wrong, size) / math.comb(len(values), size)
-
-
-def sample_rows(batch: DataProto, scores: Sequence[float | None], tokenizer: Any) -> list[dict[str, Any]]:
-    """Return the samples of a batch as text: prompt, response, ground_truth, score, uid, data_source."""
-    texts = [tokenizer.batch_decode(batch.batch[name], skip_special_tokens=True) for name in ("prompts", "responses")]
-    columns, size = batch.non_tensor_batch, len(batch)
-    truths = [(model or {}).get("ground_truth") for model in columns.get("reward_model", [None] * size)]
-    uids, sources = columns.get("uid", [None] * size), columns.get("data_source", ["unknown"] * size)
-    names = ("prompt", "response", "ground_truth", "score", "uid", "data_source")
-    return [dict(zip(names, row, strict=True)) for row in zip(*texts, truths, scores, uids, sources, strict=True)]
-
-
-def shown_rows(rows: list[dict[str, Any]], infos: dict[str, list[Any]], count: int) -> list[dict[str, Any]]:
-    """Return a few samples to show, of the same prompts each time: the first of a shuffle with a fixed seed.
-
-    Args:
-        rows: all samples.
-        infos: the reward and its components, one value for each sample; the samples shown get them as `components`.
-        count: how many to show.
-    """
-    order = sorted(range(len(rows)), key=lambda index: rows[index]["prompt"])
-    np.random.RandomState(42).shuffle(order)  # type: ignore[arg-type]
-    parts = {name: values for name, values in infos.items() if name != "reward"}
-    return [
-        {**rows[index], "components": components_of(parts, index, len(rows)), "split": "validation"}
-        for index in order[:count]
-    ]
-
-
-def shown_training_rows(
-    batch: DataProto, scores: list[float], infos: dict[str, list[Any]], count: int, tokenizer: Any
-) -> list[dict[str, Any]]:
-    """Return a few samples of training to show: of its first prompts, the best and the worst response of each.
-
-    Args:
-        batch: scored samples; responses to the same prompt have the same uid.
-        scores: one for each sample.
-        infos: the components of the reward, one value for each sample; the samples shown get them as `components`.
-        count: how many to show, at most.
-        tokenizer: decodes them.
-    """
-    groups: dict[Any, list[int]] = defaultdict(list)
-    for row, uid in enumerate(batch.non_tensor_batch["uid"]):
-        groups[uid].append(row)
-    extremes = [[max(group, key=scores.__getitem__), min(group, key=scores.__getitem__)] for group in groups.values()]
-    chosen = list(dict.fromkeys(row for pair in extremes for row in pair))[:count]
-    rows = sample_rows(batch[np.array(chosen)], [scores[row] for row in chosen], tokenizer) if chosen else []
-    parts = [components_of(infos, row, len(batch)) for row in chosen]
-    return [{**row, "components": part, "split": "train"} for row, part in zip(rows, parts, strict=True)]
-
-
-def components_of(infos: Mapping[str, list[Any]], row: int, count: int) -> dict[str, Any]:
-    """Return the components that one of `count` samples has."""
-    return {name: values[row] for name, values in infos.items() if len(values) == count and values[row] is not None}
 
 
 def _counts(value: Any) -> bool:

@@ -5,7 +5,6 @@ Several processes compute the passes of an update together: see passes.py.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
-from ..tracking import begin
 from ..vendored.algorithms.losses import ppo_loss
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu
@@ -49,7 +47,7 @@ class LocalEngine(FSDPEngineWithLMHead):
 
     def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
         model: Any = SimpleNamespace(use_remove_padding=config.use_remove_padding, lora_rank=0)
-        self.passes = SharedPasses(config, uneven=False)
+        self.passes = SharedPasses(config)
         super().__init__(model, engine_config(config), optimizer_config(config), None)
         self.config, self.module, self.optimizer = config, module, optimizer
         self._autocast_dtype = to_dtype(config.fsdp_config.dtype)
@@ -70,29 +68,20 @@ class LocalEngine(FSDPEngineWithLMHead):
 
     def prepare_model_inputs(self, micro_batch: Any) -> Any:
         """Return what the model takes: in an update, of the rows that this process forwards."""
-        begin(len(micro_batch))
         if torch.is_grad_enabled():
             self.passes.begin_pass()
         if self._sharing:
             self._partition = self.passes.partition(_lengths_of(micro_batch))
             self._part = tu.index_select_tensor_dict(micro_batch, self.passes.own(self._partition))
             micro_batch = self._part
-        return self.own_inputs(micro_batch)
+        return super().prepare_model_inputs(micro_batch)
 
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
         """Return what the model gave, by token: in an update of all rows of the pass."""
         if not self._sharing:
-            return self.own_outputs(output, output_args, micro_batch, **settings)
-        outputs = self.own_outputs(output, output_args, self._part, **settings)
+            return super().prepare_model_outputs(output, output_args, micro_batch, **settings)
+        outputs = super().prepare_model_outputs(output, output_args, self._part, **settings)
         return {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
-
-    def own_inputs(self, micro_batch: Any) -> Any:
-        """Return what the model takes of the rows that this process forwards."""
-        return super().prepare_model_inputs(micro_batch)
-
-    def own_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
-        """Return what the model gave, by token, of the rows that this process has forwarded."""
-        return super().prepare_model_outputs(output, output_args, micro_batch, **settings)
 
     def _whole_nested(self, part: torch.Tensor, micro_batch: Any) -> torch.Tensor:
         """Gather the values at all rows from those at this process's; both nested, a value for each token."""
@@ -115,12 +104,6 @@ class LocalEngine(FSDPEngineWithLMHead):
         with self.eval_mode(disable_auto_offload=True):
             outputs = self.infer_batch(batch)["model_output"]
         return {name: no_padding_2_padding(value, batch).float() for name, value in outputs.items()}
-
-    @contextmanager
-    def training(self) -> Iterator[None]:
-        """Have updates take place within it."""
-        with self.train_mode(disable_auto_offload=True):
-            yield
 
     def mini_batches(self, data: DataProto, **settings: Any) -> Iterator[Any]:
         """Cut a batch into what the engine takes for each optimizer step: `ppo_epochs` times its mini-batches.
@@ -164,7 +147,36 @@ class LocalEngine(FSDPEngineWithLMHead):
         append_to_dict(metrics, {name: _one_number([part[name] for part in parts]) for name in found})
 
 
-class Actor(LocalEngine):
+class EngineInPieces(FSDPEngineWithLMHead):
+    """Upstream's engine, which computes logits in pieces where they would be too large; see `LogitsInPieces`."""
+
+    pieces: LogitsInPieces
+
+    def prepare_model_inputs(self, micro_batch: Any) -> Any:
+        """Return what the model takes; where logits would be too large, its last layer is asked for less."""
+        inputs, output_args = super().prepare_model_inputs(micro_batch)
+        tokens = inputs["input_ids"]
+        needs_logits = any(tu.get_non_tensor_data(micro_batch, name, False) for name in NEEDS_LOGITS)
+        self.pieces.asked = None
+        if self.pieces.wanted(tokens.numel()) and not needs_logits:
+            labels = torch.roll(tokens, shifts=-1, dims=-1)
+            if tokens.shape[0] == 1 and "input_ids_rmpad_rolled" in output_args:
+                labels = output_args["input_ids_rmpad_rolled"].unsqueeze(0)
+            entropy = tu.get_non_tensor_data(micro_batch, "calculate_entropy", False)
+            self.pieces.asked = Asked(labels, float(micro_batch["temperature"]), entropy)
+        return inputs, output_args
+
+    def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
+        """Return what the model gave, by token, as the engine does: nested, (bs, j)."""
+        if self.pieces.asked is None:
+            return super().prepare_model_outputs(output, output_args, micro_batch, **settings)
+        offsets = micro_batch["input_ids"].offsets()
+        log_probs, entropy = used_tokens(output.logits, offsets).unbind(-1)
+        found = {"log_probs": log_probs, "entropy": entropy} if self.pieces.asked.entropy else {"log_probs": log_probs}
+        return {name: torch.nested.nested_tensor_from_jagged(value, offsets) for name, value in found.items()}
+
+
+class Actor(LocalEngine, EngineInPieces):
     """Upstream's `FSDPEngineWithLMHead` and `ppo_loss`, around a model that is there already.
 
     With `noting_entropy` its next update takes the log-probabilities that it computes as the old ones, too, and notes
@@ -195,7 +207,7 @@ class Actor(LocalEngine):
     def outputs_for(self, data: DataProto, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs of the responses' tokens and, if asked for, entropys: (bs, response_length) float32."""
         squares = self.config.get("calculate_sum_pi_squared", False)
-        with self.pieces:
+        with self.pieces.in_use():
             outputs = self.infer(data, calculate_entropy=calculate_entropy, calculate_sum_pi_squared=squares)
         return {"entropys" if name == "entropy" else name: value for name, value in outputs.items()}
 
@@ -204,36 +216,14 @@ class Actor(LocalEngine):
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
         loss, found = partial(self.loss, self.config), dict[str, Any]()
         settings = {"calculate_entropy": entropy or self.noting_entropy, **self.loss_settings}
-        with self.pieces, self.training(), having(ENTROPY_IS_REPORTED, self.config.entropy_coeff == 0):
+        reported = having(ENTROPY_IS_REPORTED, self.config.entropy_coeff == 0)
+        with self.pieces.in_use(), self.train_mode(disable_auto_offload=True), reported:
             for batch in self.mini_batches(data, **settings):
                 self.note(found, self.train_batch(batch, loss_function=loss))
         metrics = named("actor/", found)
         if self.noting_entropy and "actor/entropy_loss" in metrics:
             metrics["actor/entropy"] = metrics["actor/entropy_loss"] if entropy else metrics.pop("actor/entropy_loss")
         return metrics
-
-    def own_inputs(self, micro_batch: Any) -> Any:
-        """Return what the model takes; where logits would be too large, its last layer is asked for less."""
-        inputs, output_args = super().own_inputs(micro_batch)
-        tokens = inputs["input_ids"]
-        needs_logits = any(tu.get_non_tensor_data(micro_batch, name, False) for name in NEEDS_LOGITS)
-        self.pieces.asked = None
-        if self.pieces.wanted(tokens.numel()) and not needs_logits:
-            labels = torch.roll(tokens, shifts=-1, dims=-1)
-            if tokens.shape[0] == 1 and "input_ids_rmpad_rolled" in output_args:
-                labels = output_args["input_ids_rmpad_rolled"].unsqueeze(0)
-            entropy = tu.get_non_tensor_data(micro_batch, "calculate_entropy", False)
-            self.pieces.asked = Asked(labels, float(micro_batch["temperature"]), entropy)
-        return inputs, output_args
-
-    def own_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
-        """Return what the model gave, by token, as the engine does: nested, (bs, j)."""
-        if self.pieces.asked is None:
-            return super().own_outputs(output, output_args, micro_batch, **settings)
-        offsets = micro_batch["input_ids"].offsets()
-        log_probs, entropy = used_tokens(output.logits, offsets).unbind(-1)
-        found = {"log_probs": log_probs, "entropy": entropy} if self.pieces.asked.entropy else {"log_probs": log_probs}
-        return {name: torch.nested.nested_tensor_from_jagged(value, offsets) for name, value in found.items()}
 
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
         """Return what the model gave, by token; its log-probabilities are the old ones, too, if `noting_entropy`."""

@@ -7,7 +7,8 @@ than those of one piece. The numbers come from the functions that take whole log
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -63,14 +64,15 @@ class LogitsInPieces:
             # In the layer's own call: FSDP2 may gather its weights for each.
             self._whole, self._head.forward = self._head.forward, self.forward
 
-    def __enter__(self) -> None:
-        """Find out, before the first pass, whether the model's logits are what its last layer gives; all must enter."""
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Have passes take place within it, which all must enter; see first whether logits are what the layer gives."""
         if self._usable is None:
             self._usable = self._head is not None and self.tokens_at_once > 0 and self._has_plain_logits()
-
-    def __exit__(self, *_: object) -> None:
-        """Give logits again, whether or not a pass has failed."""
-        self.asked = None
+        try:
+            yield
+        finally:
+            self.asked = None
 
     def wanted(self, tokens: int) -> bool:
         """Tell whether the logits of so many tokens are to be computed in pieces."""

@@ -15,7 +15,6 @@ from omegaconf import OmegaConf
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..errors import ConfigError
 from ..output import install_command
@@ -58,7 +57,7 @@ def load_tokenizer(model: Any, ranks: Ranks) -> Any:
         try:
             return transformers.AutoTokenizer.from_pretrained(model.path, trust_remote_code=model.trust_remote_code)
         except Exception as error:  # of many classes, depending on the value that does not fit
-            raise _missing("tokenizer", model.path, error) from error
+            raise _unreadable("no tokenizer", model.path, error) from error
 
     # Code that comes with a model cannot be sent to other processes: there each reads for itself.
     return usable_tokenizer(read_tokenizer() if model.trust_remote_code else ranks.on_driver(read_tokenizer), model)
@@ -110,7 +109,7 @@ def load_model(
         try:
             return transformers.AutoConfig.from_pretrained(path, **arguments)
         except Exception as error:  # of many classes, depending on the value that does not fit
-            raise _missing("model", path, error) from error
+            raise _unreadable("no model", path, error) from error
 
     def read_model() -> nn.Module:
         try:
@@ -128,7 +127,7 @@ def load_model(
         except ConfigError:
             raise
         except Exception as error:
-            raise _unloadable(error, path, attention) from error
+            raise _unreadable("cannot load the model", path, error, attention) from error
 
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
     if "bitsandbytes" in str(getattr(model_config, "quantization_config", "")).lower():
@@ -276,34 +275,24 @@ def _check_vocabulary(path: str, rows: int | None, tokenizer: Any) -> None:
         )
 
 
-def _missing(what: str, path: str, error: Exception) -> ConfigError:
-    """Say what is wrong with a path that transformers cannot read; of what is no name on the hub it says little."""
-    reason, hint = _one_line(error), f"check {KEY}"
-    if not Path(path).is_dir():
-        if path.startswith(("/", ".", "~")) or path.count("/") > 1:
-            reason = "there is no such directory"
-        else:
-            path = f"{path}, which is taken for a name on the hub"
-            hint = f"{hint} and the network; a directory of this machine begins with / or ./"
-    return ConfigError(f"no {what} at {path}: {reason}", hint)
-
-
-def _unloadable(error: Exception, path: str, attention: str | None) -> ConfigError:
-    """Return what to tell about a model that transformers does not load."""
-    text, hint = _one_line(error), f"check {KEY}; fetch or save the model again"
+def _unreadable(what: str, path: str, error: Exception, attention: str | None = None) -> ConfigError:
+    """Say what is wrong with a model that transformers cannot read; of what is no name on the hub it says little."""
+    text, hint = " ".join(str(error).split()), f"check {KEY}"
+    if not isinstance(error, (OSError, ValueError, RuntimeError, ImportError)):  # whose text may say too little
+        text = f"{type(error).__name__}: {text}"
     if attention not in (None, "sdpa", "eager") and (isinstance(error, ImportError) or str(attention) in text):
         text = f"attention by {attention} is not available here: {text}"
         hint = f"install what it names ({install_command('flash-attn')}), or {ATTENTION}=sdpa"
     elif 'attn_implementation="eager"' in text:
         hint = f"{ATTENTION}=eager"
-    return ConfigError(f"cannot load the model at {path}: {text}", hint)
-
-
-def _one_line(error: Exception) -> str:
-    """Return the text of an error, with its class where the text alone may say too little."""
-    text = " ".join(str(error).split())
-    says_enough = isinstance(error, (OSError, ValueError, RuntimeError, ImportError))
-    return text if says_enough else f"{type(error).__name__}: {text}"
+    elif Path(path).is_dir():
+        hint = f"{hint}; fetch or save the model again"
+    elif path.startswith(("/", ".", "~")) or path.count("/") > 1:
+        text = "there is no such directory"
+    else:
+        path = f"{path}, which is taken for a name on the hub"
+        hint = f"{hint} and the network; a directory of this machine begins with / or ./"
+    return ConfigError(f"{what} at {path}: {text}", hint)
 
 
 def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
@@ -342,27 +331,3 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     if not each_has_all:
         fsdp2_load_full_state_dict(module, full_state, mesh)
     return module
-
-
-def whole(value: Any, device: str | None = "cpu") -> Any:
-    """Return a tensor in one piece, whether or not the processes share it; anything else as it is.
-
-    Args:
-        value: a tensor, or something else.
-        device: where it is to be; None: where it is computed with.
-    """
-    if isinstance(value, DTensor):
-        value = value.full_tensor()
-    return value.detach().to(device) if isinstance(value, torch.Tensor) else value
-
-
-def local(value: torch.Tensor) -> torch.Tensor:
-    """Return this process's share of a tensor: all of it, if the processes do not share it."""
-    return value.to_local() if isinstance(value, DTensor) else value
-
-
-def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
-    """Return a whole tensor as another one is: shared out between the processes, or not. Only rank 0's values count."""
-    if isinstance(shared, DTensor) and value.dim() > 0:
-        return distribute_tensor(value.to(shared.device), shared.device_mesh, shared.placements)
-    return value.clone()

@@ -29,15 +29,15 @@ class SharedPasses:
 
     Args:
         config: the section of the model, with its sizes counted in responses.
-        uneven: whether the last pass of a mini-batch may have fewer rows than the others.
     """
 
-    def __init__(self, config: Any, *, uneven: bool) -> None:
+    uneven = False  # whether the last pass of a mini-batch may have fewer rows than the others
+
+    def __init__(self, config: Any) -> None:
         self.sharers = 1
         self.group: Any = None
         self._groups: dict[int, Any] = {}
         self.config = config
-        self._uneven = uneven
         self._most_rows = 0  # that one process forwards in a pass
         self._seed = 0  # of the update, for what is drawn in its passes
         self._begun = 0  # passes of the update, by this process
@@ -66,12 +66,12 @@ class SharedPasses:
         rows_of_pass = self.config.ppo_micro_batch_size_per_gpu
         # Processes take whole passes, in equal numbers, as far as these go; further processes share a pass.
         blocks = gcd(world_size, *(-(-size // rows_of_pass) for size in sizes))
-        if not self._uneven and any(size % rows_of_pass for size in sizes):
+        if not self.uneven and any(size % rows_of_pass for size in sizes):
             blocks = 1
         self.sharers = world_size // blocks
         self.config.ppo_mini_batch_size = mini // blocks
         self._most_rows = -(-rows_of_pass // self.sharers)
-        if self.sharers > 1 and not self._uneven:
+        if self.sharers > 1 and not self.uneven:
             self._make_group()
         block = self.ranks.rank // self.sharers
         rows, before = [], 0

@@ -16,7 +16,6 @@ from ..errors import ConfigError
 from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
-from ..tracking import expect
 from ..vendored.protocol import DataProto
 from .actor import Actor
 from .models import check_positions, load_model, note_dropout, place
@@ -73,7 +72,6 @@ class Policy(TrainedModel):
             temperature: None: that of the rollout.
         """
         rollout = self.config.actor_rollout_ref.rollout
-        expect(len(batch), "sequences")
         with self.at_work():
             prepared = _for_log_probs(batch, rollout, rollout.temperature if temperature is None else temperature)
             outputs = self.actor.outputs_for(prepared, calculate_entropy=entropy)
@@ -99,7 +97,6 @@ class Policy(TrainedModel):
         """
         section, rollout = self.config.actor_rollout_ref.actor, self.config.actor_rollout_ref.rollout
         part = self.actor.passes.part_of(self.with_old_log_probs(batch))
-        expect(len(part) * section.ppo_epochs, "sequences")
         with calling(LOSS, section.policy_loss.loss_mode), self.at_work():
             prepared = on_device(part, temperature=rollout.temperature)
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
@@ -158,7 +155,6 @@ class Reference:
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Compute the log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
-        expect(len(batch), "sequences")
         with self.at_work():
             outputs = self.actor.outputs_for(self.prepared(batch), calculate_entropy=False)
         return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})

@@ -17,7 +17,6 @@ from packaging.version import Version
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..shims.device import computing_on, here
-from ..tracking import begin, expect
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
 from .rollout_interface import Ended, end_tokens, gives_log_probs, sampling_of
@@ -67,24 +66,17 @@ class RolloutEngine(HFRollout):
             self.sync_weights()
 
     def generate_sequences(self, prompts: DataProto, ended: Ended | None = None) -> DataProto:
-        """Write a response to each prompt.
+        """Write a response to each prompt; see `RolloutEngine` in rollout_interface.py.
 
-        Args:
-            prompts: input_ids, attention_mask, position_ids, (bs, prompt_length) int64, padded on the left. `meta_info`
-                may have do_sample, validate, response_length, and the settings of sampling.
-            ended: is told the responses that have ended while others are still written.
-
-        Returns:
-            prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
-            attention_mask, position_ids, (bs, prompt_length + response_length); int64, padded on the right, on the CPU.
-            With rollout.calculate_log_probs also rollout_log_probs, (bs, response_length) float32, 0 after the end of a
-            response, if the project's own decoding loop can write for this model.
+        With rollout.calculate_log_probs there are rollout_log_probs too, 0 after the end of a response, if the
+        project's own decoding loop can write for this model.
         """
         ends = {"eos_token_id": [*self.ends], "pad_token_id": self.tokenizer.pad_token_id}
         meta_info = {**prompts.meta_info, **ends}
         most = int(meta_info.get("response_length", self.config.response_length))
         columns = {name: prompts.batch[name] for name in WHOLE_SEQUENCE}
-        first = common_left_padding(columns["attention_mask"])
+        used = columns["attention_mask"][:, :-1].any(dim=0)  # what is padding in every row is left out; but the last
+        first = int(used.int().argmax()) if used.any() else len(used)
         inputs = {name: value[..., first:].to(self.device) for name, value in columns.items()}
         if meta_info.get("do_sample", self.config.do_sample):
             # For all rows at once, so that it does not matter which of them are written together.
@@ -92,7 +84,6 @@ class RolloutEngine(HFRollout):
         # Upstream's passes are equally long, and a batch of any length may come.
         size = min(self.config.get("micro_batch_size", len(prompts)), len(prompts))
         padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), size)
-        expect(len(padded) // size * most, "decode steps")
         with computing_on(self.device):
             output: DataProto = unpad_dataproto(super().generate_sequences(padded), padding).to("cpu")
         for name in WHOLE_SEQUENCE:
@@ -123,12 +114,7 @@ class RolloutEngine(HFRollout):
     def _generate_minibatch(self, prompts: DataProto) -> DataProto:
         """Write the responses of a pass as upstream does, and what it has no place for."""
         self._pass, self._log_probs = prompts, list[torch.Tensor]()
-        # Each decode step looks up the embedding of one token per row.
-        hook = self.model.get_input_embeddings().register_forward_pre_hook(lambda *_: begin(1))
-        try:
-            output: DataProto = super()._generate_minibatch(prompts)
-        finally:
-            hook.remove()
+        output: DataProto = super()._generate_minibatch(prompts)
         for found in self._log_probs:
             missing = output.batch["responses"].shape[-1] - found.shape[-1]
             output.batch["rollout_log_probs"] = torch.nn.functional.pad(found, (0, missing))
@@ -167,9 +153,3 @@ class RolloutEngine(HFRollout):
             module = AutoModelForCausalLM.from_config(policy.config)
         set_random_state(before)
         return module.requires_grad_(False).to(next(policy.parameters()).dtype)
-
-
-def common_left_padding(attention_mask: torch.Tensor) -> int:
-    """Count the columns of prompts that are padding in every row, (bs, prompt_length); the last one never is."""
-    used = attention_mask[:, :-1].any(dim=0)
-    return int(used.int().argmax()) if used.any() else attention_mask.shape[-1] - 1

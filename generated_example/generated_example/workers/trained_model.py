@@ -16,11 +16,10 @@ from torch.distributed.tensor import DTensor
 
 from ..errors import ConfigError
 from ..run.checkpoint_files import read_state, save_state
-from ..run.distributed import Ranks
+from ..run.distributed import Ranks, like, local, whole
 from ..shims.device import computing_on, here, keeping_casts
 from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
-from .models import like, local, whole
 from .role_configs import build_optimizer
 
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
@@ -110,10 +109,6 @@ class TrainedModel:
         for name, value in weights:
             yield name, whole(value, device)
 
-    def module_at(self, path: str, ranks: Ranks) -> nn.Module:
-        """Return a new model with the weights at `path`: on rank 0, on the CPU."""
-        raise NotImplementedError
-
     def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
         """Return the state of optimizer and scheduler, for any number of processes, in CPU memory.
 
@@ -139,7 +134,8 @@ class TrainedModel:
             ranks: this process among its peers.
         """
         state = _read_state(path, self.trained, ranks)
-        known, needed = (set(groups[0]) for groups in (state["optimizer"]["param_groups"], self._groups))
+        own = self.optimizer.param_groups
+        known, needed = (set(groups[0]) for groups in (state["optimizer"]["param_groups"], own))
         if needed - known:
             raise ConfigError(
                 f"the checkpoint is not of this optimizer, {type(self.optimizer).__name__}, which has "
@@ -147,7 +143,7 @@ class TrainedModel:
                 "resume with the optim section of the run that wrote it; or start anew from its weights: "
                 "trainer.resume_mode=disable, and the checkpoint's actor/ as actor_rollout_ref.model.path",
             )
-        configured = [{name: group[name] for name in CONFIGURED if name in group} for group in self._groups]
+        configured = [{name: group[name] for name in CONFIGURED if name in group} for group in own]
         self.optimizer.load_state_dict(state["optimizer"])
         # As many steps as the checkpoint has are done; the rates are those of this run's schedule there.
         rates: Any = self.scheduler
@@ -155,17 +151,13 @@ class TrainedModel:
         rates._last_lr = [
             rate * course(rates.last_epoch) for rate, course in zip(rates.base_lrs, rates.lr_lambdas, strict=True)
         ]
-        for group, settings, rate in zip(self._groups, configured, rates._last_lr, strict=True):
+        for group, settings, rate in zip(self.optimizer.param_groups, configured, rates._last_lr, strict=True):
             group.update({**settings, "lr": rate})
-
-    @property
-    def _groups(self) -> list[dict[str, Any]]:
-        return self.optimizer.param_groups
 
     @property
     def trained(self) -> list[torch.Tensor]:
         """The parameters that are trained, in the optimizer's order."""
-        return [parameter for group in self._groups for parameter in group["params"]]
+        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
 
 def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:
