@@ -212,21 +212,24 @@ def _paths(config: DictConfig, key: str) -> Iterable[str]:
     return [value] if isinstance(value, str) else [str(item) for item in value]
 
 
-def check_sizes(config: Any, prompts: int | None = None) -> None:
+def check_sizes(config: Any, prompts: int | None = None, wrong: Iterable[tuple[str, str, str]] = ()) -> None:
     """Check that sizes fit each other, and the data.
 
     Args:
         config: the whole config.
         prompts: for training, so many; None: that is not known, and perhaps nothing is trained.
+        wrong: what is wrong with the data, to be said along: a text, and the setting that mends it, with its value.
 
     Raises:
         ConfigError: they do not fit; says all that is wrong, and the settings that mend it.
     """
-    found = [*wrong_sizes(config, prompts)]
+    longest_last = sorted(wrong, key=lambda item: item[2].rjust(9))
+    found = [*longest_last, *((text, key, str(value)) for text, key, value in wrong_sizes(config, prompts))]
     if DYNAMIC_BSZ:
-        found.extend(token_budgets(config))
+        found += [(text, key, str(value)) for text, key, value in token_budgets(config)]
     if found:
-        mended = " ".join(f"{key}={value}" for _, key, value in found)
+        values = {key: value for _, key, value in found}
+        mended = " ".join(shlex.quote(f"{key}={value}") for key, value in values.items())
         raise ConfigError("\n".join(text for text, _, _ in found), f"the same command with {mended}")
 
 

@@ -6,7 +6,6 @@ made of it up to 0.6: the prompt by the chat template, then the response and the
 """
 
 import contextlib
-import copy
 import hashlib
 import io
 import json
@@ -24,7 +23,7 @@ from torch.utils.data import Dataset
 from ..errors import ConfigError, DataError
 from ..training.given_datasets import files_of, rows_of
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
-from .datasets import data_section, file_list, load_class
+from .datasets import as_it_stands, data_section, file_list, load_class
 from .files import HINT, messages_of, plain, read_rows, with_all_columns, without_nulls
 from .token_cache import digests, kept
 
@@ -326,14 +325,3 @@ def _hint(error: Exception) -> str:
     if "chat_template" in text:
         return "set actor_rollout_ref.model.custom_chat_template, or use a model that was trained on conversations"
     return "mend the row; data.messages_key, data.prompt_key and data.response_key name the columns"
-
-
-def as_it_stands(tokenizer: Any) -> Any:
-    """Return a copy of a tokenizer without a chat template whose template says what messages say, and nothing else.
-
-    It begins a text as the tokenizer does, if that is with a token of its own.
-    """
-    begins = tokenizer("?")["input_ids"][:1] == [tokenizer.bos_token_id]
-    made = copy.copy(tokenizer)
-    made.chat_template = "{{ bos_token }}" * begins + "{% for m in messages %}{{ m.content }}{% endfor %}"
-    return made
