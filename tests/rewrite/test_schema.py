@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import json
 
+from extractor.pipeline.render.registered import collect_registered_words
 from extractor.pipeline.render.schema import aliases_of, group_names, schema, select_schema, write_shipped
 from extractor.values.setting_types import types_and_words
 
 FIELDS = {"also", "null_or", "values", "range", "hint", "only_with", "still_with", "needs", "without", "path"}
 LR, STEPS = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.optim.lr_warmup_steps"
+CODE = '''
+class Known(str, Enum):
+    GAE = "gae"
+
+
+@register(Known.GAE)
+def gae(batch, lam):
+    """It has no gamma."""
+    return batch["values"] * lam
+
+
+@register("own")
+def own(config):
+    return config.get("gamma")
+'''
 
 
 def test_the_schema_has_known_fields_only() -> None:
@@ -35,3 +51,10 @@ def test_a_project_is_told_of_its_own_settings() -> None:
 
 def test_settings_are_listed_by_section() -> None:
     assert group_names(["top", "a.b.y", "a.b.x"]) == {"": "top", "a.b": "x y"}
+
+
+def test_what_registered_functions_read() -> None:
+    words = collect_registered_words(CODE, "register", "Known")
+    assert {"lam", "values"} <= words["gae"]
+    assert "gamma" not in words["gae"]
+    assert "gamma" in words["own"]

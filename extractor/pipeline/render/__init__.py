@@ -23,6 +23,7 @@ from extractor.pipeline.render.pins import list_checked_pins
 from extractor.pipeline.render.schema import (
     aliases_of,
     group_names,
+    reads_of,
     select_schema,
     write_shipped,
 )
@@ -222,6 +223,8 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
             **{name: _CHOOSES.format(name) for name in _BY_PASS},
             **({"token-mean": _MEAN_OF_MEANS} if f"{options.package}/vendored/workers/dp_actor.py" in files else {}),
         },
+        # Which settings each estimator and loss reads, where not all do.
+        "reads": reads_of(shipped, algorithms),
         # What settings were called in earlier releases, and are called in other libraries.
         "former_keys": dict(manifest.former_keys),
         "aliases": aliases_of(shipped),

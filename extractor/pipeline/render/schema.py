@@ -7,9 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from extractor.pipeline.render.registered import collect_registered_words
 from extractor.values import resources
 from extractor.values.configtree.compose import read_mapping
 
+_ESTIMATOR, _LOSS = "algorithm.adv_estimator", "actor_rollout_ref.actor.policy_loss.loss_mode"
+_ACTOR = "actor_rollout_ref.actor"
+# Settings that choose something registered: by which decorator, and the enumeration that has verl's own names.
+_REGISTERED = {
+    _ESTIMATOR: ("register_adv_est", "AdvantageEstimator"),
+    _LOSS: ("register_policy_loss", ""),
+}
+# Where the settings are that are arguments of such a function, each of only some of these.
+_ARGUMENTS = {_ESTIMATOR: ("algorithm",), _LOSS: (_ACTOR, f"{_ACTOR}.policy_loss")}
+# Up to 0.5.0 verl's actor computes the clipped loss itself.
+_CLIPS = ("clip_ratio", "clip_ratio_c", "clip_ratio_high", "clip_ratio_low")
 _LISTS = ("null_or", "only_with")
 
 
@@ -86,6 +98,24 @@ def group_names(shipped: Iterable[str]) -> dict[str, str]:
         section, _, name = key.rpartition(".")
         sections.setdefault(section, []).append(name)
     return {section: " ".join(names) for section, names in sorted(sections.items())}
+
+
+def reads_of(shipped: Iterable[str], algorithms: str) -> dict[str, dict[str, Sequence[str]]]:
+    """Map settings that only some estimators or losses read to those.
+
+    Args:
+        shipped: The keys of the project's settings.
+        algorithms: The text of verl's core_algos.py, as the project has it.
+    """
+    keys = {*shipped}
+    found: dict[str, dict[str, Sequence[str]]] = {}
+    for switch, sections in _ARGUMENTS.items():
+        words = {**({"vanilla": frozenset(_CLIPS)} if switch == _LOSS else {})}
+        words |= collect_registered_words(algorithms, *_REGISTERED[switch])
+        names = {key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] in sections}
+        some = {name for name in names if 0 < sum(name in known for known in words.values()) < len(words)}
+        found[switch] = {function: tuple(sorted(some & known)) for function, known in sorted(words.items())}
+    return found
 
 
 def _sequence(value: Any) -> tuple[Any, ...]:

@@ -30,6 +30,7 @@ from .setting import (
     SCHEMA,
     SETTINGS,
     choose,
+    is_still_on,
     known_of,
     nearest,
     present_name,
@@ -41,6 +42,11 @@ from .teacher_models import teacher_paths
 from .token_budgets import token_budgets
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+# Where the settings are that are arguments of such a function, each of only some of these.
+CHOSEN = {
+    "algorithm.adv_estimator": ("algorithm",),
+    f"{ACTOR}.policy_loss.loss_mode": (ACTOR, f"{ACTOR}.policy_loss"),
+}
 CLIP = f"{ACTOR}.clip_ratio"
 # Estimators of verl's that have no advantage for a prompt's only response.
 GROUP_ONLY = ("grpo_passk", "rloo_vectorized")
@@ -122,9 +128,7 @@ def notes_on(config: DictConfig, overrides: Sequence[str]) -> Iterator[str]:
     for name, switch in off.items():
         key, is_not, value = switch.partition("=!")
         yield f"{name} has no effect {f'while {key} is {value}' if is_not else f'without {switch}'}"
-    low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
-    if CLIP in said and CLIP not in off and None not in (low, high):
-        yield f"{CLIP} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or both to null"
+    yield from _unread_by_chosen(config, [name for name in said if name not in off])
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         for name in said:
             if name.endswith(("fsdp_size", "reshard_after_forward")):
@@ -138,6 +142,25 @@ def notes_on(config: DictConfig, overrides: Sequence[str]) -> Iterator[str]:
             yield text
     for text, hint in missing_loggers(config):
         yield f"{text}: nothing is logged there ({hint})"
+
+
+def _unread_by_chosen(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
+    """Find settings that verl's estimator or loss in use does not read, and others do; an owner's may read any."""
+    for switch, sections in CHOSEN.items():
+        functions, chosen = SHIPPED["reads"][switch], str(OmegaConf.select(config, switch))
+        for name in names if chosen in functions else ():
+            section, _, last = name.rpartition(".")
+            if section not in sections or is_still_on(config, name):
+                continue
+            readers = [function for function, read in functions.items() if last in read]
+            if readers and chosen not in readers:
+                yield f"{name} has no effect with {switch}={chosen}, but with {', '.join(sorted(readers))}"
+            low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
+            if name == CLIP and chosen in readers and None not in (low, high):
+                yield (
+                    f"{name} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or "
+                    f"{CLIP}_low=null {CLIP}_high=null"
+                )
 
 
 def check_paths(config: DictConfig) -> None:
