@@ -71,7 +71,7 @@ def played(episodic: Project, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -
         rollouts = rollouts_of(episodic, config, tokenizer, OneProcess(), engine)
         infos = [{"place": place} for place in range(len(delays))]
         prompts = prompts_of(episodic, [tokenizer(PROMPT)["input_ids"]] * len(delays), infos)
-        draws = episodic.module("run.distributed").drawing_from(1)
+        draws = episodic.module("run.seeds").drawing_from(1)
         with draws:
             return rollouts.generate(prompts), engine
 

@@ -34,7 +34,7 @@ from toy.training.failures import report  # type: ignore[import-not-found]
 from toy.training.rollouts import Rollouts  # type: ignore[import-not-found]
 from toy.vendored.protocol import DataProto  # type: ignore[import-not-found]
 from toy.workers.actor import Actor  # type: ignore[import-not-found]
-from toy.workers.models import local  # type: ignore[import-not-found]
+from toy.run.distributed import local  # type: ignore[import-not-found]
 
 warnings.filterwarnings("ignore")
 sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each case would take most of the time
