@@ -134,7 +134,7 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
         if isinstance(dataset, Prompts):
             dataset.wrong = [*_too_long(split, dataset), *([] if has_template else _without_template(split, dataset))]
             if dataset.wrong and split not in ("train", "val"):
-                raise DataError(dataset.wrong[0][0], "leave it out, or set what mends it")
+                raise DataError(dataset.wrong[0][0], "leave it out, or set data.truncation=left, or a larger limit")
         dataset = EncodedPrompts(dataset, tokenizer, data)
         if not getattr(dataset, "wrong", ()):
             check_item(split, dataset[0], cls)

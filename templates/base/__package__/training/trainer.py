@@ -315,13 +315,13 @@ class LocalPPOTrainer(RunLoop):
                 metrics.update(balance_batch(batch, self.ranks.world_size))
             batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
 
-        if WATCH:
+    if WATCH:
 
-            def looks_at_engine(self, step: int) -> bool:
-                """Tell whether anything will look at the engine's log-probabilities of a step's responses."""
-                rollout = self.config.actor_rollout_ref.rollout
-                responses = self.config.data.train_batch_size * self.rollout_n
-                return bool(rollout.calculate_log_probs or self._asks_old_log_probs(responses) or self.watch.due(step))
+        def looks_at_engine(self, step: int) -> bool:
+            """Tell whether anything will look at the engine's log-probabilities of a step's responses."""
+            rollout = self.config.actor_rollout_ref.rollout
+            responses = self.config.data.train_batch_size * self.rollout_n
+            return bool(rollout.calculate_log_probs or self._asks_old_log_probs(responses) or self.watch.due(step))
 
     def _asks_old_log_probs(self, responses: int) -> bool:
         """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
