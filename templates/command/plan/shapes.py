@@ -263,7 +263,7 @@ class ModelShape:
             return None
         if self._pieces is None:
             self._pieces = Pieces(self.module, self._limit)
-        with self._pieces:
+        with self._pieces.in_use():
             return self._pieces if self._pieces.wanted(tokens) else None
 
     def _outputs(self, inputs: dict[str, Any], in_pieces: LogitsInPieces | None, entropy: bool) -> torch.Tensor:

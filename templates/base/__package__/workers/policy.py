@@ -73,14 +73,16 @@ class Policy(TrainedModel):
     def load(self, path: str, ranks: Ranks) -> Any:
         """Load the model at `path`, as it is without an adapter."""
         fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
-        if QLORA or SHARDED_CHECKPOINTS:
-            reader = quantized_reader(self.config) if QLORA else None
-            trains_all = not LORA or not wants_adapter(self.config.actor_rollout_ref.model)
-            if SHARDED_CHECKPOINTS and reader is None and trains_all:
+        reader = None
+        if QLORA:
+            reader = quantized_reader(self.config)
+        if SHARDED_CHECKPOINTS:
+            adapted = False
+            if LORA:
+                adapted = wants_adapter(self.config.actor_rollout_ref.model)
+            if reader is None and not adapted:
                 reader = shares_reader(path, fsdp_config, ranks)
-            return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader=reader)
-        else:
-            return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
+        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader=reader)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None

@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import ConfigError
 from ..output import install_command, say
 from ..tracking.run_tracker import METRICS, read_rows
-from ..tracking.terminal import REWARD, validation_score
+from ..tracking.terminal import validation_score
 from .sweep import INTERRUPTED, check_alone, directory_of, parsed, run_one, say_results
 
 FILE = "search.journal"
@@ -95,7 +95,7 @@ def reached(directory: Path) -> float | None:
     scores = [score for row in rows if (score := validation_score(row)) is not None]
     if scores:
         return scores[-1]
-    rewards = [row[name] for row in rows for name in REWARD[:1] if row.get(name) is not None]
+    rewards = [row["critic/rewards/mean"] for row in rows if row.get("critic/rewards/mean") is not None]
     last = rewards[-max(1, len(rewards) // 10) :]
     return sum(last) / len(last) if last else None
 
