@@ -146,8 +146,8 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
         recipe = Prompt.ask("Recipe", console=console, default=recipe, choices=list(RECIPES))
     except EOFError:
         raise typer.Abort from None
-    chosen = f"--engine {engine} --algorithm {algorithm} --recipe {recipe}"
-    output.note(f"the same without questions: `vextract new {in_shell(path)} {chosen}`")
+    line = f"vextract new {in_shell(path)} --engine {engine} --algorithm {algorithm} --recipe {recipe}"
+    output.note(f"the same without questions: `{line}`")
     return path, engine, algorithm, recipe
 
 

@@ -74,7 +74,7 @@ def find_checkpoint(path: Path, *, best: bool = False) -> Path:
     if best:
         chosen = best_of([one for one in left if not what_is_wrong(one)])
         left = [] if chosen is None else [chosen]
-    problem = "no checkpoint" if not best else "no checkpoint with a validation score"
+    problem: str | None = "no checkpoint" if not best else "no checkpoint with a validation score"
     for checkpoint in left:
         problem = what_is_wrong(checkpoint, digests=True) if checkpoint.is_dir() else "no such directory"
         if problem is None:
