@@ -151,10 +151,14 @@ def test_equal_commands_give_equal_bytes(tmp_path: Path) -> None:
     assert trees[0] == trees[1]
 
 
+def lock_of(project: Path) -> str:
+    return (project / "vextract.lock").read_text(encoding="utf-8")
+
+
 @pytest.mark.usefixtures("verl")
 def test_features_may_be_named_in_one_go(run, tmp_path: Path) -> None:
     assert run("new", tmp_path / "toy", "--with", "lora, mfu,", "--with", "scorers").code == 0
-    assert 'features = ["export_model", "lora", "mfu", "scorers"]' in (tmp_path / "toy" / "vextract.lock").read_text(encoding="utf-8")
+    assert 'features = ["export_model", "lora", "mfu", "scorers"]' in lock_of(tmp_path / "toy")
 
 
 @pytest.mark.usefixtures("verl")
@@ -169,7 +173,7 @@ def test_all_features_that_the_engine_has(run, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("verl")
 def test_a_feature_brings_what_it_needs(run, tmp_path: Path) -> None:
     assert run("new", tmp_path / "toy", "--with", "qlora").code == 0
-    assert 'features = ["export_model", "lora", "qlora"]' in (tmp_path / "toy" / "vextract.lock").read_text(encoding="utf-8")
+    assert 'features = ["export_model", "lora", "qlora"]' in lock_of(tmp_path / "toy")
     assert "\nbitsandbytes==" in (tmp_path / "toy" / "requirements.lock").read_text(encoding="utf-8")
 
 

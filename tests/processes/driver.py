@@ -27,14 +27,13 @@ import torch
 import yaml
 from omegaconf import OmegaConf
 from toy.run import shards  # type: ignore[import-not-found]
-from toy.run.distributed import Ranks  # type: ignore[import-not-found]
+from toy.run.distributed import Ranks, local  # type: ignore[import-not-found]
 from toy.settings.loading import load_config, settle_device  # type: ignore[import-not-found]
 from toy.training import trainer as training  # type: ignore[import-not-found]
 from toy.training.failures import report  # type: ignore[import-not-found]
 from toy.training.rollouts import Rollouts  # type: ignore[import-not-found]
 from toy.vendored.protocol import DataProto  # type: ignore[import-not-found]
 from toy.workers.actor import Actor  # type: ignore[import-not-found]
-from toy.run.distributed import local  # type: ignore[import-not-found]
 
 warnings.filterwarnings("ignore")
 sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each case would take most of the time

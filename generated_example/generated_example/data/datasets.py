@@ -5,9 +5,11 @@ Files may be in verl's schema (parquet with prompt, data_source, reward_model...
 a `prompt` and a `ground_truth` column, which are converted. Without files, the environment gives the prompts.
 """
 
+import copy
 import importlib
 import importlib.util
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,13 +119,9 @@ def dataset_of_rows(
 def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Dataset:
     """Make a dataset, with what it is made of, and check it."""
     is_own = cls not in (FilePrompts, RowPrompts)
-    if not getattr(tokenizer, "chat_template", None) and (not is_own or issubclass(cls, Prompts)):
-        begins = "{{ bos_token }}" if tokenizer("?")["input_ids"][:1] == [tokenizer.bos_token_id] else ""
-        written = f"'{begins}{{% for m in messages %}}{{{{ m.content }}}}{{% endfor %}}'"
-        raise DataError(
-            "the tokenizer has no chat template (that of a model for conversations has one)",
-            f'to write prompts as they stand: "actor_rollout_ref.model.custom_chat_template={written}"',
-        )
+    has_template = bool(getattr(tokenizer, "chat_template", None))
+    if not has_template and (not is_own or issubclass(cls, Prompts)):
+        tokenizer = as_it_stands(tokenizer)
     most = data.get(f"{split}_max_samples", -1)  # newer than some releases, and than owners' classes
     arguments = {"data_files": source, "tokenizer": tokenizer, "processor": None, "config": data, "max_samples": most}
     try:
@@ -131,9 +129,12 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         if isinstance(dataset, Prompts):
-            check_lengths(split, dataset)
+            dataset.wrong = [*_too_long(split, dataset), *([] if has_template else _without_template(split, dataset))]
+            if dataset.wrong and split not in ("train", "val"):
+                raise DataError(dataset.wrong[0][0], "leave it out, or set data.truncation=left, or a larger limit")
         dataset = EncodedPrompts(dataset, tokenizer, data)
-        check_item(split, dataset[0], cls)
+        if not getattr(dataset, "wrong", ()):
+            check_item(split, dataset[0], cls)
     except ProjectError:
         raise
     except Exception as error:
@@ -293,19 +294,39 @@ def _is_in_schema(path: Path, key: str, data: Any) -> bool:
 # What can be wrong with a dataset
 
 
-def check_lengths(split: str, dataset: Prompts) -> None:
-    """Check for prompts that are too long now, rather than when their turn comes in the training.
+def as_it_stands(tokenizer: Any) -> Any:
+    """Return a copy of a tokenizer without a chat template whose template says what messages say, and nothing else.
 
-    Raises:
-        DataError: there is one.
+    It begins a text as the tokenizer does, if that is with a token of its own.
     """
+    begins = tokenizer("?")["input_ids"][:1] == [tokenizer.bos_token_id]
+    made = copy.copy(tokenizer)
+    made.chat_template = "{{ bos_token }}" * begins + "{% for m in messages %}{{ m.content }}{% endfor %}"
+    return made
+
+
+def _without_template(split: str, dataset: Prompts) -> list[tuple[str, str, str]]:
+    """Find what is wrong with prompts where there is no chat template: that they are conversations.
+
+    Single messages of the user are encoded as they stand, with a note.
+    """
+    if all(len(chat) == 1 and chat[0]["role"] == "user" for chat in dataset.chats()):
+        if split == "train":
+            print("note: the tokenizer has no chat template: prompts are encoded as they stand", file=sys.stderr)
+        return []
+    text = "prompts are conversations, and the tokenizer has no chat template (that of a model for chats has one)"
+    return [(text, "actor_rollout_ref.model.custom_chat_template", f"'{dataset.tokenizer.chat_template}'")]
+
+
+def _too_long(split: str, dataset: Prompts) -> list[tuple[str, str, str]]:
+    """Find prompts that are too long now, rather than when their turn comes in the training."""
     most, longest = dataset.max_prompt_length, max(dataset.lengths, default=0)
-    if longest > most and dataset.truncation == "error":
-        number = dataset.lengths.index(longest)
-        raise DataError(
-            f"{split} prompt {number} has {longest} tokens, more than data.max_prompt_length={most}",
-            "leave it out by data.filter_overlong_prompts=true, or set data.truncation=left, or a larger limit",
-        )
+    if longest <= most or dataset.truncation != "error":
+        return []
+    text = (
+        f"{split} prompt {dataset.lengths.index(longest)} has {longest} tokens, more than data.max_prompt_length={most}"
+    )
+    return [(f"{text} (data.filter_overlong_prompts=true leaves it out)", "data.max_prompt_length", str(longest))]
 
 
 def check_item(split: str, item: Mapping[str, Any], cls: type) -> None:

@@ -19,6 +19,7 @@ from .setting import (
     SCHEMA,
     SETTINGS,
     choose,
+    is_still_on,
     known_of,
     nearest,
     present_name,
@@ -27,6 +28,11 @@ from .setting import (
 )
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+# Where the settings are that are arguments of such a function, each of only some of these.
+CHOSEN = {
+    "algorithm.adv_estimator": ("algorithm",),
+    f"{ACTOR}.policy_loss.loss_mode": (ACTOR, f"{ACTOR}.policy_loss"),
+}
 CLIP = f"{ACTOR}.clip_ratio"
 # Estimators of verl's that have no advantage for a prompt's only response.
 GROUP_ONLY = ("grpo_passk", "rloo_vectorized")
@@ -99,9 +105,7 @@ def notes_on(config: DictConfig, overrides: Sequence[str]) -> Iterator[str]:
     for name, switch in off.items():
         key, is_not, value = switch.partition("=!")
         yield f"{name} has no effect {f'while {key} is {value}' if is_not else f'without {switch}'}"
-    low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
-    if CLIP in said and CLIP not in off and None not in (low, high):
-        yield f"{CLIP} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or both to null"
+    yield from _unread_by_chosen(config, [name for name in said if name not in off])
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         for name in said:
             if name.endswith(("fsdp_size", "reshard_after_forward")):
@@ -115,6 +119,25 @@ def notes_on(config: DictConfig, overrides: Sequence[str]) -> Iterator[str]:
             yield text
     for text, hint in missing_loggers(config):
         yield f"{text}: nothing is logged there ({hint})"
+
+
+def _unread_by_chosen(config: DictConfig, names: Iterable[str]) -> Iterator[str]:
+    """Find settings that verl's estimator or loss in use does not read, and others do; an owner's may read any."""
+    for switch, sections in CHOSEN.items():
+        functions, chosen = SHIPPED["reads"][switch], str(OmegaConf.select(config, switch))
+        for name in names if chosen in functions else ():
+            section, _, last = name.rpartition(".")
+            if section not in sections or is_still_on(config, name):
+                continue
+            readers = [function for function, read in functions.items() if last in read]
+            if readers and chosen not in readers:
+                yield f"{name} has no effect with {switch}={chosen}, but with {', '.join(sorted(readers))}"
+            low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
+            if name == CLIP and chosen in readers and None not in (low, high):
+                yield (
+                    f"{name} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or "
+                    f"{CLIP}_low=null {CLIP}_high=null"
+                )
 
 
 def check_paths(config: DictConfig) -> None:
@@ -185,19 +208,22 @@ def _paths(config: DictConfig, key: str) -> Iterable[str]:
     return [value] if isinstance(value, str) else [str(item) for item in value]
 
 
-def check_sizes(config: Any, prompts: int | None = None) -> None:
+def check_sizes(config: Any, prompts: int | None = None, wrong: Iterable[tuple[str, str, str]] = ()) -> None:
     """Check that sizes fit each other, and the data.
 
     Args:
         config: the whole config.
         prompts: for training, so many; None: that is not known, and perhaps nothing is trained.
+        wrong: what is wrong with the data, to be said along: a text, and the setting that mends it, with its value.
 
     Raises:
         ConfigError: they do not fit; says all that is wrong, and the settings that mend it.
     """
-    found = [*wrong_sizes(config, prompts)]
+    longest_last = sorted(wrong, key=lambda item: item[2].rjust(9))
+    found = [*longest_last, *((text, key, str(value)) for text, key, value in wrong_sizes(config, prompts))]
     if found:
-        mended = " ".join(f"{key}={value}" for _, key, value in found)
+        values = {key: value for _, key, value in found}
+        mended = " ".join(shlex.quote(f"{key}={value}") for key, value in values.items())
         raise ConfigError("\n".join(text for text, _, _ in found), f"the same command with {mended}")
 
 

@@ -82,6 +82,7 @@ class RunLoop(Closing):
         self.failure: Exception | None = None
         self.score: float | None = None
         self._has_begun = False
+        self._row: dict[str, Any] | None = None  # the metrics of the checkpoint's step
         settings = {key: OmegaConf.select(self.config, key) for key in MAY_CHANGE}
         self._identity = self.ranks.on_driver(lambda: {**settings, "rows": len(self.train_loader.dataset)})
         self._draw_anew()
@@ -170,7 +171,7 @@ class RunLoop(Closing):
         if self.config.algorithm.kl_ctrl.type == "adaptive":  # the other one's coefficient is that of the config
             self.kl_ctrl.value = trainer["kl_coef"]
         self.ids.setstate(trainer["ids"])
-        self.score = trainer["score"]
+        self.score, self._row = trainer["score"], trainer.get("row")
         if random_numbers is not None:
             set_random_state(random_numbers)
         if self.ranks.rank == 0:
@@ -241,6 +242,8 @@ class RunLoop(Closing):
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:
                 self.tracker.message(f"resuming from {self.resumed_from}")
+            if self._row:
+                self.tracker.log_missing(self._row, start)
             yield
 
     def _after_step(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
@@ -262,6 +265,9 @@ class RunLoop(Closing):
         saves = self.saves_after(step)
         ends = stopping or is_last
         if stopping or saves:
+            assert self._state is not None
+            # A run that is killed before the step is logged logs it when it goes on.
+            self._state["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):
                 self.save()
         metrics.update(compute_timing_metrics(batch, timing))

@@ -59,7 +59,8 @@ class Policy(TrainedModel):
     def load(self, path: str, ranks: Ranks) -> Any:
         """Load the model at `path`, as it is without an adapter."""
         fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
-        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
+        reader = None
+        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader=reader)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None

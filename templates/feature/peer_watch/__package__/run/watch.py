@@ -22,7 +22,7 @@ import torch.distributed as dist
 
 from ..errors import RESUMABLE
 from ..tracking import phases
-from ..tracking.live import live_views
+from ..tracking.terminal import live_views
 
 PERIOD = 1.0
 GRACE = 5.0  # seconds in which a process may end by itself before the watch ends it
