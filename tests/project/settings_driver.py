@@ -75,7 +75,7 @@ def answer(default: DictConfig, name: str) -> str:
             raise loading.ConfigError(*problem)
     except loading.ConfigError as error:
         return f"refused: {error}"
-    said = list(checks.notes(config, [name]))
+    said = list(checks.notes_on(config, [name]))
     return f"said: {said}" if said else "accepted"
 
 

@@ -250,7 +250,7 @@ def test_a_config_of_any_path_goes_over_the_projects(project: Path, tmp_path: Pa
         assert said in done.stderr
     done = forked(project, "main.py", "--config", str(tmp_path / "none.yaml"))
     assert "no such file" in done.stderr
-    assert "the path of a YAML file, or ppo_trainer" in done.stderr
+    assert "choose one of: ppo_trainer; or give the path of a YAML file" in done.stderr
 
 
 def test_names_that_a_file_has_are_told(project: Path, tmp_path: Path) -> None:
