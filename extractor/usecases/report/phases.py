@@ -7,7 +7,7 @@ from typing import Any
 from extractor.usecases.report.curves import Axes, buckets, short
 from extractor.usecases.report.runs import RecordedRun, number
 
-# As a project's `tracking/terminal.py` has them.
+# What projects measure by `timed`.
 STEP_PHASES = (
     "gen",
     "gen_max",

@@ -1,13 +1,14 @@
 # vextract:template - edit freely
 """Seeds for an engine that draws its tokens itself."""
 
-import contextlib
-import contextvars
-from collections.abc import Iterator
-
 import torch
 
 from ..switches import OVERLAP
+
+if OVERLAP:
+    import contextlib
+    import contextvars
+    from collections.abc import Iterator
 
 SEEDS = 2**31 - 1
 if OVERLAP:
