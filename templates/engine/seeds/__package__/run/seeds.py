@@ -1,21 +1,20 @@
 # vextract:template - edit freely
 """Seeds for an engine that draws its tokens itself."""
 
+import contextlib
+import contextvars
+from collections.abc import Iterator, Sequence
+
 import torch
 
 from ..switches import OVERLAP
-
-if OVERLAP:
-    import contextlib
-    import contextvars
-    from collections.abc import Iterator
 
 SEEDS = 2**31 - 1
 if OVERLAP:
     _generator: contextvars.ContextVar[torch.Generator | None] = contextvars.ContextVar("generator", default=None)
 
 
-def draw_seeds(count: int) -> list[int]:
+def draw_seeds(count: int) -> Sequence[int]:
     """Draw seeds for an engine from the generator that checkpoints save, which is another on each process."""
     if OVERLAP:
         seeds = torch.randint(SEEDS, (count,), generator=_generator.get())
