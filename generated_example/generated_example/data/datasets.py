@@ -21,7 +21,7 @@ from torch.utils.data import Dataset, IterableDataset
 from ..errors import DataError, ProjectError  # hooks take DataError from here
 from ..hooks import HookError, hook_file_of, importing_hooks, taken_by
 from ..rewards.scoring import source_of
-from ..settings.setting import choose
+from ..settings.setting import choose_defined
 from ..vendored.data.rl_dataset import RLHFDataset
 from .dataloading import EncodedPrompts
 from .files import Rows, is_as_stored, messages_of, open_parquet, plain, read_rows, rows_in_schema, to_schema
@@ -163,8 +163,8 @@ def load_class(path: str, name: str | None) -> Any:
     classes = {key: each for key, each in vars(module).items() if inspect.isclass(each) and issubclass(each, Dataset)}
     if name not in classes:
         own = [each for each in classes if classes[each].__module__ == module.__name__]
-        there = f"data.custom_cls.name: {choose(str(name), own)}"
-        hint = there if own else "data.custom_cls.path is a file with such a class"
+        there = choose_defined(name, own)
+        hint = f"data.custom_cls.name={there}" if there else "data.custom_cls.path is a file with such a class"
         raise DataError(f"{path} has no class {name!r} that derives from torch.utils.data.Dataset", hint)
     if issubclass(classes[name], IterableDataset):
         hint = "derive it from torch.utils.data.Dataset, with __len__ and __getitem__"

@@ -78,6 +78,21 @@ def for_each_row(
     return values[[places[group] for group in index]]
 
 
+def mean_over_batch(losses: torch.Tensor, config: Any) -> torch.Tensor:
+    """Return a pass's part of the mean over the responses of the batch: what all passes add up to.
+
+    Args:
+        losses: of the responses of the pass, (bs,).
+        config: the actor's; in `global_batch_info` the engine notes how many responses the batch has, and how many
+            processes compute passes of it. Where it has noted nothing, the pass is the batch.
+    """
+    batch = config.get("global_batch_info") or {}
+    size = batch.get("global_batch_size")
+    if size is None:
+        return torch.mean(losses)
+    return losses.sum() / size * batch.get("dp_size", 1)
+
+
 def joined_rows(nested: torch.Tensor) -> torch.Tensor:
     """Return the bits of `torch.cat(nested.unbind())`: (total tokens, ...) of (bs, j, ...), with holes or without."""
     values, offsets, lengths = nested.values(), nested.offsets(), nested.lengths()

@@ -16,7 +16,7 @@ from ..rewards.manager import TextRewardManager
 from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
 from ..settings import reward_keys
-from ..settings.setting import choose, functions_in
+from ..settings.setting import choose_defined, functions_in
 from .given import Given, manager_of, offered
 from .reward_managers import load_manager, manager_class, registered_managers
 
@@ -99,8 +99,8 @@ def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
         path, name = (OmegaConf.select(config, f"{function}.{key}") for key in ("path", "name"))
         if path is None:
             raise
-        there, cause = functions_in(path), error.__cause__ or error
-        hint = f"{function}.name: {choose(str(name), there)}" if there else f"check {function}.path, and what it has"
+        there, cause = choose_defined(name, functions_in(path)), error.__cause__ or error
+        hint = f"{function}.name={there}" if there else f"check {function}.path, and what it has"
         raise ConfigError(f"cannot load {function}: {type(cause).__name__}: {cause}", hint) from error
     except (TypeError, ValueError) as error:
         names = sorted(arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key", "**"})
