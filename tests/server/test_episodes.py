@@ -49,6 +49,7 @@ def served(sglang_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "episodes.playing",
             "episodes.turns",
             "run.distributed",
+            "run.seeds",
             "settings.loading",
             "training.batches",
             "training.rollouts",
@@ -89,7 +90,7 @@ def served(sglang_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         infos = modules["training.batches"].objects({"place": place} for place in range(EPISODES))
         prompts.non_tensor_batch["extra_info"] = infos
         prompts.non_tensor_batch["uid"] = modules["training.batches"].objects(str(place) for place in range(EPISODES))
-        with modules["run.distributed"].drawing_from(1):
+        with modules["run.seeds"].drawing_from(1):
             return rollouts.generate(prompts)
 
     play.rollouts, play.model, play.server = rollouts, model, server  # type: ignore[attr-defined]
