@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
@@ -16,12 +15,10 @@ from extractor.pipeline.index.syntax import first_line
 from extractor.pipeline.slicer import Slice
 from extractor.pipeline.source import Source
 from extractor.project.lock import Lock
-from extractor.usecases.explain.ours import own_files
-from extractor.usecases.owner_imports import list_imported
+from extractor.usecases.owner_code import OwnerCode, list_imported
 from extractor.values import readers
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
-from extractor.values.tree import FileKind
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -127,28 +124,18 @@ def of_edits(before: str, text: str, package: str) -> MethodDemand:
     return MethodDemand(_words(new, changed, package), edited)
 
 
-def of_project(project: Path, lock: Lock, base: Mapping[str, bytes]) -> MethodDemand:
-    """Return what a project's hooks, its owner's files and edits need of verl.
+def of_owner(code: Sequence[OwnerCode], lock: Lock) -> MethodDemand:
+    """Return what the owner's code needs of verl.
 
     Args:
-        project: Its directory.
-        lock: Its lock.
-        base: What was emitted, by path, for all but hooks.
+        code: All of it, as `read_owner_code` gives it.
+        lock: The project's lock.
     """
-    package, kinds = lock.options.package, {file.path: file.kind for file in lock.files}
-    found = MethodDemand()
-    for path in (*kinds, *own_files(project, lock)):
-        if not path.endswith(".py"):
-            continue
-        try:
-            text = (project / path).read_bytes().decode("utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
-        if kinds.get(path, FileKind.HOOK) is FileKind.HOOK:
-            found |= of_code(text, package)
-        elif text.encode() != base[path]:
-            found |= of_edits(base[path].decode("utf-8", "replace"), text, package)
-    return replace(found, imported=frozenset(list_imported(project, lock, base)))
+    package, found = lock.options.package, MethodDemand(imported=frozenset(list_imported(code, lock)))
+    for file in code:
+        edits = file.emitted is not None
+        found |= of_edits(file.emitted or "", file.text, package) if edits else of_code(file.text, package)
+    return found
 
 
 def _parse(text: str) -> ast.Module | None:

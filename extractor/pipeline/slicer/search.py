@@ -132,11 +132,7 @@ class Search:
         index, release = self.found.index, self.found.manifest.release
         if not origin.startswith("role "):
             name = symbol.partition(":")[2]
-            others = (
-                []
-                if name == "*"
-                else [f"{module}:{name}" for module in sorted(index.names) if name in index[module].bindings]
-            )
+            others = [f"{module}:{name}" for module in sorted(index.names) if name in index[module].bindings]
             hint = f"it has {' and '.join(others[:3])}: write that" if others else "remove it, and what uses it, first"
             return UsageError(f"{origin}: {symbol} is not in verl {release}", hint=f"{hint}; or keep the release")
         return UsageError(

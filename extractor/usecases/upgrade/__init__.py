@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.changes.config_keys import read_config
 from extractor.usecases.explain.ours import own_files
 from extractor.usecases.own_manifest import read_own_manifest, write_own_manifest
-from extractor.usecases.owner_imports import find_users
+from extractor.usecases.owner_code import OwnerCode, find_users, read_owner_code
 from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
@@ -129,7 +129,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     """
     from extractor.pipeline.generate import complete
     from extractor.pipeline.source import open_source
-    from extractor.usecases.kept_methods import generate_with_methods, of_project
+    from extractor.usecases.kept_methods import generate_with_methods, of_owner
     from extractor.usecases.upgrade.choices import resolve
 
     old = lock_module.read(project)
@@ -142,7 +142,8 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     used = set(parts.used) - set(request.dropped)
     options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
     source = open_source(manifest.pin, origin, offline=offline)
-    options, generated = generate_with_methods(options, source, manifest, of_project(project, old, emitted))
+    code = tuple(read_owner_code(project, old, emitted))
+    options, generated = generate_with_methods(options, source, manifest, of_owner(code, old))
     tree = generated.tree
     new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     found = look(project, {file.path for file in old.files} | {file.path for file in tree})
@@ -150,7 +151,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     config_files = {path for path in own_files(project, old) if is_config(path)} - {file.path for file in tree}
     own = look(project, {*config_files, OWN_MANIFEST})
     renamed = Renames(old.options.verl, options.verl)
-    plan, sides = _plan_managed(project, old, emitted, found, new, tree, manifest, renamed)
+    plan, sides = _plan_managed(project, old, emitted, found, new, tree, code, manifest, renamed)
     plain = {path: data for path in config_files if own[path].plain and (data := own[path].data) is not None}
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
     actions = [*plan.actions, *write_own_manifest(own_manifest, options.manifest)]
@@ -204,6 +205,7 @@ def _plan_managed(
     found: Mapping[str, FileOnDisk],
     new: Lock,
     tree: Tree,
+    code: Sequence[OwnerCode],
     manifest: Manifest,
     renamed: Renames,
 ) -> tuple[Plan, UpgradeInputs]:
@@ -222,7 +224,7 @@ def _plan_managed(
         successors=successors | {path: Successor(places, same=False) for path, places in layout.carried.items()},
         labels=labels(old.options, new.options, old.vextract),
         parked=frozenset(path.relative_to(project).as_posix() for path in parked),
-        users=find_users(project, old, emitted, {file.path for file in tree}),
+        users=find_users(project, old, code, {file.path for file in tree}),
         deletable=is_marked,
     )
     sides = with_settings(sides, renamed)

@@ -18,7 +18,7 @@ from extractor.values.manifest.entries import (
     SourcePin,
     matches,
 )
-from extractor.values.manifest.own import OWN_MANIFEST, to_symbol, with_own, with_roots
+from extractor.values.manifest.own import OWN_MANIFEST, with_own, with_roots
 from extractor.values.manifest.parse import parse_manifest
 from extractor.values.manifest.renames import inverse, renamed
 from extractor.values.manifest.table import read_toml
@@ -42,7 +42,6 @@ __all__ = [
     "parse_manifest",
     "read_toml",
     "renamed",
-    "to_symbol",
     "with_own",
     "with_roots",
 ]

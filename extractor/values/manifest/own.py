@@ -19,7 +19,7 @@ from extractor.values.manifest.parse import read_fix, read_replacement
 from extractor.values.manifest.table import Reader, read_toml
 
 OWN_MANIFEST = "vextract.toml"
-_HEAD = "What of verl this project has beyond its features. Yours: docs/manifests.md tells what can stand here."
+_HEAD = "What of verl this project has beyond its features. Yours: docs/own-manifest.md tells what can stand here."
 _SYMBOL = re.compile(r"verl(\.\w+)*(:(\w+|\*))?")
 
 

@@ -71,9 +71,8 @@ def duration(seconds: float) -> str:
 
 def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool = False) -> "LineView":
     """Return a view of a run; one that is quiet shows nothing but messages."""
-    if not quiet:
-        if (console := drawing_console()) is not None:
-            return LiveView(console, title, total_steps, start_step)
+    if not quiet and (console := drawing_console()) is not None:
+        return LiveView(console, title, total_steps, start_step)
     return LineView(total_steps, quiet=quiet)
 
 

@@ -77,9 +77,8 @@ def make_view(title: str, total_steps: int, start_step: int = 0, *, quiet: bool 
 
         if in_notebook():
             return NotebookView(title, total_steps)
-    if not quiet:
-        if (console := drawing_console()) is not None:
-            return LiveView(console, title, total_steps, start_step)
+    if not quiet and (console := drawing_console()) is not None:
+        return LiveView(console, title, total_steps, start_step)
     return LineView(total_steps, quiet=quiet)
 
 
