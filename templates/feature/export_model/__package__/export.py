@@ -74,15 +74,16 @@ def find_checkpoint(path: Path, *, best: bool = False) -> Path:
     if best:
         chosen = best_of([one for one in left if not what_is_wrong(one)])
         left = [] if chosen is None else [chosen]
-    problem: str | None = "no checkpoint" if not best else "no checkpoint with a validation score"
+    wrong = f"{path} has no checkpoint" + (" with a validation score" if best else "")
     for checkpoint in left:
         problem = what_is_wrong(checkpoint, digests=True) if checkpoint.is_dir() else "no such directory"
         if problem is None:
             return checkpoint
+        wrong = f"{checkpoint} is not a complete checkpoint: {problem}"
         if not is_one:
             print(f"warning: passing over {checkpoint}: {problem}", file=sys.stderr)
     hint = "name a global_step_N directory, or the directory of a run that has one that is whole"
-    raise ConfigError(f"{path} is not a complete checkpoint, and has none: {problem}", hint)
+    raise ConfigError(wrong, hint)
 
 
 def export(checkpoint: Path, out: Path, *, dtype: str | None = None, base: Path | None = None) -> None:
