@@ -15,12 +15,10 @@ def command(path: Project = Path(), file: Output = None) -> None:
     It lists verl and its wheel, every file with its origin, digests and changes, and the pinned requirements. Nothing
     in it comes from the clock: it is dated 1980-01-01, or as SOURCE_DATE_EPOCH says.
     """
-    from extractor.project import location, lock
     from extractor.usecases.sbom import EPOCH, write_sbom
     from extractor.values.errors import UsageError
 
-    root = location.find(path)
-    unfinished.refuse(root)
+    root, locked = unfinished.open_project(path)
     when = os.environ.get("SOURCE_DATE_EPOCH") or EPOCH
     try:
         datetime.fromtimestamp(int(when), timezone.utc)
@@ -28,7 +26,7 @@ def command(path: Project = Path(), file: Output = None) -> None:
         raise UsageError(
             f"SOURCE_DATE_EPOCH: {when!r} is no time", hint="give seconds since 1970, or `unset SOURCE_DATE_EPOCH`"
         ) from None
-    document = write_sbom(root, lock.read(root), int(when))
+    document = write_sbom(root, locked, int(when))
     text = json.dumps(document, indent=2)
     if file is None:
         output.data(text)

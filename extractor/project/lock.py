@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
 from extractor.project.disk import stays_inside
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
-from extractor.values.nearest import nearest
 from extractor.values.options import Options
 from extractor.values.shell import installing
 from extractor.values.tree import FileKind, Tree
@@ -168,19 +167,23 @@ def parse(data: bytes, file: str = NAME) -> Lock:
         top = readers.toml(text)
     except readers.TOMLDecodeError as error:
         raise UsageError(f"{file}: damaged: not valid TOML: {error}", hint=_RESTORE) from None
-    lock = _Reader(file, text).lock(top)
+    schema = top.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise UsageError(
+            f"{file}: key `schema`: {schema}, and this vextract reads {SCHEMA}: a newer vextract wrote it",
+            hint=f"upgrade vextract: {installing('--upgrade', 'vextract')}",
+        )
     body, _, _ = text.rpartition("\n[integrity]\n")
-    if top["integrity"]["sha256"] != _body_digest(body):
+    if top.pop("integrity", None) != {"sha256": _body_digest(body)}:
         raise UsageError(f"{file}: changed by hand: its checksum does not match what it says", hint=_RESTORE)
-    return lock
+    try:
+        return _read_lock(_Table("", top))
+    except ValueError as error:
+        raise UsageError(f"{file}: {error}", hint=_RESTORE) from None
 
 
 def _body_digest(body: str) -> str:
     return sha256(body.encode()).hexdigest()
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _pair(key: str, value: str | int | tuple[str, ...]) -> str:
@@ -198,144 +201,102 @@ def _value(value: str | int | tuple[str, ...]) -> str:
     return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in escaped) + '"'
 
 
-class _Reader:
-    """Strict access to a parsed lock; errors name key and line."""
+class _Table:
+    """A table of a lock, whose keys are taken one by one."""
 
-    def __init__(self, file: str, text: str) -> None:
-        self._file = file
-        self._lines = text.splitlines()
+    def __init__(self, where: str, values: Any) -> None:
+        self._where = where
+        self._left = dict(values)
 
-    def lock(self, top: Mapping[str, object]) -> Lock:
-        schema = top.get("schema")
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise UsageError(
-                f"{self._file}: key `schema`: {schema}, and this vextract reads {SCHEMA}: a newer vextract wrote it",
-                hint=f"upgrade vextract: {installing('--upgrade', 'vextract')}",
-            )
-        if schema not in _READ or isinstance(schema, bool):
-            self._fail("schema", f"is {schema!r}, not {' or '.join(map(str, _READ))}")
-        self._known("", top, "schema", "vextract", "verl", "options", "files", "integrity")
-        verl = self._table(top, "verl", "release", "source", "sha256", "manifest_of")
-        options = self._table(
-            top, "options", "package", "engine", "algorithm", "features", "recipe", "methods", "roots", "manifest"
-        )
-        integrity = self._table(top, "integrity", "sha256")
-        self._digest("integrity.", integrity, "sha256")
-        kind = self._text("verl.", verl, "source")
-        if kind not in SOURCE_KINDS:
-            self._fail("verl.source", f"is {kind!r}, not one of {', '.join(SOURCE_KINDS)}")
-        package = self._text("options.", options, "package")
-        if not package.isidentifier():
-            self._fail("options.package", f"is {package!r}, which is no identifier")
-        return Lock(
-            vextract=self._text("", top, "vextract"),
-            options=Options(
-                package=package,
-                verl=self._release(verl, "release"),
-                engine=self._text("options.", options, "engine"),
-                algorithm=self._text("options.", options, "algorithm"),
-                features=self._sorted(options, "features"),
-                recipe=self._text("options.", options, "recipe") if "recipe" in options else "toy",
-                methods=self._sorted(options, "methods") if "methods" in options else (),
-                roots=self._sorted(options, "roots") if "roots" in options else (),
-                manifest=self._text("options.", options, "manifest") if "manifest" in options else "",
-            ),
-            source_kind=kind,
-            source_sha256=self._digest("verl.", verl, "sha256"),
-            files=self._files(top),
-            borrowed_from=self._release(verl, "manifest_of") if "manifest_of" in verl else None,
-        )
+    def take(self, key: str, check: Callable[[Any], bool], wanted: str, default: Any = None) -> Any:
+        """Return a value, checked where it is there or has no default.
 
-    def _release(self, verl: Mapping[str, object], key: str) -> str:
-        """Return a version; it becomes part of paths and pip's arguments."""
-        value = self._text("verl.", verl, key)
-        try:
-            Version(value)
-        except InvalidVersion:
-            self._fail(f"verl.{key}", f"is {value!r}, which is not a version")
+        Raises:
+            ValueError: the value is not as wanted; the message names the key.
+        """
+        if key not in self._left and default is not None:
+            return default
+        value = self._left.pop(key, None)
+        if not check(value):
+            said = "is missing" if value is None else f"is {value!r:.{_LONGEST}}"
+            raise ValueError(f"key `{self._where}{key}` {said}, and no {wanted}")
         return value
 
-    def _sorted(self, options: Mapping[str, object], key: str) -> tuple[str, ...]:
-        value = self._texts("options.", options, key)
-        if value != tuple(sorted(set(value))):
-            self._fail(f"options.{key}", "is not sorted, or names something twice")
-        return value
+    def text(self, key: str, default: Any = None) -> Any:
+        """Return a text that is not empty."""
+        return self.take(key, lambda value: isinstance(value, str) and value != "", "text", default)
 
-    def _files(self, top: Mapping[str, object]) -> tuple[LockedFile, ...]:
-        entries = top.get("files")
-        if not isinstance(entries, list):
-            self._fail("files", "is missing or no array of tables")
-        found: list[LockedFile] = []
-        for number, entry in enumerate(entries):
-            where = f"files[{number}]."
+    def names(self, key: str, default: Any = None) -> tuple[str, ...]:
+        """Return sorted texts."""
+        return tuple(
+            self.take(key, lambda found: _are_texts(found) and found == sorted({*found}), "sorted list", default)
+        )
+
+    def digest(self, key: str, default: Any = None) -> Any:
+        """Return a SHA-256."""
+        return self.take(key, lambda found: re.fullmatch(r"[0-9a-f]{64}", str(found)) is not None, "sha256", default)
+
+    def tables(self, key: str) -> Iterator[_Table]:
+        """Yield the tables of an array, or the only one."""
+        found = self.take(key, lambda found: isinstance(found, (dict, list)), "table")
+        for number, entry in enumerate(found if isinstance(found, list) else [found]):
+            where = f"{key}[{number}]" if isinstance(found, list) else key
             if not isinstance(entry, dict):
-                self._fail(f"files[{number}]", "is no table")
-            self._known(where, entry, "path", "kind", "sha256", "upstream", "upstream_sha256", "changes")
-            path = self._text(where, entry, "path")
-            if not stays_inside(path) or path == NAME or path.startswith(".vextract/"):
-                self._fail(f"{where}path", f"{path!r} is no path of a project's file")
-            if found and path <= found[-1].path:
-                self._fail(f"{where}path", f"{path!r} stands twice or out of order")
-            kind = self._text(where, entry, "kind")
-            if kind not in [item.value for item in FileKind]:
-                self._fail(f"{where}kind", f"is {kind!r}, not one of {', '.join(item.value for item in FileKind)}")
-            upstream = self._text(where, entry, "upstream") if "upstream" in entry else None
-            upstream_sha = self._digest(where, entry, "upstream_sha256") if "upstream_sha256" in entry else None
-            sha = self._digest(where, entry, "sha256")
-            changes = self._texts(where, entry, "changes") if "changes" in entry else ()
-            found.append(LockedFile(path, FileKind(kind), sha, upstream, upstream_sha, changes))
-        return tuple(found)
+                raise ValueError(f"key `{where}` is no table")
+            yield (table := _Table(f"{where}.", entry))
+            table.end()
 
-    def _table(self, top: Mapping[str, object], name: str, *keys: str) -> Mapping[str, object]:
-        value = top.get(name)
-        if not isinstance(value, dict):
-            self._fail(name, "is missing or no table")
-        self._known(f"{name}.", value, *keys)
-        return value
+    def end(self) -> None:
+        """Refuse what nobody has taken."""
+        for key in self._left:
+            raise ValueError(f"key `{self._where}{key:.{_LONGEST}}` is unknown")
 
-    def _known(self, where: str, table: Mapping[str, object], *keys: str) -> None:
-        for key in table:
-            if key not in keys:
-                near = nearest(key, keys)
-                self._fail(where + key, "is unknown" + (f" (did you mean `{near[0]}`?)" if near else ""))
 
-    def _text(self, where: str, table: Mapping[str, object], key: str) -> str:
-        value = table.get(key)
-        if not isinstance(value, str) or not value:
-            self._fail(where + key, "is missing" if value is None else f"is {value!r}, not a non-empty string")
-        return value
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
-    def _texts(self, where: str, table: Mapping[str, object], key: str) -> tuple[str, ...]:
-        value = table.get(key)
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            self._fail(where + key, "is no array of strings")
-        return tuple(value)
 
-    def _digest(self, where: str, table: Mapping[str, object], key: str) -> str:
-        value = self._text(where, table, key)
-        if not re.fullmatch(r"[0-9a-f]{64}", value):
-            self._fail(where + key, f"{value!r} is no sha256")
-        return value
+def _is_version(value: Any) -> bool:
+    """Tell whether a value is a version: it becomes part of paths and pip's arguments."""
+    try:
+        return isinstance(value, str) and bool(Version(value))
+    except InvalidVersion:
+        return False
 
-    def _fail(self, key: str, problem: str) -> NoReturn:
-        line = self._line(key)
-        place = f"{self._file}{f':{line}' if line else ''}"
-        raise UsageError(f"{place}: key `{_shortened(key)}` {_shortened(problem)}", hint=_RESTORE)
 
-    def _line(self, key: str) -> int:
-        """Return the line of a key, or 0 if not found."""
-        table, _, name = key.rpartition(".")
-        entry = re.fullmatch(r"files\[(\d+)\]", table)
-        headers = [number for number, line in enumerate(self._lines, 1) if line == "[[files]]"]
-        if entry:
-            start = headers[int(entry.group(1))] if int(entry.group(1)) < len(headers) else 0
-        else:
-            start = self._lines.index(f"[{table}]") + 1 if f"[{table}]" in self._lines else 0
-        if table and not start:
-            return 0
-        for number, line in enumerate(self._lines[start:], start + 1):
-            if line.startswith("["):
-                break
-            if re.match(rf"{re.escape(name)}\s*=", line):
-                return number
-        return start
+def _read_lock(top: _Table) -> Lock:
+    top.take("schema", lambda value: type(value) is int and value in _READ, f"schema: {' or '.join(map(str, _READ))}")
+    for verl in top.tables("verl"):
+        release = verl.take("release", _is_version, "version")
+        borrowed = verl.take("manifest_of", _is_version, "version", "")
+        kind = verl.take("source", SOURCE_KINDS.__contains__, f"source: {', '.join(SOURCE_KINDS)}")
+        digest = verl.digest("sha256")
+    for chosen in top.tables("options"):
+        options = Options(
+            package=chosen.take("package", lambda name: isinstance(name, str) and name.isidentifier(), "identifier"),
+            verl=release,
+            engine=chosen.text("engine"),
+            algorithm=chosen.text("algorithm"),
+            features=chosen.names("features"),
+            recipe=chosen.text("recipe", "toy"),
+            methods=chosen.names("methods", ()),
+            roots=chosen.names("roots", ()),
+            manifest=chosen.text("manifest", ""),
+        )
+    files: list[LockedFile] = []
+    for entry in top.tables("files"):
+        path = entry.take("path", _is_place, "path of a project's file")
+        if files and path <= files[-1].path:
+            raise ValueError(f"key `files[{len(files)}].path`: {path!r} stands twice or out of order")
+        file_kind = entry.take("kind", [item.value for item in FileKind].__contains__, "kind of file")
+        upstream, upstream_sha = entry.text("upstream", ""), entry.digest("upstream_sha256", "")
+        changes = tuple(entry.take("changes", _are_texts, "list of texts", ()))
+        sha = entry.digest("sha256")
+        files.append(LockedFile(path, FileKind(file_kind), sha, upstream or None, upstream_sha or None, changes))
+    vextract = top.text("vextract")
+    top.end()
+    return Lock(vextract, options, kind, digest, tuple(files), borrowed or None)
+
+
+def _is_place(path: Any) -> bool:
+    return isinstance(path, str) and stays_inside(path) and path != NAME and not path.startswith(".vextract/")

@@ -157,36 +157,7 @@ def asking(*words: str) -> dict[str, str]:
 
 
 def test_completion_as_bash_asks_for_it() -> None:
-    assert complete("new", "x", "--engine", "v") == ["vllm"]
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (("upg",), ["upgrade"]),
-        (("new", "x", "--engine", "v"), ["vllm"]),
-        (("new", "x", "--verl", "0.6."), ["0.6.1", "0.6.0"]),
-        (("new", "x", "--from-verl-run", "y", "--run-verl", "0.6."), ["0.6.1", "0.6.0"]),
-        (("new", "x", "--algorithm", "remax"), ["remax"]),
-        (("new", "x", "--recipe", "g"), ["gsm8k"]),
-        (("new", "x", "--with", "lora,m"), ["lora,math", "lora,mfu", "lora,multimodal"]),
-        (("new", "x", "--with", "lora,lor"), []),
-        (("new", "x", "--verl", "0.4.0", "--with", "rollout_corr"), []),  # from 0.6.1 on
-        (("new", "x", "--verl", "0.1", "--engine", "h"), ["hf"]),
-        (("adopt", "x", "--verl", "0.6."), ["0.6.1", "0.6.0"]),
-        (("upgrade", "--to", "0.6."), ["0.6.1", "0.6.0"]),
-        (("upgrade", "--without", "lo"), ["lora"]),
-        (("changes", "0.6."), ["0.6.1", "0.6.0"]),
-    ],
-)
-def test_completion(
-    words: tuple[str, ...], offered: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, value in asking(*words).items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(SystemExit):
-        app.run([])
-    assert capsys.readouterr().out.split() == offered
+    assert complete("upg") == ["upgrade"]
 
 
 def test_help_imports_nothing_heavy() -> None:
