@@ -89,24 +89,14 @@ def test_the_bill_of_materials_is_valid_spdx_and_true(run: Callable[..., Result]
 
 
 def test_the_bill_of_materials_is_a_function_of_the_project(
-    run: Callable[..., Result], project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., Result], project: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     plain = run("sbom", project).out
     assert run("sbom", project, "--output", tmp_path / "sbom.json").out == ""
     assert (tmp_path / "sbom.json").read_text() == plain
     assert json.loads(plain)["creationInfo"]["created"] == "1980-01-01T00:00:00Z"
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    dated = json.loads(run("sbom", project).out)
-    assert dated["creationInfo"]["created"] == "2023-11-14T22:13:20Z"
     (project / CORE).write_text("# mine\n")
-    edited = json.loads(run("sbom", project).out)
-    assert len({document["documentNamespace"] for document in (json.loads(plain), dated, edited)}) == 3
-    for wrong in ("soon", "9" * 30):
-        monkeypatch.setenv("SOURCE_DATE_EPOCH", wrong)
-        result = run("sbom", project)
-        assert (result.code, result.out) == (2, "")
-        assert "SOURCE_DATE_EPOCH" in result.err
+    assert json.loads(run("sbom", project).out)["documentNamespace"] != json.loads(plain)["documentNamespace"]
     assert run("sbom", project, "-o", tmp_path / "no/such/folder.json").code == 2
 
 

@@ -120,35 +120,6 @@ def test_values_of_other_steps_say_so(show: Show, report: Report, tmp_path: Path
     assert opened.tip("val-core/d/acc/mean@1") == ["step 30", "even 0.3", "odd 0.34 at step 34"]
 
 
-def test_a_printed_page_has_all_charts(show: Show, comparison: Path) -> None:
-    opened = show(comparison)
-    opened.page.locator("[data-group] > summary", has_text="Timing").click()  # a closed group is printed, too
-    opened.page.evaluate(
-        """() => addEventListener("beforeprint", () => {
-             window.printed = [...document.querySelectorAll("figure.chart")].map(figure =>
-               [figure.dataset.chart, figure.clientWidth, figure.querySelectorAll("svg path").length]);
-           })"""
-    )
-    assert opened.page.pdf().startswith(b"%PDF")
-    printed = opened.page.evaluate("window.printed")
-    assert len(printed) > 4
-    assert [name for name, width, paths in printed if not width or not paths] == []
-    assert not opened.page.locator('figure[data-chart="timing_s/step"]').is_visible()
-    opened.page.emulate_media(media="print")
-    assert opened.shown(".toolbar, nav") == []
-
-
-def test_a_page_that_is_saved_has_all_charts(show: Show, comparison: Path) -> None:
-    empty = (
-        show(comparison)
-        .page.locator("figure.chart:visible")
-        .evaluate_all(
-            "all => all.filter(figure => !figure.querySelector('svg path')).map(figure => figure.dataset.chart)"
-        )
-    )
-    assert empty == []
-
-
 def test_smoothing_scale_and_x_axis(show: Show, comparison: Path) -> None:
     opened = show(comparison)
 

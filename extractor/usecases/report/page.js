@@ -184,26 +184,9 @@ function setUpTables() {
   }
 }
 
-// Paper has all charts, those of closed groups as well.
-const closed = [];
-
-function beforePrint() {
-  for (const group of document.querySelectorAll("details[data-group]:not([open])")) {
-    closed.push(group);
-    group.open = true;
-  }
-  Chart.drawAll();
-}
-
-function afterPrint() {
-  for (const group of closed.splice(0)) group.open = false;
-}
-
 for (const part of document.querySelectorAll("[data-run]")) part.style.setProperty("--color", runColor(Number(part.dataset.run)));
 setUpCurves();
 setUpSamples();
 setUpTables();
 Chart.drawAll();
 addEventListener("resize", () => Chart.redraw());
-addEventListener("beforeprint", beforePrint);
-addEventListener("afterprint", afterPrint);
