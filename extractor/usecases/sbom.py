@@ -25,7 +25,6 @@ CREATED = "1980-01-01T00:00:00Z"
 UNKNOWN = "NOASSERTION"
 APACHE = "Apache-2.0"
 VERL, VEXTRACT, PROJECT = "SPDXRef-Package-verl", "SPDXRef-Package-vextract", "SPDXRef-Package-project"
-_COPYRIGHT = re.compile(r"^[ \t#/*;]*((?:Copyright|COPYRIGHT) (?:\([cC]\) |© )?[\dA-Z][^\n]{0,200})$", re.MULTILINE)
 _WHOSE = {
     FileKind.TEMPLATE: "Written by vextract, from a template; the owner may edit it.",
     FileKind.HOOK: "The owner's: written once by vextract, from a template.",
@@ -46,7 +45,7 @@ def write_sbom(project: Path, lock: Lock) -> _Element:
         "SPDXID": "SPDXRef-DOCUMENT",
         "name": lock.options.package,
         "creationInfo": {"created": CREATED, "creators": [f"Tool: vextract-{lock.vextract}"]},
-        "packages": [_project(lock, list(files.values()), missing), _verl(lock, files), _vextract(lock), *pins],
+        "packages": [_project(lock, list(files.values()), missing), _verl(lock), _vextract(lock), *pins],
         "files": list(files.values()),
         "relationships": list(_relationships(lock, files, pins)),
     }
@@ -86,12 +85,11 @@ def _project(lock: Lock, files: list[_Element], missing: list[str]) -> _Element:
         filesAnalyzed=True,
         packageVerificationCode={"packageVerificationCodeValue": code},
         licenseInfoFromFiles=sorted({file["licenseConcluded"] for file in files}),
-        copyrightText=_join(files),
         comment=f"Made by vextract {lock.vextract} from verl {options.verl}: {said}.{lost}",
     )
 
 
-def _verl(lock: Lock, files: dict[FileStatus, _Element]) -> _Element:
+def _verl(lock: Lock) -> _Element:
     archive = lock.source_kind in ("wheel", "sdist")
     what = f"the {lock.source_kind}" if archive else f"a {lock.source_kind}: of its Python files and licence"
     name = _name_source(lock)
@@ -105,7 +103,6 @@ def _verl(lock: Lock, files: dict[FileStatus, _Element]) -> _Element:
         homepage="https://github.com/volcengine/verl",
         licenseConcluded=APACHE,
         licenseDeclared=APACHE,
-        copyrightText=_join([file for item, file in files.items() if item.kind is FileKind.VENDORED]),
         comment=f"What the vendored files were taken from. The checksum is that of {what}.",
         externalRefs=[_purl("verl", lock.options.verl)] if archive else [],
     )
@@ -169,7 +166,7 @@ def _file(project: Path, item: FileStatus, lock: Lock) -> _Element:
         ],
         "licenseConcluded": licence,
         "licenseInfoInFiles": [licence],
-        "copyrightText": "\n".join(sorted({line.strip() for line in _COPYRIGHT.findall(text)})) or UNKNOWN,
+        "copyrightText": UNKNOWN,  # in the file itself
         "comment": said + (" Changed since by the owner." if is_edited else ""),
     }
 
@@ -191,12 +188,6 @@ def _relationships(lock: Lock, files: dict[FileStatus, _Element], pins: list[_El
 
 def _relate(element: str, how: str, other: str) -> _Element:
     return {"spdxElementId": element, "relationshipType": how, "relatedSpdxElement": other}
-
-
-def _join(files: list[_Element]) -> str:
-    """Return the copyright lines of files, each once."""
-    lines = {line for file in files for line in file["copyrightText"].splitlines()} - {UNKNOWN}
-    return "\n".join(sorted(lines)) or UNKNOWN
 
 
 def _checksum(algorithm: str, digest: str) -> _Element:
