@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
 from extractor.project.disk import stays_inside
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
+from extractor.values.manifest.table import Reader, Table
 from extractor.values.options import Options
 from extractor.values.shell import installing
 from extractor.values.tree import FileKind, Tree
@@ -176,10 +175,7 @@ def parse(data: bytes, file: str = NAME) -> Lock:
     body, _, _ = text.rpartition("\n[integrity]\n")
     if top.pop("integrity", None) != {"sha256": _body_digest(body)}:
         raise UsageError(f"{file}: changed by hand: its checksum does not match what it says", hint=_RESTORE)
-    try:
-        return _read_lock(_Table("", top))
-    except ValueError as error:
-        raise UsageError(f"{file}: {error}", hint=_RESTORE) from None
+    return _read_lock(_LockReader(top, file).top)
 
 
 def _body_digest(body: str) -> str:
@@ -201,102 +197,79 @@ def _value(value: str | int | tuple[str, ...]) -> str:
     return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in escaped) + '"'
 
 
-class _Table:
-    """A table of a lock, whose keys are taken one by one."""
+class _LockReader(Reader):
+    """A lock, of which every error is mended alike."""
 
-    def __init__(self, where: str, values: Any) -> None:
-        self._where = where
-        self._left = dict(values)
+    def error(self, key: str, problem: str, *, hint: str) -> UsageError:
+        said = f"key `{key:.{_LONGEST}}` {problem:.{_LONGEST}}"
+        return UsageError(f"{self.file}: {said} ({hint:.{_LONGEST}})", hint=_RESTORE)
 
-    def take(self, key: str, check: Callable[[Any], bool], wanted: str, default: Any = None) -> Any:
-        """Return a value, checked where it is there or has no default.
 
-        Raises:
-            ValueError: the value is not as wanted; the message names the key.
-        """
-        if key not in self._left and default is not None:
-            return default
-        value = self._left.pop(key, None)
-        if not check(value):
-            said = "is missing" if value is None else f"is {value!r:.{_LONGEST}}"
-            raise ValueError(f"key `{self._where}{key}` {said}, and no {wanted}")
-        return value
+def _read_lock(top: Table) -> Lock:
+    top.keys_are("schema vextract verl options files")
+    if top.integer("schema") not in _READ:
+        raise top.reader.error("schema", f"is {top.data['schema']}", hint=f"one of {_READ} is read")
+    verl, chosen = top.table("verl"), top.table("options")
+    verl.keys_are("release source sha256 manifest_of")
+    chosen.keys_are("package engine algorithm features recipe methods roots manifest")
+    options = Options(
+        package=_checked(chosen, "package", str.isidentifier, "an identifier"),
+        verl=_checked(verl, "release", _is_version, "a version"),
+        engine=chosen.string("engine"),
+        algorithm=chosen.string("algorithm"),
+        features=_sorted(chosen, "features"),
+        recipe=chosen.optional_string("recipe") or "toy",
+        methods=_sorted(chosen, "methods", optional=True),
+        roots=_sorted(chosen, "roots", optional=True),
+        manifest=chosen.optional_string("manifest") or "",
+    )
+    borrowed = _checked(verl, "manifest_of", _is_version, "a version") if verl.has("manifest_of") else None
+    kind = _checked(verl, "source", SOURCE_KINDS.__contains__, f"one of {', '.join(SOURCE_KINDS)}")
+    return Lock(top.string("vextract"), options, kind, verl.digest("sha256"), _read_files(top), borrowed)
 
-    def text(self, key: str, default: Any = None) -> Any:
-        """Return a text that is not empty."""
-        return self.take(key, lambda value: isinstance(value, str) and value != "", "text", default)
 
-    def names(self, key: str, default: Any = None) -> tuple[str, ...]:
-        """Return sorted texts."""
-        return tuple(
-            self.take(key, lambda found: _are_texts(found) and found == sorted({*found}), "sorted list", default)
+def _read_files(top: Table) -> tuple[LockedFile, ...]:
+    found: list[LockedFile] = []
+    kinds = [item.value for item in FileKind]
+    for entry in top.array("files"):
+        entry.keys_are("path kind sha256 upstream upstream_sha256 changes")
+        path = _checked(entry, "path", _is_place, "a path of a project's file")
+        if found and path <= found[-1].path:
+            raise top.reader.error(entry.key("path"), f"is {path!r}", hint="it stands twice or out of order")
+        found.append(
+            LockedFile(
+                path,
+                FileKind(_checked(entry, "kind", kinds.__contains__, f"one of {', '.join(kinds)}")),
+                entry.digest("sha256"),
+                entry.optional_string("upstream"),
+                entry.digest("upstream_sha256") if entry.has("upstream_sha256") else None,
+                entry.strings("changes", optional=True),
+            )
         )
-
-    def digest(self, key: str, default: Any = None) -> Any:
-        """Return a SHA-256."""
-        return self.take(key, lambda found: re.fullmatch(r"[0-9a-f]{64}", str(found)) is not None, "sha256", default)
-
-    def tables(self, key: str) -> Iterator[_Table]:
-        """Yield the tables of an array, or the only one."""
-        found = self.take(key, lambda found: isinstance(found, (dict, list)), "table")
-        for number, entry in enumerate(found if isinstance(found, list) else [found]):
-            where = f"{key}[{number}]" if isinstance(found, list) else key
-            if not isinstance(entry, dict):
-                raise ValueError(f"key `{where}` is no table")
-            yield (table := _Table(f"{where}.", entry))
-            table.end()
-
-    def end(self) -> None:
-        """Refuse what nobody has taken."""
-        for key in self._left:
-            raise ValueError(f"key `{self._where}{key:.{_LONGEST}}` is unknown")
+    return tuple(found)
 
 
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+def _checked(table: Table, name: str, check: Callable[[str], bool], wanted: str) -> str:
+    value = table.string(name)
+    if not check(value):
+        raise table.reader.error(table.key(name), f"is {value!r}", hint=f"it must be {wanted}")
+    return value
 
 
-def _is_version(value: Any) -> bool:
-    """Tell whether a value is a version: it becomes part of paths and pip's arguments."""
+def _sorted(table: Table, name: str, *, optional: bool = False) -> tuple[str, ...]:
+    value = table.strings(name, optional)
+    if value != tuple(sorted({*value})):
+        raise table.reader.error(table.key(name), "is not sorted", hint="each name once")
+    return value
+
+
+def _is_version(text: str) -> bool:
+    """Tell whether a text is a version: it becomes part of paths and pip's arguments."""
     try:
-        return isinstance(value, str) and bool(Version(value))
+        return bool(Version(text))
     except InvalidVersion:
         return False
 
 
-def _read_lock(top: _Table) -> Lock:
-    top.take("schema", lambda value: type(value) is int and value in _READ, f"schema: {' or '.join(map(str, _READ))}")
-    for verl in top.tables("verl"):
-        release = verl.take("release", _is_version, "version")
-        borrowed = verl.take("manifest_of", _is_version, "version", "")
-        kind = verl.take("source", SOURCE_KINDS.__contains__, f"source: {', '.join(SOURCE_KINDS)}")
-        digest = verl.digest("sha256")
-    for chosen in top.tables("options"):
-        options = Options(
-            package=chosen.take("package", lambda name: isinstance(name, str) and name.isidentifier(), "identifier"),
-            verl=release,
-            engine=chosen.text("engine"),
-            algorithm=chosen.text("algorithm"),
-            features=chosen.names("features"),
-            recipe=chosen.text("recipe", "toy"),
-            methods=chosen.names("methods", ()),
-            roots=chosen.names("roots", ()),
-            manifest=chosen.text("manifest", ""),
-        )
-    files: list[LockedFile] = []
-    for entry in top.tables("files"):
-        path = entry.take("path", _is_place, "path of a project's file")
-        if files and path <= files[-1].path:
-            raise ValueError(f"key `files[{len(files)}].path`: {path!r} stands twice or out of order")
-        file_kind = entry.take("kind", [item.value for item in FileKind].__contains__, "kind of file")
-        upstream, upstream_sha = entry.text("upstream", ""), entry.digest("upstream_sha256", "")
-        changes = tuple(entry.take("changes", _are_texts, "list of texts", ()))
-        sha = entry.digest("sha256")
-        files.append(LockedFile(path, FileKind(file_kind), sha, upstream or None, upstream_sha or None, changes))
-    vextract = top.text("vextract")
-    top.end()
-    return Lock(vextract, options, kind, digest, tuple(files), borrowed or None)
-
-
-def _is_place(path: Any) -> bool:
-    return isinstance(path, str) and stays_inside(path) and path != NAME and not path.startswith(".vextract/")
+def _is_place(path: str) -> bool:
+    return stays_inside(path) and path != NAME and not path.startswith(".vextract/")
