@@ -12,9 +12,9 @@ from packaging.version import InvalidVersion, Version
 from extractor.project.disk import stays_inside
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
-from extractor.values.manifest.table import Reader, Table
 from extractor.values.options import Options
 from extractor.values.shell import installing
+from extractor.values.toml_table import Reader, Table
 from extractor.values.tree import FileKind, Tree
 
 NAME = "vextract.lock"
