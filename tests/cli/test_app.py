@@ -140,24 +140,9 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert capsys.readouterr().err == "error: x\nhint: y\n"
 
 
-def complete(*words: str) -> list[str]:
-    """What bash offers for the last of the words."""
-    done = spawn("-m", "extractor", **asking(*words))
-    assert done.stderr == ""
-    return done.stdout.split()
-
-
-def asking(*words: str) -> dict[str, str]:
-    """What bash sets to ask."""
-    return {
-        "_VEXTRACT_COMPLETE": "complete_bash",
-        "COMP_WORDS": " ".join(("vextract", *words)),
-        "COMP_CWORD": str(len(words)),
-    }
-
-
 def test_completion_as_bash_asks_for_it() -> None:
-    assert complete("upg") == ["upgrade"]
+    done = spawn("-m", "extractor", _VEXTRACT_COMPLETE="complete_bash", COMP_WORDS="vextract upg", COMP_CWORD="1")
+    assert (done.stdout.split(), done.stderr) == (["upgrade"], "")
 
 
 def test_help_imports_nothing_heavy() -> None:
