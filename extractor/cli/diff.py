@@ -88,8 +88,9 @@ def _show_diff(diff: bytes) -> None:
         except BrokenPipeError:
             output.reader_left()
         return
-    lines = output.plain(diff.decode("utf-8", errors="replace").replace("\r\n", "\n")).split("\n")
+    text = diff.decode("utf-8", errors="replace").replace("\r\n", "\n").removesuffix("\n")
+    lines = output.plain(text).split("\n")
     if output.is_fancy(sys.stdout):
         codes = (next((code for start, code in _CODES if line.startswith(start)), "0") for line in lines)
         lines = [f"\x1b[{code}m{line}\x1b[0m" for code, line in zip(codes, lines, strict=True)]
-    output.data("\n".join(lines).removesuffix("\n"), styled=True)
+    output.data("\n".join(lines), styled=True)
