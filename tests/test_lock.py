@@ -61,10 +61,6 @@ def rewritten(old: str, new: str) -> bytes:
     return f'{body}\n[integrity]\nsha256 = "{lock._body_digest(body)}"\n'.encode()
 
 
-def line_of(data: bytes, text: str) -> int:
-    return next(number for number, line in enumerate(data.decode().splitlines(), 1) if text in line)
-
-
 def test_bytes_of_a_lock() -> None:
     text = lock.dump(LOCK).decode()
     assert text.startswith(HEAD)
@@ -117,45 +113,40 @@ def test_newer_schema() -> None:
     assert "upgrade vextract" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "key", "problem", "place"),
-    [
-        ("schema = 2", 'schema = "2"', "schema", "is '2', not 1 or 2", "schema"),
-        ("schema = 2", "schema = true", "schema", "is True, not 1 or 2", "schema"),
-        ('vextract = "0.1.0"', "vextract = 1", "vextract", "is 1, not a non-empty string", "vextract = 1"),
-        ('vextract = "0.1.0"', 'vextrakt = "0.1.0"', "vextrakt", "did you mean `vextract`?", "vextrakt"),
-        ('source = "wheel"', 'source = "git"', "verl.source", "is 'git', not one of", "source"),
-        ('release = "0.6.1"\n', "", "verl.release", "is missing", "[verl]"),
-        ('release = "0.6.1"', 'release = "0.6.1/../../x"', "verl.release", "is not a version", "release"),
-        (
-            'source = "wheel"',
-            'source = "wheel"\nmanifest_of = "--help"',
-            "verl.manifest_of",
-            "is not a version",
-            "manifest_of",
-        ),
-        ("b" * 64, "b" * 63, "verl.sha256", "is no sha256", "b" * 63),
-        ('package = "toy"', 'package = "to y"', "options.package", "is no identifier", "package"),
-        ('["critic", "lora"]', '["lora", "critic"]', "options.features", "is not sorted", "features"),
-        ('["critic", "lora"]', '"lora"', "options.features", "is no array", "features"),
-        ('kind = "hook"', 'kind = "hooks"', "files[2].kind", "not one of vendored, template, hook", "hooks"),
-        ('path = "main.py"', 'path = "../main.py"', "files[1].path", "is no path of a project", "../main.py"),
-        ('path = "main.py"', 'path = "/main.py"', "files[1].path", "is no path of a project", "/main.py"),
-        ('path = "main.py"', 'path = "a//b"', "files[1].path", "is no path of a project", "a//b"),
-        ('path = "main.py"', 'path = "LICENSE.verl"', "files[1].path", "twice or out of order", None),
-        ('path = "main.py"', 'path = "A"', "files[1].path", "twice or out of order", '"A"'),
-        ('"c",', "1,", "files[3].changes", "is no array of strings", "changes = ["),
-        ('upstream = "LICENSE"', "upstream = 1", "files[0].upstream", "is 1", "upstream = 1"),
-    ],
+DAMAGE = (
+    ("schema = 2", 'schema = "2"', "schema", "is '2'"),
+    ("schema = 2", "schema = true", "schema", "is True"),
+    ('vextract = "0.1.0"', "vextract = 1", "vextract", "is 1"),
+    ('vextract = "0.1.0"', 'vextract = "0.1.0"\nvextrakt = 1', "vextrakt", "unknown key"),
+    ('source = "wheel"', 'source = "git"', "verl.source", "is 'git' (it must be one of wheel"),
+    ('source = "wheel"', 'source = ["wheel"]', "verl.source", "a string"),
+    ('release = "0.6.1"\n', "", "verl.release", "is missing"),
+    ('release = "0.6.1"', 'release = "0.6.1/../../x"', "verl.release", "a version"),
+    ('source = "wheel"', 'source = "wheel"\nmanifest_of = "--help"', "verl.manifest_of", "a version"),
+    ("b" * 64, "b" * 63, "verl.sha256", "no sha256"),
+    ('package = "toy"', 'package = "to y"', "options.package", "an identifier"),
+    ('package = "toy"', 'package = "toy"\npakage = 1', "options.pakage", "unknown key"),
+    ('["critic", "lora"]', '["lora", "critic"]', "options.features", "is not sorted"),
+    ('["critic", "lora"]', '"lora"', "options.features", "an array"),
+    ('kind = "hook"', 'kind = "hooks"', "files[2].kind", "is "),
+    ('kind = "hook"', 'kind = ["hook"]', "files[2].kind", "is "),
+    ('path = "main.py"', 'path = "../main.py"', "files[1].path", "a path of a project"),
+    ('path = "main.py"', 'path = "/main.py"', "files[1].path", "a path of a project"),
+    ('path = "main.py"', 'path = "a//b"', "files[1].path", "a path of a project"),
+    ('path = "main.py"', 'path = ".vextract/x"', "files[1].path", "a path of a project"),
+    ('path = "main.py"', 'path = "LICENSE.verl"', "files[1].path", "twice or out of order"),
+    ('path = "main.py"', 'path = "A"', "files[1].path", "twice or out of order"),
+    ('"c",', "1,", "files[3].changes", "holds 1"),
+    ('upstream = "LICENSE"', "upstream = 1", "files[0].upstream", "is 1"),
 )
-def test_damage_is_named(old: str, new: str, key: str, problem: str, place: str | None) -> None:
-    data = rewritten(old, new)
-    with pytest.raises(UsageError) as caught:
-        lock.parse(data, "p/vextract.lock")
-    assert f"key `{key}`" in caught.value.message
-    assert problem in caught.value.message
-    if place is not None:
-        assert caught.value.message.startswith(f"p/vextract.lock:{line_of(data, place)}: ")
+
+
+def test_damage_is_named() -> None:
+    for old, new, key, problem in DAMAGE:
+        with pytest.raises(UsageError) as caught:
+            lock.parse(rewritten(old, new), "p/vextract.lock")
+        assert caught.value.message.startswith(f"p/vextract.lock: key `{key}`"), caught.value.message
+        assert problem in caught.value.message
 
 
 @pytest.mark.parametrize("cut", [1, 50, 300, 0.5, 0.9])

@@ -22,7 +22,6 @@ from extractor.cli.options import (
     With,
     is_given,
 )
-from extractor.cli.options import release as release_option
 from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
@@ -32,7 +31,9 @@ _PACKAGE = "myproj"
 
 Fork = Annotated[Path, typer.Argument(metavar="FORK_DIR", help="Your copy of verl, or a directory that holds it.")]
 Target = Annotated[Path | None, typer.Argument(help="Directory of the project; without it nothing is written.")]
-Release = Annotated[str | None, release_option("Release of verl that was copied; the nearest one by default.")]
+Release = Annotated[
+    str | None, typer.Option(metavar="RELEASE", help="Release of verl that was copied; the nearest one by default.")
+]
 Package = Annotated[
     str | None, typer.Option(metavar="NAME", help="Name of the Python package; the last part of TARGET by default.")
 ]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from extractor.cli import options, output, screen
-from extractor.cli.completion import releases
+from extractor.cli import output, screen
 from extractor.cli.options import Json, Offline, Verbose, features
 
 if TYPE_CHECKING:
@@ -23,11 +22,11 @@ _BODY = re.compile(r"body changed|default of ")
 _MEMBER = re.compile(r"(?P<method>\w+)\(\): (?:body changed|default of )|field (?P<field>\w+): ")
 _FOLDERS = ("/algorithms/", "/protocol", "/workers/", "/data/")  # those that compute, first
 
-Old = Annotated[str, typer.Argument(help="The release of verl to compare from.", autocompletion=releases)]
-New = Annotated[str, typer.Argument(help="The release to compare to.", autocompletion=releases)]
+Old = Annotated[str, typer.Argument(help="The release of verl to compare from.")]
+New = Annotated[str, typer.Argument(help="The release to compare to.")]
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these functions, classes or files.")]
-Engine = Annotated[str, options.engine("Rollout engine: hf or vllm.")]
-Algorithm = Annotated[str, options.algorithm("Preset: grpo or ppo.")]
+Engine = Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")]
+Algorithm = Annotated[str, typer.Option(help="Preset: grpo or ppo.")]
 With = Annotated[list[str] | None, features("--with", "Compare with an optional feature")]
 Config = Annotated[
     Path | None,

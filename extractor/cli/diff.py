@@ -13,7 +13,7 @@ from extractor.cli.options import Json, Verbose
 if TYPE_CHECKING:
     from extractor.usecases.diff import FileDiff
 
-_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"), ("\\", "dim"))
+_CODES = (("+++", "1"), ("---", "1"), ("@@", "36"), ("+", "32"), ("-", "31"), ("\\", "2"))
 
 
 def command(
@@ -21,7 +21,6 @@ def command(
         list[Path] | None, typer.Argument(metavar="PATH", help="The project, or files and directories in it.")
     ] = None,
     stat: Annotated[bool, typer.Option("--stat", help="Count the lines only.")] = False,
-    no_pager: Annotated[bool, typer.Option("--no-pager", help="Never start a pager.")] = False,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
@@ -43,7 +42,7 @@ def command(
     elif stat:
         _show_stat(found, verbose)
     elif found:
-        _show_diff(b"".join(item.text for item in found), page=not no_pager)
+        _show_diff(b"".join(item.text for item in found))
     else:
         output.note("no edits")
 
@@ -79,8 +78,8 @@ def _show_stat(found: "tuple[FileDiff, ...]", verbose: bool) -> None:
     screen.show(head, [screen.Section(lines, prefix=" ")], verbose=verbose)
 
 
-def _show_diff(diff: bytes, *, page: bool) -> None:
-    """Print a diff: byte for byte, or on a terminal escaped, in colour and through the user's pager."""
+def _show_diff(diff: bytes) -> None:
+    """Print a diff: byte for byte, or on a terminal escaped and in colour."""
     if not sys.stdout.isatty():
         try:
             sys.stdout.flush()
@@ -89,16 +88,9 @@ def _show_diff(diff: bytes, *, page: bool) -> None:
         except BrokenPipeError:
             output.reader_left()
         return
-    from contextlib import nullcontext
-
-    from rich.console import Console
-    from rich.text import Text
-
-    text = Text()
-    for line in output.plain(diff.decode("utf-8", errors="replace").replace("\r\n", "\n")).splitlines(keepends=True):
-        text.append(line, next((style for start, style in _STYLES if line.startswith(start)), ""))
-    console = Console(highlight=False)
-    # As git does: leave at the end where all fits on one screen, and let colours through.
-    os.environ.setdefault("LESS", "FRX")
-    with console.pager(styles=not os.environ.get("NO_COLOR")) if page else nullcontext():
-        console.print(text, end="", soft_wrap=True)
+    text = diff.decode("utf-8", errors="replace").replace("\r\n", "\n").removesuffix("\n")
+    lines = output.plain(text).split("\n")
+    if output.is_fancy(sys.stdout):
+        codes = (next((code for start, code in _CODES if line.startswith(start)), "0") for line in lines)
+        lines = [f"\x1b[{code}m{line}\x1b[0m" for code, line in zip(codes, lines, strict=True)]
+    output.data("\n".join(lines), styled=True)

@@ -23,14 +23,12 @@ def command(
     For verl's code, print the chain of references that leads to it and how it was changed; for the project's own
     files, the template that they come from.
     """
-    from extractor.project import base, location, lock
+    from extractor.project import base
     from extractor.usecases import restore
     from extractor.usecases.explain import Ours, explain
     from extractor.values import releases
 
-    root = location.find(path)
-    unfinished.warn(root)
-    locked = lock.read(root)
+    root, locked = unfinished.open_project(path, answers=True)
     name = _in_project(root, name)
     # What a template makes is explained without verl, and without what was inferred of a release.
     ours = Ours(root, locked, releases.load(locked.borrowed_from or locked.options.verl))

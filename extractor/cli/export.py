@@ -48,15 +48,12 @@ def command(
     """
     from extractor.importers import export as exporting
     from extractor.pipeline.source import detect_release
-    from extractor.project import location, lock
     from extractor.usecases import restore
     from extractor.values.errors import UsageError
 
     if to != "verl":
         raise UsageError(f"--to {to}: unknown target", hint="pass --to verl")
-    folder = location.find(path)
-    unfinished.refuse(folder)
-    locked = lock.read(folder)
+    folder, locked = unfinished.open_project(path)
     own = locked.options.verl
     release = verl or (detect_release(from_) if from_ is not None else own)
     target = Path(os.path.abspath(out if out is not None else folder.parent / f"{folder.name}-verl"))  # noqa: PTH100

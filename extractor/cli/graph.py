@@ -19,7 +19,6 @@ def command(
     mermaid: Annotated[
         bool, typer.Option("--mermaid", help="Print the folders as a diagram, which GitHub and editors draw.")
     ] = False,
-    vendored: Annotated[bool, typer.Option("--vendored", help="Only upstream's modules.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Every module; without it only the folders.")
     ] = False,
@@ -29,14 +28,9 @@ def command(
 
     Hooks and templates are shown as well as verl's modules.
     """
-    from extractor.project import location, lock
     from extractor.usecases.graph import build
 
-    root = location.find(path)
-    unfinished.refuse(root)
-    graph = build(root, lock.read(root))
-    if vendored:
-        graph = graph.of_kind("vendored")
+    graph = build(*unfinished.open_project(path))
     if json:
         output.data_json(_report(graph))
     elif mermaid:

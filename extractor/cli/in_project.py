@@ -1,11 +1,16 @@
 """`vextract plan` and `vextract attack`: commands that a project's own Python runs."""
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from extractor.cli.options import Json, Project, Python
+
+# The exit code of `in_project.py` where a project lacks what the command needs of it.
+OTHER_VERSION = 70
 
 
 def plan(
@@ -60,8 +65,23 @@ def attack(
 
 
 def _run(path: Path, name: str, python: str | None, settings: list[str], **flags: object) -> int:
-    """Run a command in a project; flags that are None or False are left out."""
-    from extractor.usecases.in_project import run_in_project
+    """Run `templates/command/NAME` as part of a project's package, by the project's Python; return its exit code.
+
+    Args:
+        path: The project, or a directory in it.
+        name: Name of the folder.
+        python: Interpreter that has the project's requirements; None: the project's own environment, or this one.
+        settings: Arguments of the command.
+        flags: Its options; those that are None or False are left out.
+
+    Raises:
+        CheckFailed: no Python has the project's requirements.
+        UsageError: the project was made by another vextract, whose code this command cannot use.
+    """
+    from extractor.project import location, lock
+    from extractor.usecases.verify import interpreter
+    from extractor.values import resources
+    from extractor.values.errors import UsageError
 
     given = {
         f"--{flag.replace('_', '-')}": value
@@ -69,4 +89,14 @@ def _run(path: Path, name: str, python: str | None, settings: list[str], **flags
         if value is not None and value is not False
     }
     line = [flag if value is True else f"{flag}={value}" for flag, value in given.items()]
-    return run_in_project(path, name, [*line, *settings], python)
+    root = location.find(path).resolve()
+    chosen, package = interpreter.choose(root, python), lock.read(root).options.package
+    script = resources.templates() / "command/in_project.py"
+    command = [chosen, str(script), str(root), package, name, *line, *settings]
+    done = subprocess.run(command, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, check=False)
+    if done.returncode == OTHER_VERSION:
+        raise UsageError(
+            f"`vextract {name}` does not fit this project, which another vextract has made",
+            hint="`vextract upgrade` brings the project up to date; its traceback stands above",
+        )
+    return done.returncode

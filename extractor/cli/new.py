@@ -26,7 +26,6 @@ from extractor.cli.options import (
     features,
     is_given,
 )
-from extractor.cli.options import release as release_option
 from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
@@ -43,7 +42,9 @@ NewPath = Annotated[
         help="Directory of the project; it must be empty or not exist.",
     ),
 ]
-Release = Annotated[str | None, release_option("Release of verl; the newest supported one by default.")]
+Release = Annotated[
+    str | None, typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default.")
+]
 Without = Annotated[list[str] | None, features("--without", "Leave a feature out")]
 Package = Annotated[
     str | None,

@@ -5,8 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from extractor.cli import completion
-
 # Those of the newest release, as help is printed without reading a manifest; a test compares them.
 FEATURES = (
     "code_scorers, critic, distillation, dynamic_bsz, dynamic_sampling, early_stopping, episodes, export_model, "
@@ -28,7 +26,6 @@ def features(flag: str, purpose: str) -> Any:
         metavar="FEATURE[,...]",
         help=f"{purpose}; repeatable. Features: all, {FEATURES}." if flag == "--with" else f"{purpose}; repeatable.",
         callback=split,
-        autocompletion=completion.features,
     )
 
 
@@ -42,21 +39,6 @@ def is_given(context: typer.Context, name: str) -> bool:
     """Tell whether an option stands on the command line."""
     where = context.get_parameter_source(name)
     return where is not None and where.name != "DEFAULT"
-
-
-def release(text: str) -> Any:
-    """Make an option that takes a release of verl."""
-    return typer.Option(metavar="RELEASE", help=text, autocompletion=completion.releases)
-
-
-def engine(text: str) -> Any:
-    """Make an option that takes an engine."""
-    return typer.Option(help=text, autocompletion=completion.engines)
-
-
-def algorithm(text: str) -> Any:
-    """Make an option that takes a preset."""
-    return typer.Option(help=text, autocompletion=completion.algorithms)
 
 
 Project = Annotated[Path, typer.Argument(metavar="PATH", help="The project, or a directory in it.")]
@@ -86,13 +68,14 @@ Output = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the whole report; without it, one screen.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
-Engine = Annotated[str, engine("Rollout engine: hf, vllm or sglang.")]
-Algorithm = Annotated[str, algorithm("Preset to start from: grpo, ppo, dapo...; `vextract versions -v` lists them.")]
+Engine = Annotated[str, typer.Option(help="Rollout engine: hf, vllm or sglang.")]
+Algorithm = Annotated[
+    str, typer.Option(help="Preset to start from: grpo, ppo, dapo...; `vextract versions -v` lists them.")
+]
 Recipe = Annotated[
     str,
     typer.Option(
         help="Task to start from: toy, gsm8k, reasoning, multiturn or sft. It decides hooks, data and settings.",
-        autocompletion=completion.recipes,
     ),
 ]
 With = Annotated[
@@ -114,7 +97,6 @@ RunVerl = Annotated[
         "--run-verl",
         metavar="RELEASE",
         help="Release that the run is for; detected by default.",
-        autocompletion=completion.releases,
     ),
 ]
 Variables = Annotated[

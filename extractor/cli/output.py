@@ -92,14 +92,14 @@ def error(text: str, hint: str | None) -> None:
 
 
 def _say(word: str, code: str, text: str) -> None:
-    word = f"\x1b[{code}m{word}\x1b[0m" if _fancy(sys.stderr) else word
+    word = f"\x1b[{code}m{word}\x1b[0m" if is_fancy(sys.stderr) else word
     print(f"{word} {plain(text)}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def steps(text: str) -> Iterator[Callable[[str], None]]:
     """Show progress on a terminal; yields a function that names the step."""
-    if not _fancy(sys.stderr):
+    if not is_fancy(sys.stderr):
         yield lambda step: None
         return
     from rich.console import Console
@@ -108,5 +108,6 @@ def steps(text: str) -> Iterator[Callable[[str], None]]:
         yield lambda step: status.update(f"{text}: {plain(step)}")
 
 
-def _fancy(stream: TextIO) -> bool:
+def is_fancy(stream: TextIO) -> bool:
+    """Tell whether a stream is a terminal that takes colours."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,6 +1,5 @@
 """`vextract report`: make a page about runs."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -21,8 +20,6 @@ def command(
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write all metrics as a table as well.")
     ] = None,
-    serve: Annotated[bool, typer.Option("--serve", help="Serve a page that follows the runs; write none.")] = False,
-    port: Annotated[int, typer.Option("--port", help="Port of --serve; 0 takes any that is free.")] = 8000,
 ) -> None:
     """Make one HTML page about one or several runs.
 
@@ -31,17 +28,13 @@ def command(
     from extractor.usecases.report.page import render
     from extractor.usecases.report.runs import find_runs, metrics_table, read_runs
 
-    paths = runs or find_runs(Path("checkpoints"))
-    found = read_runs(paths)
+    found = read_runs(runs or find_runs(Path("checkpoints")))
     for run in found:
         if not run.rows:
             output.note(f"note: {run.path} has no metrics yet")
     if csv is not None:
         _write(csv, metrics_table(found))
-    if serve:
-        _serve(paths, port)
-    else:
-        _write(file or (found[0].directory if len(found) == 1 else Path()) / "report.html", render(found))
+    _write(file or (found[0].directory if len(found) == 1 else Path()) / "report.html", render(found))
 
 
 def _write(path: Path, text: str) -> None:
@@ -56,20 +49,3 @@ def _write(path: Path, text: str) -> None:
             f"{path} cannot be written: {error.strerror}", hint="name a file in another place with --output"
         ) from error
     output.data(str(path))
-
-
-def _serve(paths: list[Path], port: int) -> None:
-    from extractor.usecases.report.serve import ReportServer
-    from extractor.values.errors import UsageError
-
-    try:
-        server = ReportServer(paths, port)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"port {port} cannot be used: {reason}", hint="--port 0 takes any that is free") from error
-    with server:
-        output.data(f"http://127.0.0.1:{server.server_port}/  (Ctrl-C ends it)")
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            print(file=sys.stderr)

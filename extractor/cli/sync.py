@@ -25,12 +25,10 @@ def command(
     """
     from extractor.pipeline import apply
     from extractor.pipeline.plan import Reason, Verdict, digests_on_disk, plan_sync
-    from extractor.project import base, location, lock
+    from extractor.project import base
     from extractor.usecases import restore
 
-    root = location.find(path)
-    unfinished.refuse(root)
-    locked = lock.read(root)
+    root, locked = unfinished.open_project(path)
     with output.steps("getting the emitted files"):
         emitted, rebuilt = restore.emitted(root, locked, origin=from_, offline=offline)
     plan = plan_sync(locked, emitted, digests_on_disk(locked, root), removed=removed)

@@ -1,10 +1,14 @@
-"""Refuse commands while the conflicts of an upgrade are open."""
+"""Open a project; refuse commands while the conflicts of an upgrade are open."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from extractor.cli import output
+
+if TYPE_CHECKING:
+    from extractor.project.lock import Lock
 
 _MOST = 3
 RESOLVE = (
@@ -13,16 +17,26 @@ RESOLVE = (
 )
 
 
-def refuse(root: Path) -> None:
-    """Refuse to go on while conflicts are open.
+def open_project(path: Path, *, answers: bool = False) -> tuple[Path, Lock]:
+    """Return the directory of the project around a path, and its lock.
+
+    Args:
+        path: A directory.
+        answers: The command's answer holds while conflicts are open: it only warns.
 
     Raises:
+        UsageError: there is no project.
         CheckFailed: conflicts are open; the message names the files, the hint says how to go on.
     """
+    from extractor.project import location, lock
     from extractor.values.errors import CheckFailed
 
-    if text := _describe_open(root):
+    root = location.find(path)
+    if answers:
+        warn(root)
+    elif text := _describe_open(root):
         raise CheckFailed(text, hint=RESOLVE)
+    return root, lock.read(root)
 
 
 def warn(root: Path) -> None:

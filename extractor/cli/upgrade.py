@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from extractor.cli import completion, options, output, upgrade_report
+from extractor.cli import output, upgrade_report
 from extractor.cli.options import AllowDirty, DryRun, From, InProject, Json, Offline, Project, Verbose, features
 
 if TYPE_CHECKING:
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 To = Annotated[
     str | None,
-    options.release(
-        "Release of verl, newer or older; the newest supported one by default, and the present one where other"
-        " options are given."
+    typer.Option(
+        metavar="RELEASE",
+        help="Release of verl, newer or older; the newest supported one by default, and the present one where other"
+        " options are given.",
     ),
 ]
-Engine = Annotated[str | None, options.engine("Change the rollout engine: hf, vllm or sglang.")]
-Algorithm = Annotated[str | None, options.algorithm("Change the preset: grpo, ppo, dapo...")]
+Engine = Annotated[str | None, typer.Option(help="Change the rollout engine: hf, vllm or sglang.")]
+Algorithm = Annotated[str | None, typer.Option(help="Change the preset: grpo, ppo, dapo...")]
 With = Annotated[list[str] | None, features("--with", "Add an optional feature")]
 Without = Annotated[list[str] | None, features("--without", "Remove a feature")]
 Names = Annotated[
@@ -31,7 +32,6 @@ Names = Annotated[
     typer.Argument(
         metavar="NAME...",
         help="Features, or symbols and files of verl: `verl.utils.x:f`.",
-        autocompletion=completion.features,
     ),
 ]
 

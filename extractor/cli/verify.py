@@ -37,12 +37,9 @@ def command(
     Imports resolve, nothing leads to Ray, files have the lock's hashes, and the vendored code computes the same
     numbers as upstream's.
     """
-    from extractor.project import location, lock
     from extractor.usecases import restore
 
-    root = location.find(path)
-    unfinished.refuse(root)
-    locked = lock.read(root)
+    root, locked = unfinished.open_project(path)
     if provenance:
         from extractor.usecases.provenance import check_provenance
 

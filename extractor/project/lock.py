@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn
 
 from packaging.version import InvalidVersion, Version
 
 from extractor.project.disk import stays_inside
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
-from extractor.values.nearest import nearest
 from extractor.values.options import Options
 from extractor.values.shell import installing
+from extractor.values.toml_table import Reader, Table
 from extractor.values.tree import FileKind, Tree
 
 NAME = "vextract.lock"
@@ -168,19 +166,20 @@ def parse(data: bytes, file: str = NAME) -> Lock:
         top = readers.toml(text)
     except readers.TOMLDecodeError as error:
         raise UsageError(f"{file}: damaged: not valid TOML: {error}", hint=_RESTORE) from None
-    lock = _Reader(file, text).lock(top)
+    schema = top.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise UsageError(
+            f"{file}: key `schema`: {schema}, and this vextract reads {SCHEMA}: a newer vextract wrote it",
+            hint=f"upgrade vextract: {installing('--upgrade', 'vextract')}",
+        )
     body, _, _ = text.rpartition("\n[integrity]\n")
-    if top["integrity"]["sha256"] != _body_digest(body):
+    if top.pop("integrity", None) != {"sha256": _body_digest(body)}:
         raise UsageError(f"{file}: changed by hand: its checksum does not match what it says", hint=_RESTORE)
-    return lock
+    return _read_lock(_LockReader(top, file).top)
 
 
 def _body_digest(body: str) -> str:
     return sha256(body.encode()).hexdigest()
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _pair(key: str, value: str | int | tuple[str, ...]) -> str:
@@ -198,144 +197,79 @@ def _value(value: str | int | tuple[str, ...]) -> str:
     return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in escaped) + '"'
 
 
-class _Reader:
-    """Strict access to a parsed lock; errors name key and line."""
+class _LockReader(Reader):
+    """A lock, of which every error is mended alike."""
 
-    def __init__(self, file: str, text: str) -> None:
-        self._file = file
-        self._lines = text.splitlines()
+    def error(self, key: str, problem: str, *, hint: str) -> UsageError:
+        said = f"key `{key:.{_LONGEST}}` {problem:.{_LONGEST}}"
+        return UsageError(f"{self.file}: {said} ({hint:.{_LONGEST}})", hint=_RESTORE)
 
-    def lock(self, top: Mapping[str, object]) -> Lock:
-        schema = top.get("schema")
-        if isinstance(schema, int) and schema > SCHEMA:
-            raise UsageError(
-                f"{self._file}: key `schema`: {schema}, and this vextract reads {SCHEMA}: a newer vextract wrote it",
-                hint=f"upgrade vextract: {installing('--upgrade', 'vextract')}",
+
+def _read_lock(top: Table) -> Lock:
+    top.keys_are("schema vextract verl options files")
+    if top.integer("schema") not in _READ:
+        raise top.reader.error("schema", f"is {top.data['schema']}", hint=f"one of {_READ} is read")
+    verl, chosen = top.table("verl"), top.table("options")
+    verl.keys_are("release source sha256 manifest_of")
+    chosen.keys_are("package engine algorithm features recipe methods roots manifest")
+    options = Options(
+        package=_checked(chosen, "package", str.isidentifier, "an identifier"),
+        verl=_checked(verl, "release", _is_version, "a version"),
+        engine=chosen.string("engine"),
+        algorithm=chosen.string("algorithm"),
+        features=_sorted(chosen, "features"),
+        recipe=chosen.optional_string("recipe") or "toy",
+        methods=_sorted(chosen, "methods", optional=True),
+        roots=_sorted(chosen, "roots", optional=True),
+        manifest=chosen.optional_string("manifest") or "",
+    )
+    borrowed = _checked(verl, "manifest_of", _is_version, "a version") if verl.has("manifest_of") else None
+    kind = _checked(verl, "source", SOURCE_KINDS.__contains__, f"one of {', '.join(SOURCE_KINDS)}")
+    return Lock(top.string("vextract"), options, kind, verl.digest("sha256"), _read_files(top), borrowed)
+
+
+def _read_files(top: Table) -> tuple[LockedFile, ...]:
+    found: list[LockedFile] = []
+    kinds = [item.value for item in FileKind]
+    for entry in top.array("files"):
+        entry.keys_are("path kind sha256 upstream upstream_sha256 changes")
+        path = _checked(entry, "path", _is_place, "a path of a project's file")
+        if found and path <= found[-1].path:
+            raise top.reader.error(entry.key("path"), f"is {path!r}", hint="it stands twice or out of order")
+        found.append(
+            LockedFile(
+                path,
+                FileKind(_checked(entry, "kind", kinds.__contains__, f"one of {', '.join(kinds)}")),
+                entry.digest("sha256"),
+                entry.optional_string("upstream"),
+                entry.digest("upstream_sha256") if entry.has("upstream_sha256") else None,
+                entry.strings("changes", optional=True),
             )
-        if schema not in _READ or isinstance(schema, bool):
-            self._fail("schema", f"is {schema!r}, not {' or '.join(map(str, _READ))}")
-        self._known("", top, "schema", "vextract", "verl", "options", "files", "integrity")
-        verl = self._table(top, "verl", "release", "source", "sha256", "manifest_of")
-        options = self._table(
-            top, "options", "package", "engine", "algorithm", "features", "recipe", "methods", "roots", "manifest"
         )
-        integrity = self._table(top, "integrity", "sha256")
-        self._digest("integrity.", integrity, "sha256")
-        kind = self._text("verl.", verl, "source")
-        if kind not in SOURCE_KINDS:
-            self._fail("verl.source", f"is {kind!r}, not one of {', '.join(SOURCE_KINDS)}")
-        package = self._text("options.", options, "package")
-        if not package.isidentifier():
-            self._fail("options.package", f"is {package!r}, which is no identifier")
-        return Lock(
-            vextract=self._text("", top, "vextract"),
-            options=Options(
-                package=package,
-                verl=self._release(verl, "release"),
-                engine=self._text("options.", options, "engine"),
-                algorithm=self._text("options.", options, "algorithm"),
-                features=self._sorted(options, "features"),
-                recipe=self._text("options.", options, "recipe") if "recipe" in options else "toy",
-                methods=self._sorted(options, "methods") if "methods" in options else (),
-                roots=self._sorted(options, "roots") if "roots" in options else (),
-                manifest=self._text("options.", options, "manifest") if "manifest" in options else "",
-            ),
-            source_kind=kind,
-            source_sha256=self._digest("verl.", verl, "sha256"),
-            files=self._files(top),
-            borrowed_from=self._release(verl, "manifest_of") if "manifest_of" in verl else None,
-        )
+    return tuple(found)
 
-    def _release(self, verl: Mapping[str, object], key: str) -> str:
-        """Return a version; it becomes part of paths and pip's arguments."""
-        value = self._text("verl.", verl, key)
-        try:
-            Version(value)
-        except InvalidVersion:
-            self._fail(f"verl.{key}", f"is {value!r}, which is not a version")
-        return value
 
-    def _sorted(self, options: Mapping[str, object], key: str) -> tuple[str, ...]:
-        value = self._texts("options.", options, key)
-        if value != tuple(sorted(set(value))):
-            self._fail(f"options.{key}", "is not sorted, or names something twice")
-        return value
+def _checked(table: Table, name: str, check: Callable[[str], bool], wanted: str) -> str:
+    value = table.string(name)
+    if not check(value):
+        raise table.reader.error(table.key(name), f"is {value!r}", hint=f"it must be {wanted}")
+    return value
 
-    def _files(self, top: Mapping[str, object]) -> tuple[LockedFile, ...]:
-        entries = top.get("files")
-        if not isinstance(entries, list):
-            self._fail("files", "is missing or no array of tables")
-        found: list[LockedFile] = []
-        for number, entry in enumerate(entries):
-            where = f"files[{number}]."
-            if not isinstance(entry, dict):
-                self._fail(f"files[{number}]", "is no table")
-            self._known(where, entry, "path", "kind", "sha256", "upstream", "upstream_sha256", "changes")
-            path = self._text(where, entry, "path")
-            if not stays_inside(path) or path == NAME or path.startswith(".vextract/"):
-                self._fail(f"{where}path", f"{path!r} is no path of a project's file")
-            if found and path <= found[-1].path:
-                self._fail(f"{where}path", f"{path!r} stands twice or out of order")
-            kind = self._text(where, entry, "kind")
-            if kind not in [item.value for item in FileKind]:
-                self._fail(f"{where}kind", f"is {kind!r}, not one of {', '.join(item.value for item in FileKind)}")
-            upstream = self._text(where, entry, "upstream") if "upstream" in entry else None
-            upstream_sha = self._digest(where, entry, "upstream_sha256") if "upstream_sha256" in entry else None
-            sha = self._digest(where, entry, "sha256")
-            changes = self._texts(where, entry, "changes") if "changes" in entry else ()
-            found.append(LockedFile(path, FileKind(kind), sha, upstream, upstream_sha, changes))
-        return tuple(found)
 
-    def _table(self, top: Mapping[str, object], name: str, *keys: str) -> Mapping[str, object]:
-        value = top.get(name)
-        if not isinstance(value, dict):
-            self._fail(name, "is missing or no table")
-        self._known(f"{name}.", value, *keys)
-        return value
+def _sorted(table: Table, name: str, *, optional: bool = False) -> tuple[str, ...]:
+    value = table.strings(name, optional)
+    if value != tuple(sorted({*value})):
+        raise table.reader.error(table.key(name), "is not sorted", hint="each name once")
+    return value
 
-    def _known(self, where: str, table: Mapping[str, object], *keys: str) -> None:
-        for key in table:
-            if key not in keys:
-                near = nearest(key, keys)
-                self._fail(where + key, "is unknown" + (f" (did you mean `{near[0]}`?)" if near else ""))
 
-    def _text(self, where: str, table: Mapping[str, object], key: str) -> str:
-        value = table.get(key)
-        if not isinstance(value, str) or not value:
-            self._fail(where + key, "is missing" if value is None else f"is {value!r}, not a non-empty string")
-        return value
+def _is_version(text: str) -> bool:
+    """Tell whether a text is a version: it becomes part of paths and pip's arguments."""
+    try:
+        return bool(Version(text))
+    except InvalidVersion:
+        return False
 
-    def _texts(self, where: str, table: Mapping[str, object], key: str) -> tuple[str, ...]:
-        value = table.get(key)
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            self._fail(where + key, "is no array of strings")
-        return tuple(value)
 
-    def _digest(self, where: str, table: Mapping[str, object], key: str) -> str:
-        value = self._text(where, table, key)
-        if not re.fullmatch(r"[0-9a-f]{64}", value):
-            self._fail(where + key, f"{value!r} is no sha256")
-        return value
-
-    def _fail(self, key: str, problem: str) -> NoReturn:
-        line = self._line(key)
-        place = f"{self._file}{f':{line}' if line else ''}"
-        raise UsageError(f"{place}: key `{_shortened(key)}` {_shortened(problem)}", hint=_RESTORE)
-
-    def _line(self, key: str) -> int:
-        """Return the line of a key, or 0 if not found."""
-        table, _, name = key.rpartition(".")
-        entry = re.fullmatch(r"files\[(\d+)\]", table)
-        headers = [number for number, line in enumerate(self._lines, 1) if line == "[[files]]"]
-        if entry:
-            start = headers[int(entry.group(1))] if int(entry.group(1)) < len(headers) else 0
-        else:
-            start = self._lines.index(f"[{table}]") + 1 if f"[{table}]" in self._lines else 0
-        if table and not start:
-            return 0
-        for number, line in enumerate(self._lines[start:], start + 1):
-            if line.startswith("["):
-                break
-            if re.match(rf"{re.escape(name)}\s*=", line):
-                return number
-        return start
+def _is_place(path: str) -> bool:
+    return stays_inside(path) and path != NAME and not path.startswith(".vextract/")

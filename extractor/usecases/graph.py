@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
@@ -59,13 +59,6 @@ class Graph:
         for module in self.modules:
             found.setdefault(module.group, []).append(module)
         return found
-
-    def of_kind(self, kind: str) -> Graph:
-        """Return the graph of the modules of one kind."""
-        modules = [module for module in self.modules if module.kind == kind]
-        paths = {module.path for module in modules}
-        kept = [replace(module, imports=tuple(filter(paths.__contains__, module.imports))) for module in modules]
-        return Graph(self.title, tuple(kept))
 
     def importers(self, path: str) -> list[str]:
         """Return the paths of the modules that import a module."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
 
 from extractor import __version__
-from extractor.pipeline.source import Source
-from extractor.project import base
 from extractor.project.lock import Lock
 from extractor.usecases import restore
-from extractor.usecases.status import State, status
+from extractor.usecases.verify import subject
+from extractor.usecases.verify.hashes import check_base, check_hashes
 from extractor.usecases.verify.report import Check, CheckStatus, Report, counted
-from extractor.values.errors import CheckFailed
 from extractor.values.shell import installing
-from extractor.values.tree import Tree
 
 
 def check_provenance(
@@ -32,35 +30,30 @@ def check_provenance(
         SourceError: verl is not available.
     """
     again = restore.regenerate(lock, origin=origin, offline=offline)
-    checks = _source(lock, again.source), _emitted(lock, again.generated.tree), _base(project, lock)
-    return Report((*checks, _edits(project, lock, strict)))
-
-
-def _source(lock: Lock, source: Source) -> Check:
-    if source.sha256 == lock.source_sha256:
-        return Check("source", CheckStatus.OK, f"verl {source.release}, {source.kind}, sha256 {source.sha256}")
-    details = (
-        f"vextract.lock: {lock.source_kind}, sha256 {lock.source_sha256}",
-        f"read here: {source.kind}, sha256 {source.sha256}",
+    found, read = subject.read(project), again.source
+    source = Check("source", CheckStatus.OK, f"verl {read.release}, {read.kind}, sha256 {read.sha256}")
+    if read.sha256 != lock.source_sha256:
+        details = (
+            f"vextract.lock: {lock.source_kind}, sha256 {lock.source_sha256}",
+            f"read here: {read.kind}, sha256 {read.sha256}",
+        )
+        said = "not what the project was made from: --from names the right one"
+        source = Check("source", CheckStatus.FAILED, said, details)
+    made = Lock.of(
+        again.generated.tree, lock.options, vextract=__version__, source_kind=read.kind, source_sha256=read.sha256
     )
-    return Check(
-        "source", CheckStatus.FAILED, "not what the project was made from: --from names the right one", details
-    )
+    edits = replace(check_hashes(found, strict=strict), name="edits")
+    return Report((source, _check_emitted(lock, made), check_base(found), edits))
 
 
-def _emitted(lock: Lock, tree: Tree) -> Check:
+def _check_emitted(lock: Lock, made: Lock) -> Check:
     """Compare what vextract emits now with what the lock says that it emitted, files that may be edited or not."""
-    old, new = {file.path: file for file in lock.files}, {file.path: file for file in tree}
+    old, new = {file.path: file for file in lock.files}, {file.path: file for file in made.files}
     lines = [f"{path}: in vextract.lock, and not made from this verl by this vextract" for path in old.keys() - new]
     lines += [f"{path}: made from this verl by this vextract, and not in vextract.lock" for path in new.keys() - old]
     for path in old.keys() & new:
-        was, now = old[path], new[path]
         facts = (
-            ("sha256", was.sha256, now.sha256),
-            ("kind", was.kind.value, now.kind.value),
-            ("upstream", was.upstream_path, now.upstream_path),
-            ("upstream sha256", was.upstream_sha256, now.upstream_sha256),
-            ("changes", "; ".join(was.changes), "; ".join(now.changes)),
+            (item.name, getattr(old[path], item.name), getattr(new[path], item.name)) for item in fields(new[path])
         )
         lines += [
             f"{path}: {name} {one} in vextract.lock, {other} made anew" for name, one, other in facts if one != other
@@ -74,24 +67,3 @@ def _emitted(lock: Lock, tree: Tree) -> Check:
         wanted = f"vextract {lock.vextract} made this project, and this is {__version__}"
         lines.insert(0, f"hint: {wanted}: {installing(f'vextract=={lock.vextract}')}")
     return Check("emitted", CheckStatus.FAILED, text, tuple(lines))
-
-
-def _base(project: Path, lock: Lock) -> Check:
-    try:
-        found = base.read(project, lock)
-    except CheckFailed as error:
-        return Check("base", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",))
-    return Check("base", CheckStatus.OK, f"{base.PATH}: {counted(len(found), 'file')} as vextract.lock says")
-
-
-def _edits(project: Path, lock: Lock, strict: bool) -> Check:
-    """List what the owner has changed since: that is the owner's right, and no failure unless `strict`."""
-    changed = [
-        f"{file.state.value}: {file.path}"
-        for file in status(project, lock).files
-        if file.kind is not None and file.state not in (State.CLEAN, State.YOURS)
-    ]
-    if not changed:
-        return Check("edits", CheckStatus.OK, "none: the files on disk are those of vextract.lock, but for hooks")
-    how = CheckStatus.FAILED if strict else CheckStatus.REPORTED
-    return Check("edits", how, f"{counted(len(changed), 'file')} not as emitted", tuple(changed))

@@ -6,8 +6,7 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Iterable, Iterator
-from datetime import datetime, timezone
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,12 +20,11 @@ from extractor.usecases.status import FileStatus, status
 from extractor.values import readers, releases
 from extractor.values.tree import FileKind
 
-# The time of a document that is made without a clock: the first that a zip archive can state.
-EPOCH = 315532800
+# Documents are made without a clock: this is the first time that a zip archive can state.
+CREATED = "1980-01-01T00:00:00Z"
 UNKNOWN = "NOASSERTION"
 APACHE = "Apache-2.0"
 VERL, VEXTRACT, PROJECT = "SPDXRef-Package-verl", "SPDXRef-Package-vextract", "SPDXRef-Package-project"
-_COPYRIGHT = re.compile(r"^[ \t#/*;]*((?:Copyright|COPYRIGHT) (?:\([cC]\) |© )?[\dA-Z][^\n]{0,200})$", re.MULTILINE)
 _WHOSE = {
     FileKind.TEMPLATE: "Written by vextract, from a template; the owner may edit it.",
     FileKind.HOOK: "The owner's: written once by vextract, from a template.",
@@ -35,26 +33,19 @@ _WHOSE = {
 _Element = dict[str, Any]
 
 
-def write_sbom(project: Path, lock: Lock, created: int = EPOCH) -> _Element:
-    """Return the document, as JSON knows it; equal projects give equal ones.
-
-    Args:
-        project: The project's directory.
-        lock: Its lock.
-        created: The time that the document states, in seconds since 1970.
-    """
+def write_sbom(project: Path, lock: Lock) -> _Element:
+    """Return the document, as JSON knows it; equal projects give equal ones."""
     known = {item.path: item for item in status(project, lock).files if (project / item.path).is_file()}
     files = {item: _file(project, item, lock) for item in known.values() if not (project / item.path).is_symlink()}
     missing = [file.path for file in lock.files if not any(item.path == file.path for item in files)]
     pins = list(_pins(project / "requirements.lock"))
-    when = datetime.fromtimestamp(created, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     document: _Element = {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
         "name": lock.options.package,
-        "creationInfo": {"created": when, "creators": [f"Tool: vextract-{lock.vextract}"]},
-        "packages": [_project(lock, list(files.values()), missing), _verl(lock, files), _vextract(lock), *pins],
+        "creationInfo": {"created": CREATED, "creators": [f"Tool: vextract-{lock.vextract}"]},
+        "packages": [_project(lock, list(files.values()), missing), _verl(lock), _vextract(lock), *pins],
         "files": list(files.values()),
         "relationships": list(_relationships(lock, files, pins)),
     }
@@ -94,12 +85,11 @@ def _project(lock: Lock, files: list[_Element], missing: list[str]) -> _Element:
         filesAnalyzed=True,
         packageVerificationCode={"packageVerificationCodeValue": code},
         licenseInfoFromFiles=sorted({file["licenseConcluded"] for file in files}),
-        copyrightText=_join(files),
         comment=f"Made by vextract {lock.vextract} from verl {options.verl}: {said}.{lost}",
     )
 
 
-def _verl(lock: Lock, files: dict[FileStatus, _Element]) -> _Element:
+def _verl(lock: Lock) -> _Element:
     archive = lock.source_kind in ("wheel", "sdist")
     what = f"the {lock.source_kind}" if archive else f"a {lock.source_kind}: of its Python files and licence"
     name = _name_source(lock)
@@ -113,7 +103,6 @@ def _verl(lock: Lock, files: dict[FileStatus, _Element]) -> _Element:
         homepage="https://github.com/volcengine/verl",
         licenseConcluded=APACHE,
         licenseDeclared=APACHE,
-        copyrightText=_join(file for item, file in files.items() if item.kind is FileKind.VENDORED),
         comment=f"What the vendored files were taken from. The checksum is that of {what}.",
         externalRefs=[_purl("verl", lock.options.verl)] if archive else [],
     )
@@ -177,7 +166,7 @@ def _file(project: Path, item: FileStatus, lock: Lock) -> _Element:
         ],
         "licenseConcluded": licence,
         "licenseInfoInFiles": [licence],
-        "copyrightText": "\n".join(sorted({line.strip() for line in _COPYRIGHT.findall(text)})) or UNKNOWN,
+        "copyrightText": UNKNOWN,  # in the file itself
         "comment": said + (" Changed since by the owner." if is_edited else ""),
     }
 
@@ -199,12 +188,6 @@ def _relationships(lock: Lock, files: dict[FileStatus, _Element], pins: list[_El
 
 def _relate(element: str, how: str, other: str) -> _Element:
     return {"spdxElementId": element, "relationshipType": how, "relatedSpdxElement": other}
-
-
-def _join(files: Iterable[_Element]) -> str:
-    """Return the copyright lines of files, each once."""
-    lines = {line for file in files for line in file["copyrightText"].splitlines()} - {UNKNOWN}
-    return "\n".join(sorted(lines)) or UNKNOWN
 
 
 def _checksum(algorithm: str, digest: str) -> _Element:

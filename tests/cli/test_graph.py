@@ -75,8 +75,9 @@ def test_what_is_printed(run: Callable[..., Result], project: Path) -> None:
 
 
 def test_json(run: Callable[..., Result], project: Path) -> None:
-    report = json.loads(run("graph", project, "--vendored", "--json").out)
-    assert {item["kind"] for group in report["groups"] for item in group["modules"]} == {"vendored"}
+    report = json.loads(run("graph", project, "--json").out)
+    kinds = {item["kind"] for group in report["groups"] for item in group["modules"]}
+    assert kinds == {"vendored", "template", "hook"}
     (found,) = [group for group in report["groups"] if group["name"] == "vendored"]
     protocol = next(item for item in found["modules"] if item["path"] == PROTOCOL)
     assert ACTOR in protocol["imported_by"]

@@ -601,11 +601,10 @@ def test_diff_on_a_terminal(run: Run, edited: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("PAGER", "cat")
-    shown = run("diff", edited / "main.py", "--no-pager").out
+    shown = run("diff", edited / "main.py").out
     assert "\x1b[32m+mine" in shown
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[3" not in run("diff", edited / "main.py", "--no-pager").out
+    assert "\x1b[3" not in run("diff", edited / "main.py").out
 
 
 def test_status_is_light(small: Path) -> None:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
-import signal
-import struct
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
-from xml.etree import ElementTree
 
 import pytest
 
@@ -42,8 +35,6 @@ def test_a_run_of_the_project(show: Show, report: Report, reporting: Path, tmp_p
     opened.page.locator("#split").select_option("training")
     assert "step 4" in opened.page.locator("#cards").inner_text()
     assert opened.shown("#environment th[scope=row]")[:3] == ["started", "command", "git commit"]
-    opened.page.locator("#layers").scroll_into_view_if_needed()
-    opened.page.locator("#layers path[data-phase=gen]").wait_for(state="attached")
     opened.page.locator("#config input[type=search]").fill("adv_estimator")
     assert opened.shown("#config-table tbody tr") == ["algorithm.adv_estimator\tgrpo"]
 
@@ -127,94 +118,6 @@ def test_values_of_other_steps_say_so(show: Show, report: Report, tmp_path: Path
     for _ in range(4):
         opened.page.keyboard.press("ArrowRight")
     assert opened.tip("val-core/d/acc/mean@1") == ["step 30", "even 0.3", "odd 0.34 at step 34"]
-
-
-def test_a_printed_page_has_all_charts(show: Show, comparison: Path) -> None:
-    opened = show(comparison)
-    opened.page.locator("[data-group] > summary", has_text="Timing").click()  # a closed group is printed, too
-    opened.page.evaluate(
-        """() => addEventListener("beforeprint", () => {
-             window.printed = [...document.querySelectorAll("figure.chart")].map(figure =>
-               [figure.dataset.chart, figure.clientWidth, figure.querySelectorAll("svg path").length]);
-           })"""
-    )
-    assert opened.page.pdf().startswith(b"%PDF")
-    printed = opened.page.evaluate("window.printed")
-    assert len(printed) > 4
-    assert [name for name, width, paths in printed if not width or not paths] == []
-    assert not opened.page.locator('figure[data-chart="timing_s/step"]').is_visible()
-    opened.page.emulate_media(media="print")
-    assert opened.shown(".toolbar, nav, .save") == []
-
-
-def test_a_page_that_is_saved_has_all_charts(show: Show, comparison: Path) -> None:
-    empty = (
-        show(comparison)
-        .page.locator("figure.chart:visible")
-        .evaluate_all(
-            "all => all.filter(figure => !figure.querySelector('svg path')).map(figure => figure.dataset.chart)"
-        )
-    )
-    assert empty == []
-
-
-def test_charts_and_tables_to_take_away(show: Show, comparison: Path, tmp_path: Path) -> None:
-    opened = show(comparison)
-
-    def saved(name: str, kind: str) -> bytes:
-        opened.chart(name).locator("summary").click()
-        with opened.page.expect_download() as waiting:
-            opened.page.get_by_role("button", name=f"Save {name} as {kind}", exact=True).click()
-        assert waiting.value.suggested_filename == f"{name.replace('/', '_')}.{kind.lower()}"
-        waiting.value.save_as(tmp_path / kind)
-        return (tmp_path / kind).read_bytes()
-
-    opened.page.get_by_role("button", name="second", exact=True).click()
-    picture = ElementTree.fromstring(saved(REWARD, "SVG"))
-    texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts[:3] == [REWARD, "first", "third"]
-    assert re.findall(r"var\(|class=", (tmp_path / "SVG").read_text()) == []
-    png = saved(REWARD, "PNG")
-    assert png.startswith(b"\x89PNG")
-    assert len(png) > 5000
-    width, height = struct.unpack(">II", png[16:24])
-    assert (width, height) == tuple(2 * round(float(picture.get(side, "0"))) for side in ("width", "height"))
-    rows = list(csv.DictReader(saved(REWARD, "CSV").decode().splitlines()))
-    assert [row["run"] for row in rows] == ["first"] * 120 + ["third"] * 60
-    assert float(rows[59][f"{REWARD}/mean"]) == pytest.approx(1 - math.exp(-1.2), rel=1e-4)
-    with opened.page.expect_download() as waiting:
-        opened.page.get_by_role("button", name="Save CSV", exact=True).click()
-    waiting.value.save_as(tmp_path / "all.csv")
-    with (tmp_path / "all.csv").open(newline="") as file:
-        (row, *_) = [row for row in csv.DictReader(file) if (row["run"], row["step"]) == ("first", "50")]
-    assert row["actor/grad_norm"] == "nan"
-    assert float(row["val-core/data/acc/mean@1"]) == pytest.approx(1 - math.exp(-1), rel=1e-4)
-    opened.requests[1:] = [address for address in opened.requests[1:] if not address.startswith(("data:", "blob:"))]
-
-
-def test_a_served_page_shows_what_is_new_and_keeps_what_was_set(show: Show, reporting: Path, tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", 20, 0.1)
-    command = [sys.executable, "-m", "extractor", "report", str(run), "--serve", "--port", "0"]
-    with subprocess.Popen(command, cwd=reporting, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            opened = show(process.stdout.readline().split()[0])
-            opened.page.locator("#find").fill("grad")
-            opened.page.locator("#log").check()
-            write_run(run, 30, 0.1)
-            opened.page.get_by_text("step 30 of 30, finished").wait_for()
-            assert opened.shown("[data-group] > summary") == ["Actor 1"]
-            assert opened.page.locator("#log").is_checked()
-            opened.page.locator("#follow").uncheck()
-            write_run(run, 40, 0.1)
-            opened.page.get_by_text("there is more").wait_for()
-            assert opened.page.get_by_text("step 30 of 30").is_visible()
-            process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=20) == 0
-        finally:
-            process.kill()
-    assert {urlsplit(address).path for address in opened.requests} == {"/", "/version"}
-    opened.requests[1:] = []
 
 
 def test_smoothing_scale_and_x_axis(show: Show, comparison: Path) -> None:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import re
-import threading
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +14,6 @@ import yaml
 from extractor.cli.app import run
 from extractor.usecases.report.curves import NUMBERS, buckets
 from extractor.usecases.report.runs import read_runs
-from extractor.usecases.report.serve import ReportServer
 
 NASTY = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }} é 🦙 \u2028 \x00"
 
@@ -83,7 +78,6 @@ def test_a_page_holds_what_the_run_has_recorded(tmp_path: Path) -> None:
     assert axes[validation["axis"]]["step"] == [10, 20, 30]
     assert axes[reward["axis"]]["time"] == sorted(axes[reward["axis"]]["time"])
     assert dict(data["groups"][2]["constant"]) == {"actor/lr": "1"}
-    assert data["runs"][0]["phases"]["mean"] == {"gen": 0.25, "other": 0.75, "testing": 0.5}
     for text in ("p / one", "step 30 of 30, finished", "best 30 at 30", "optim.lr", "git commit", "torch"):
         assert text in page
     (split,) = data["samples"]
@@ -245,35 +239,6 @@ def test_a_table_of_all_metrics_exactly(tmp_path: Path) -> None:
     assert rows[0] == ["run", "step", "time", "b,c", "loss"]
     assert rows[1:3] == [["one", "1", "9.5", "", str(1 / 3)], ["one", "2", "", "1.0", "nan"]]
     assert rows[3] == ["two", "1", "", "", "1e-09"]
-
-
-def test_a_served_page_follows_the_run(tmp_path: Path) -> None:
-    run = write_rows(tmp_path / "run", [{"step": 1, "loss": 1.0}])
-    with ReportServer([run], 0, share=math.inf) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-
-        def get(path: str, host: str = "127.0.0.1") -> str:
-            address = f"http://127.0.0.1:{server.server_port}{path}"
-            request = urllib.request.Request(address, headers={"Host": f"{host}:{server.server_port}"})
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return answer.read().decode()
-
-        try:
-            page = get("/")
-            assert data_of(page)["version"] == get("/version")
-            assert get("/") == page
-            assert "step 1" in page
-            write_rows(run, [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 0.5}])
-            assert data_of(page)["version"] != get("/version")
-            assert "step 2" in get("/", host="localhost")
-            for path, host, code in (("/", "evil.example", 403), ("/metrics.jsonl", "127.0.0.1", 404)):
-                with pytest.raises(urllib.error.HTTPError, match=str(code)):
-                    get(path, host)
-        finally:
-            server.shutdown()
-            thread.join()
-    assert main([str(run), "--serve", "--port", "99999"]) == 2
 
 
 @pytest.mark.parametrize(("count", "limit"), [(0, 5), (1, 5), (5, 5), (6, 5), (1001, 1000)])

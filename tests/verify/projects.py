@@ -15,7 +15,7 @@ from extractor.values.tree import File, FileKind, Tree
 from tests.project.support import Configuration
 
 OPTIONS = Options(package="toy", verl="0.6.1", engine="hf", algorithm="grpo", features=())
-PYPROJECT = '[project]\nname = "toy"\nversion = "0"\ndependencies = ["torch>=2", "hydra-core"]\n'
+PYPROJECT = '[project]\nname = "toy"\nversion = "0"\ndependencies = ["torch>=2", "hydra-core", "pyyaml"]\n'
 
 
 def small(

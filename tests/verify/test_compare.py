@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import base64
-import struct
 from typing import Any
 
 import pytest
@@ -10,13 +8,12 @@ from extractor.usecases.verify.compare import difference
 from extractor.usecases.verify.parity import ParityVerdict, compare
 
 
-def tensor(*values: float, dtype: str = "torch.float32", code: str = "f", shape: list[int] | None = None) -> list[Any]:
-    data = struct.pack(f"={len(values)}{code}", *values)
-    return ["t", dtype, [len(values)] if shape is None else shape, base64.b64encode(data).decode()]
+def tensor(*values: float, dtype: str = "torch.float32", shape: list[int] | None = None) -> list[Any]:
+    return ["t", dtype, [len(values)] if shape is None else shape, [float(value) for value in values]]
 
 
 def number(value: float) -> list[Any]:
-    return ["f", value.hex()]
+    return ["v", value]
 
 
 NAN = float("nan")
@@ -34,7 +31,7 @@ def test_equal_to_the_last_bit(node: list[Any]) -> None:
         (tensor(0.0, 1), tensor(-0.0, 1), "float32[2]: 1 of 2 elements differ, by at most 0"),
         (tensor(1.0, shape=[]), tensor(2.0, shape=[]), "1.0 upstream, 2.0 here"),
         (tensor(1, 2), tensor(1, 2, shape=[2, 1]), "float32[2] upstream, float32[2, 1] here"),
-        (tensor(1, 2), tensor(1, 2, dtype="torch.float64", code="d"), "float32[2] upstream, float64[2] here"),
+        (tensor(1, 2), tensor(1, 2, dtype="torch.float64"), "float32[2] upstream, float64[2] here"),
         (tensor(1, NAN), tensor(1, 2), "float32[2]: 1 of 2 elements differ, by at most nan"),
         (number(0.1), number(0.2), "0.1 upstream, 0.2 here"),
         (number(1.0), ["v", 1], "1.0 upstream, 1 here"),

@@ -17,14 +17,6 @@ def test_a_named_python_must_exist(tmp_path: Path) -> None:
     assert "--python" in caught.value.hint
 
 
-def test_the_projects_own_environment_comes_first(tmp_path: Path) -> None:
-    own = tmp_path / ".venv/bin/python"
-    own.parent.mkdir(parents=True)
-    own.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
-    own.chmod(0o755)
-    assert interpreter.choose(tmp_path, None) == str(own)
-
-
 def test_a_python_without_torch_fails_with_a_hint(tmp_path: Path) -> None:
     bare = tmp_path / "python"
     bare.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")

@@ -13,9 +13,9 @@ from packaging.utils import canonicalize_name
 
 from extractor.values import readers, resources
 from extractor.values.manifest import Manifest
-from extractor.values.manifest.table import read_toml
 from extractor.values.options import Options
 from extractor.values.reachable import reachable
+from extractor.values.toml_table import read_toml
 
 # What `make setup` installs first: older versions check no digests of constraints, or need a package to build a wheel.
 FIRST = ("pip>=26.3", "setuptools>=77")

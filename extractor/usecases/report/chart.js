@@ -255,7 +255,6 @@ class Curves extends Chart {
     this.lines = lines;
     this.band = band;
     this.note.append(notes.join(" "), element("span", {class: "failed"}, ` ${gaps.join(" ")}`));
-    this.foot.append(saveMenu(this));
     this.logButton = this.button("log", `Log scale for ${name}`, pressed => { this.log = pressed; this.draw(); });
     this.note.after(this.logButton);
   }
@@ -345,49 +344,6 @@ class Curves extends Chart {
     });
   }
 }
-
-// The phases of a run's steps, one above the other.
-class Layers extends Chart {
-  constructor(run) {
-    super(data.runs.length > 1 ? data.runs[run].name : "seconds of each step", `Seconds of each phase of a step, ${data.runs[run].name}`);
-    Object.assign(this, {run, isLog: false, names: Object.keys(data.runs[run].phases.layers)});
-    let sum = data.runs[run].phases.layers[this.names[0]].map(() => 0);
-    this.edges = [sum, ...this.names.map(name => sum = sum.map((below, i) => below + data.runs[run].phases.layers[name][i]))];
-  }
-
-  get xs() { return xsOf({run: this.run, axis: data.runs[this.run].phases.axis}); }
-
-  points() { return this.xs.filter(x => x !== null); }
-
-  xRange() { return this.points().length ? wholeRange() : null; }
-
-  // The same for all runs. The first step pays for warming up, and some for a validation: it is that of the usual ones.
-  yRange() {
-    const tops = Chart.all.filter(chart => chart instanceof Layers).map(({edges}) => {
-      const totals = [...edges.at(-1)].sort((a, b) => a - b);
-      return Math.min(totals.at(-1), 1.5 * totals[Math.floor(0.95 * (totals.length - 1))]) * 1.04;
-    });
-    return [0, Math.max(...tops) || 1];
-  }
-
-  paint() {
-    const xs = this.xs, at = edge => i => `${this.x(xs[i]).toFixed(1)} ${this.y(edge[i]).toFixed(1)}`;
-    const known = xs.map((x, i) => i).filter(i => xs[i] !== null);
-    this.names.forEach((name, k) => {
-      const d = `M${[...known.map(at(this.edges[k + 1])), ...[...known].reverse().map(at(this.edges[k]))].join("L")}Z`;
-      this.plot.append(element("path", {d, fill: phaseColor(name), "data-phase": name}));
-    });
-  }
-
-  rowsAt(x) {
-    const i = nearest(this.xs, x), at = this.xs[i];
-    const text = `${formatX(at)}: ${seconds(this.edges.at(-1)[i])}`;
-    return this.names.map((name, k) => ({x: at, name, text, color: phaseColor(name), value: seconds(this.edges[k + 1][i] - this.edges[k][i])})).reverse();
-  }
-}
-
-const phaseColor = name => `var(--phase-${name})`;
-const seconds = value => value < 1 ? `${format(Number((value * 1000).toPrecision(3)))} ms` : `${format(Number(value.toPrecision(3)))} s`;
 
 function wholeRange() {
   let low = Infinity, high = -Infinity;

@@ -12,7 +12,6 @@ function setZoom(range) {
 function setUpCurves() {
   const groups = find("groups");
   if (!groups) return;
-  listen("csv", "click", () => download("metrics.csv", "text/csv", tableOf(Chart.all.filter(chart => chart instanceof Curves))));
   for (const {title, charts, constant} of data.groups) {
     const grid = element("div", {class: "grid"}, ...charts.map(chart => new Curves(chart).figure));
     const all = element("details", {"data-group": title}, element("summary", {}, `${title} `, element("small", {})), grid);
@@ -69,27 +68,6 @@ function toggleRun(run) {
   document.querySelector(`#summary tr[data-run="${run}"]`).classList.toggle("off", !shown);
   Chart.redraw();
   showSamples();
-}
-
-function setUpPhases() {
-  const bars = find("bars");
-  if (!bars) return;
-  const means = data.runs.map(run => run.phases?.mean), totals = means.map(mean => Object.values(mean || {}).reduce((a, b) => a + b, 0));
-  means.forEach((mean, run) => {
-    if (!mean) return;
-    const parts = Object.entries(mean).map(([name, value]) => element("i", {color: phaseColor(name),
-      style: `flex: 0 0 ${100 * value / Math.max(...totals)}%`, title: `${name} ${seconds(value)}, ${(100 * value / totals[run]).toFixed(0)}%`}));
-    const said = Object.entries(mean).map(([name, value]) => `${name} ${seconds(value)}`).join(", ");
-    const bar = element("div", {role: "img", "aria-label": said});
-    bar.append(...parts);
-    parts.forEach((part, i) => part.style.setProperty("--color", phaseColor(Object.keys(mean)[i])));
-    bars.append(element("div", {class: "bar", "data-run": run}, element("b", {}, data.runs[run].name), bar, element("span", {}, seconds(totals[run]))));
-    find("layers").append(new Layers(run).figure);
-  });
-  const names = data.phases.filter(name => means.some(mean => mean && name in mean));
-  const only = means.filter(Boolean).length === 1 ? means.find(Boolean) : null;
-  find("phases").append(...names.map(name => element("li", {}, element("i", {class: "swatch", color: phaseColor(name)}),
-    only ? `${name} ${seconds(only[name])}, ${(100 * only[name] / Object.values(only).reduce((a, b) => a + b, 0)).toFixed(0)}%` : name)));
 }
 
 const samples = {scores: [0, 1]};
@@ -206,80 +184,9 @@ function setUpTables() {
   }
 }
 
-// What a person has set, kept while the page of a run that goes on is loaded anew.
-const SETTINGS = ["x", "smooth", "log", "find", "split", "mode", "step", "search", "least", "most"];
-
-function keepSettings() {
-  const fields = SETTINGS.map(id => find(id)).filter(Boolean).map(field => [field.id, field.type === "checkbox" ? field.checked : field.value]);
-  const last = find("step") && find("step").value === find("step").max;
-  const open = [...document.querySelectorAll("[data-group]")].map(group => [group.dataset.group, group.open]);
-  const wide = [...document.querySelectorAll("figure.wide")].map(figure => figure.dataset.chart);
-  sessionStorage.setItem("report", JSON.stringify({fields: fields.filter(([id]) => !(last && id === "step")), open, wide, hidden: [...view.hidden], zoom: view.zoom}));
-}
-
-function restoreSettings() {
-  const kept = JSON.parse(sessionStorage.getItem("report") || "null");
-  if (!kept) return;
-  for (const [id, value] of kept.fields) {
-    const field = find(id);
-    if (!field || (field.tagName === "SELECT" && !field.querySelector(`[value="${value}"]`))) continue;
-    field[field.type === "checkbox" ? "checked" : "value"] = value;
-    for (const kind of ["input", "change"]) field.dispatchEvent(new Event(kind));
-  }
-  for (const group of document.querySelectorAll("[data-group]")) group.open = new Map(kept.open).get(group.dataset.group) ?? group.open;
-  for (const figure of document.querySelectorAll("figure.chart")) if (kept.wide.includes(figure.dataset.chart)) figure.querySelector("button.enlarge").click();
-  for (const run of kept.hidden) if (run < data.runs.length) toggleRun(run);
-  if (kept.zoom) setZoom(kept.zoom);
-}
-
-// A served page asks whether the runs have gone on, and loads itself anew if so; not while somebody reads from a chart.
-function setUpLive() {
-  const said = document.querySelector("#live [role=status]");
-  if (!said) return;
-  restoreSettings();
-  sessionStorage.removeItem("report");
-  const at = new Date().toLocaleTimeString();
-  const ask = async () => {
-    try {
-      const answer = await fetch("version", {cache: "no-store"});
-      if (!answer.ok) throw new Error(answer.statusText);
-      const version = await answer.text();
-      const reading = document.querySelector(".tip:not([hidden]), details.save[open]") || String(getSelection());
-      said.textContent = `as of ${at}`;
-      if (version !== data.version && find("follow").checked && !reading && !document.hidden) {
-        keepSettings();
-        location.reload();
-      } else if (version !== data.version) said.textContent = `as of ${at}; there is more`;
-    } catch {
-      said.textContent = `as of ${at}; the server does not answer`;
-    }
-  };
-  said.textContent = `as of ${at}`;
-  setInterval(ask, 3000);
-}
-
-// Paper has all charts, those of closed groups as well.
-const closed = [];
-
-function beforePrint() {
-  for (const group of document.querySelectorAll("details[data-group]:not([open])")) {
-    closed.push(group);
-    group.open = true;
-  }
-  Chart.drawAll();
-}
-
-function afterPrint() {
-  for (const group of closed.splice(0)) group.open = false;
-}
-
 for (const part of document.querySelectorAll("[data-run]")) part.style.setProperty("--color", runColor(Number(part.dataset.run)));
 setUpCurves();
-setUpPhases();
 setUpSamples();
 setUpTables();
-setUpLive();
 Chart.drawAll();
 addEventListener("resize", () => Chart.redraw());
-addEventListener("beforeprint", beforePrint);
-addEventListener("afterprint", afterPrint);

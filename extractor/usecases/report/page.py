@@ -12,7 +12,6 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from extractor.usecases.report.curves import curve_groups, extremes, metric_names
-from extractor.usecases.report.phases import PHASES, phase_layers
 from extractor.usecases.report.runs import RecordedRun, number
 from extractor.usecases.report.samples import sample_splits
 
@@ -28,25 +27,14 @@ Cell = tuple[float, str, str]
 _SECRET = re.compile(r"(\S*(?:api_?key|password|passwd|secret|access_token|auth_token)=)\S+", re.IGNORECASE)
 
 
-def render(runs: Sequence[RecordedRun], version: str | None = None) -> str:
-    """Return the page about these runs.
-
-    Args:
-        runs: in the order of the page.
-        version: of the runs' files, if a server tells the page when there is a newer one; see serve.py.
-    """
+def render(runs: Sequence[RecordedRun]) -> str:
+    """Return the page about these runs, in their order."""
     groups, axes = curve_groups(runs)
-    phases = [phase_layers(run, axis) for run, axis in zip(runs, axes, strict=True)]
     samples = sample_splits(runs)
     data = {
-        "runs": [
-            {"name": run.name, "axes": axis.data(), "phases": phase}
-            for run, axis, phase in zip(runs, axes, phases, strict=True)
-        ],
-        "phases": PHASES,
+        "runs": [{"name": run.name, "axes": axis.data()} for run, axis in zip(runs, axes, strict=True)],
         "groups": groups,
         "samples": samples,
-        "version": version,
     }
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
@@ -58,12 +46,10 @@ def render(runs: Sequence[RecordedRun], version: str | None = None) -> str:
         config=_side_by_side([run.config for run in runs]),
         surroundings=_side_by_side([_surroundings(run) for run in runs], in_order=True),
         has_curves=bool(groups),
-        has_phases=any(phases),
         samples=samples,
-        live=version is not None,
         data=data,
         style=_file("page.css"),
-        script="".join(map(_file, ("chart.js", "save.js", "page.js"))),
+        script="".join(map(_file, ("chart.js", "page.js"))),
     )
 
 

@@ -253,15 +253,13 @@ def metrics_table(runs: Sequence[RecordedRun]) -> str:
 
     A metric that a step does not have is empty; one that was not finite is nan.
     """
-    names = ["time", *sorted({name for run in runs for name in run.metrics})]
+    names = sorted({name for run in runs for name in run.metrics})
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run", "step", *names])
+    writer = csv.DictWriter(text, ["run", "step", "time", *names], restval="", lineterminator="\n")
+    writer.writeheader()
     for run in runs:
         for row in run.rows:
-            values = [
-                ("nan" if (value := number(row[name])) is None else repr(value)) if name in row else ""
-                for name in names
-            ]
-            writer.writerow([run.name, row["step"], *values])
+            values = {name: number(row[name]) for name in ("time", *names) if name in row}
+            said = {name: "nan" if value is None else repr(value) for name, value in values.items()}
+            writer.writerow({"run": run.name, "step": row["step"], **said})
     return text.getvalue()

@@ -13,8 +13,8 @@ from extractor.usecases.report.runs import RecordedRun, number
 PROMPTS = 40  # of validations
 AT_A_STEP = 8  # samples of training
 STEPS = 100
-CHARACTERS = {"validation": 800_000, "train": 400_000}  # on a page; beyond, there are fewer steps, and shorter texts
-LENGTHS = (6000, 2000, 600)  # of a text, at most
+CHARACTERS = {"validation": 800_000, "train": 400_000}  # on a page; beyond, texts are shorter
+SHORTEST, LONGEST = 600, 6000  # what is left of a text
 
 Key = tuple[str, str]
 ByPrompt = dict[Key, list[list[dict[str, Any]]]]
@@ -38,7 +38,14 @@ def _split(runs: Sequence[RecordedRun], name: str) -> dict[str, Any]:
     rows = _by_prompt(chosen)
     shown = dict(list(rows.items())[:PROMPTS]) if name == "validation" else rows
     steps = [sorted({row["step"] for row in of_run}) for of_run in chosen]
-    kept, length = _what_fits(shown, steps, CHARACTERS[name])
+    kept = [set(_evenly(every, max(10, STEPS // len(runs)))) for every in steps]
+    count = sum(
+        row["step"] in taken
+        for by_run in shown.values()
+        for run, taken in zip(by_run, kept, strict=True)
+        for row in run
+    )
+    length = max(SHORTEST, min(LONGEST, CHARACTERS[name] // max(count, 1)))
     prompts = [
         {
             "prompt": _cut(key[1], length),
@@ -95,26 +102,6 @@ def _by_prompt(generations: Sequence[Sequence[Mapping[str, Any]]]) -> ByPrompt:
                 }
             )
     return rows
-
-
-def _what_fits(rows: ByPrompt, steps: Sequence[Sequence[int]], characters: int) -> tuple[list[set[int]], int]:
-    """Return which steps of each run to take, and how long a text may be."""
-    for length in LENGTHS:
-        for count in (STEPS, STEPS // 2, STEPS // 4, STEPS // 10):
-            kept = [set(_evenly(every, count)) for every in steps]
-            if _size(rows, kept, length) <= characters:
-                return kept, length
-    return kept, length
-
-
-def _size(rows: ByPrompt, kept: Sequence[set[int]], length: int) -> int:
-    """Return how many characters the samples of these steps are."""
-    size = 0
-    for (_, prompt), by_run in rows.items():
-        taken = [row for run, steps in zip(by_run, kept, strict=True) for row in run if row["step"] in steps]
-        if taken:
-            size += min(len(prompt), length) + sum(min(len(row["response"]), length) + 80 for row in taken)
-    return size
 
 
 def _evenly(values: Sequence[int], count: int) -> list[int]:

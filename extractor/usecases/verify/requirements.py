@@ -32,12 +32,6 @@ def read(project: Path) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ..
     return declared(project), tuple(sorted(with_extra)), _names(_section(project, "build-system").get("requires"))
 
 
-def lines(project: Path) -> tuple[str, ...]:
-    """Return the requirements of `pyproject.toml` without an extra, as they stand there; no others."""
-    items = _section(project).get("dependencies")
-    return tuple(item for item in items if _names([item])) if isinstance(items, list) else ()
-
-
 def declared(project: Path) -> tuple[str, ...]:
     """Name the distributions that `pyproject.toml` requires without an extra; none where it is damaged."""
     return _names(_section(project).get("dependencies"))

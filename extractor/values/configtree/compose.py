@@ -16,6 +16,7 @@ from extractor.values import limits, readers
 from extractor.values.configtree.defaults import Defaults, TooManyParts
 from extractor.values.configtree.overrides import Override
 from extractor.values.configtree.places import below, keys_of_choice, package_of_group
+from extractor.values.configtree.resolve import keys
 
 _MERGE = "tag:yaml.org,2002:merge"
 _SHOWN = 200
@@ -240,16 +241,9 @@ def nearest(config: Mapping[str, Any], key: str, without: Collection[str] = ()) 
         key: What was said.
         without: Keys that cannot be meant.
     """
-    known = sorted(set(_paths(config, "")).difference(without))
+    known = sorted(set(keys(config)).difference(without))
     near = get_close_matches(key, known, 1, cutoff=0.8) if len(key) <= _SHOWN else []
     return near[0] if near else None
-
-
-def _paths(config: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    for key, value in config.items():
-        yield f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            yield from _paths(value, f"{prefix}{key}.")
 
 
 class _Tree:

@@ -21,7 +21,7 @@ from extractor.values.manifest.entries import (
 from extractor.values.manifest.own import OWN_MANIFEST, with_own, with_roots
 from extractor.values.manifest.parse import parse_manifest
 from extractor.values.manifest.renames import inverse, renamed
-from extractor.values.manifest.table import read_toml
+from extractor.values.toml_table import read_toml
 
 __all__ = [
     "OWN_MANIFEST",

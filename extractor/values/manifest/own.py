@@ -16,7 +16,7 @@ from tomlkit.items import Array
 from extractor.values.errors import UsageError
 from extractor.values.manifest.entries import VENDORED, Feature, Manifest
 from extractor.values.manifest.parse import read_fix, read_replacement
-from extractor.values.manifest.table import Reader, read_toml
+from extractor.values.toml_table import Reader, read_toml
 
 OWN_MANIFEST = "vextract.toml"
 _HEAD = "What of verl this project has beyond its features. Yours: docs/own-manifest.md tells what can stand here."

@@ -15,8 +15,8 @@ from extractor.values.manifest.entries import (
     Role,
     SourcePin,
 )
-from extractor.values.manifest.table import Reader, Table
 from extractor.values.options import RECIPES
+from extractor.values.toml_table import Reader, Table
 
 SCHEMA = 1
 PARITIES = ("exact", "met")

@@ -10,8 +10,9 @@ import torch
 
 from . import inputs
 from .cases import Call, Cases, family, outcome
-from .cases_engine import PADDING, TENSORS, losses_config, meet_attention
+from .cases_losses import losses_config
 from .cases_models import SIZE, tokens
+from .cases_padding import PADDING, TENSORS, meet_attention
 from .sides import Side
 
 LOSSES = "verl.trainer.distillation.losses"

@@ -102,6 +102,14 @@ def actor_dataclass(side: Side, settings: dict[str, Any]) -> Any:
     return cls(**{**taus, **settings, "policy_loss": kind(**{**more, **settings["policy_loss"]})})
 
 
+def losses_config(side: Side, **changes: Any) -> Any:
+    """Return the actor's section as upstream's dataclass."""
+    settings = inputs.actor_settings(**changes)
+    settings.pop("use_torch_compile", None)
+    settings["fsdp_config"] = side.get("verl.workers.config.engine:FSDPEngineConfig")(strategy="fsdp2")
+    return actor_dataclass(side, settings)
+
+
 @family("core_algos.compute_policy_loss", CORE)
 def clipped_loss(call: Call) -> Cases:
     """Yield the losses that are no part of the registry."""

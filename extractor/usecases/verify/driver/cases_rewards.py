@@ -161,18 +161,16 @@ def managers(call: Call) -> Cases:
                 lambda: _made(side, name, score)(answers(side, scored=True), return_dict=as_dict),
             )
     yield "unknown", kind_of(call("get_reward_manager_cls", "none"))
-    yield "registering", lambda: _registered(call, registry)
+    yield "registering", call(_registered, call, "REWARD_MANAGER_REGISTRY")
 
 
-def _registered(call: Call, registry: dict[str, Any]) -> Any:
+def _registered(call: Call, registry: str) -> Any:
     """Register a manager, and another one under its name."""
-    mine = type("Mine", (), {})
-    found = (
-        call.get("register")("vextract-mine")(mine) is mine,
-        call.get("get_reward_manager_cls")("vextract-mine") is mine,
-    )
+    mine, known = type("Mine", (), {}), getattr(call.side.module(call.module), registry)
+    found = [call.get("register")("vextract-mine")(mine) is mine]
+    found.append(call.get("get_reward_manager_cls")("vextract-mine") is mine)
     again = type(outcome(call.get("register")("vextract-mine"), type("Other", (), {}))).__name__
-    del registry["vextract-mine"]
+    del known["vextract-mine"]
     return found, again
 
 
@@ -294,19 +292,12 @@ def loop_managers(call: Call) -> Cases:
             yield f"{name}/{label}", call(_one_by_one, side, name, **{"function": score_what_is_told, **settings})
     yield "unknown", kind_of(call("get_reward_manager_cls", "none"))
 
-    def register() -> Any:
-        mine = type("Mine", (), {})
-        kept = call.get("register")("vextract-mine")(mine) is mine
-        found = call.get("get_reward_manager_cls")("vextract-mine") is mine
-        del side.module(call.module).REWARD_MANAGER["vextract-mine"]
-        return kept, found
-
     def extracted(*left_out: str) -> Any:
         data = answers(side, scored=True)
         data.pop(meta_info_keys=list(left_out))
         return call.get(f"{REWARD}:extract_reward")(data)
 
-    yield "registering", register
+    yield "registering", call(_registered, call, "REWARD_MANAGER")
     yield "extract_reward/no keys", lambda: extracted("reward_extra_keys")
     yield "extract_reward", extracted
 

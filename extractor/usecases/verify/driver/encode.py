@@ -1,17 +1,15 @@
 """Encode results as JSON without losing a bit.
 
 A node is a list that starts with its kind:
-    ["v", value]                     None, a bool, an int or a string
-    ["f", hex]                       a float
-    ["t", dtype, [shape], base64]    a tensor or an array, its elements in C order and native bytes
-    ["s", kind, [nodes]]             a sequence: "list", "tuple", "set" (sorted) or "array" (of objects)
-    ["d", [[key, node], ...]]        a mapping in its own order, or an object's fields
-    ["r", text]                      anything else, by its type and text
+    ["v", value]                       None, a bool, a number or a string
+    ["t", dtype, [shape], [values]]    a tensor or an array, its elements in C order
+    ["s", kind, [nodes]]               a sequence: "list", "tuple", "set" (sorted) or "array" (of objects)
+    ["d", [[key, node], ...]]          a mapping in its own order, or an object's fields
+    ["r", text]                        anything else, by its type and text
 """
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping
@@ -28,14 +26,17 @@ def encode(value: Any) -> Node:
     """Encode any value."""
     if isinstance(value, Enum):
         return ["r", f"{type(value).__name__}.{value.name}"]
-    if value is None or isinstance(value, (bool, int, str)):
-        return ["v", value]
-    if isinstance(value, float) and not isinstance(value, np.generic):
-        return ["f", value.hex()]
     if isinstance(value, torch.Tensor):
-        return _tensor(value)
+        if value.is_nested:
+            return _sequence("nested", value.unbind())
+        return ["t", str(value.dtype), list(value.shape), value.detach().cpu().flatten().tolist()]
     if isinstance(value, (np.generic, np.ndarray)):
-        return _array(np.asarray(value))
+        array = np.asarray(value)
+        if array.dtype == object:
+            return _sequence(f"array{list(array.shape)}", array.reshape(-1))
+        return ["t", f"numpy.{array.dtype}", list(array.shape), array.reshape(-1).tolist()]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return ["v", value]
     return _container(value, type(value).__name__)
 
 
@@ -63,20 +64,6 @@ def _container(value: Any, name: str) -> Node:
 
 def _sequence(kind: str, items: Iterable[Any]) -> Node:
     return ["s", kind, [encode(item) for item in items]]
-
-
-def _tensor(value: torch.Tensor) -> Node:
-    if value.is_nested:
-        return _sequence("nested", value.unbind())
-    plain = value.detach().cpu().contiguous()
-    data = plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
-    return ["t", str(plain.dtype), list(plain.shape), base64.b64encode(data).decode("ascii")]
-
-
-def _array(value: np.ndarray[Any, Any]) -> Node:
-    if value.dtype == object:
-        return _sequence(f"array{list(value.shape)}", value.reshape(-1))
-    return ["t", f"numpy.{value.dtype}", list(value.shape), base64.b64encode(value.tobytes()).decode("ascii")]
 
 
 def _plain(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.metadata
 import json
 import os
 import random
@@ -15,15 +14,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
 from .sides import NotVendored, Side, Upstream, Vendored, block, is_absent
 
 Job = dict[str, Any]
 CASES = (
-    *("algorithms", "losses", "tensors", "batches", "metrics", "configs", "dataset", "rewards", "models", "engine"),
-    *("distillation", "declared"),
+    *("algorithms", "losses", "tensors", "batches", "metrics", "configs", "dataset", "rewards", "models", "padding"),
+    *("engine", "distillation", "declared"),
 )
 # What is slow to import, and is there before lines are traced.
 HEAVY = (
@@ -166,11 +162,9 @@ class LineTrace:
 
 
 def run_imports(job: Job) -> dict[str, Any]:
-    """Import each module with the required packages only: {root, package, modules, forbidden, required, optional}."""
+    """Import each module without Ray, verl and what is blocked: {root, modules, blocked}."""
     root = Path(job["root"])
-    own = {item.stem for item in root.iterdir() if item.suffix == ".py" or (item / "__init__.py").exists()}
-    unneeded = find_unneeded(job["required"], job["optional"], {job["package"], *own})
-    block(unneeded | set(job["forbidden"]))
+    block([*job["blocked"], "ray", "verl"])
     sys.path.insert(0, str(root))
     errors: dict[str, str] = {}
     missing = set()
@@ -188,45 +182,5 @@ def run_imports(job: Job) -> dict[str, Any]:
             inside = [item for item in files if item[0].is_relative_to(root) and not item[0].is_relative_to(sys.prefix)]
             place = f" ({inside[-1][0].relative_to(root).as_posix()}:{inside[-1][1]})" if inside else ""
             errors[name] = f"{type(error).__name__}: {said}{place}"
-    leaked = sorted(name for name in sys.modules if name.partition(".")[0] in job["forbidden"] and sys.modules[name])
-    return {"errors": errors, "leaked": leaked, "missing": sorted(missing), "blocked": sorted(unneeded)}
-
-
-def find_unneeded(required: Iterable[str], optional: Iterable[str], own: Iterable[str]) -> set[str]:
-    """Return top-level packages that a fresh environment with only the requirements would not have.
-
-    Args:
-        required: The project's requirements, as pyproject.toml writes them.
-        optional: Packages to count among the unneeded ones even where no metadata names them.
-        own: The project's own packages: an environment in which the project is installed names them as well.
-    """
-    needed = _closure(required)
-    found, kept = set(optional), set(own)
-    for distribution in importlib.metadata.distributions():
-        name = canonicalize_name(distribution.metadata["Name"] or "")
-        (kept if name in needed else found).update(_provided_by(distribution))
-    names = {name for name in found - kept if name.isidentifier() and not name.startswith("_")}
-    # What this process has loaded to get here is part of Python.
-    return {name for name in names if name not in sys.modules and name not in sys.stdlib_module_names}
-
-
-def _provided_by(distribution: importlib.metadata.Distribution) -> set[str]:
-    """Return top-level names that a distribution brings; most build tools no longer write them down."""
-    text = distribution.read_text("top_level.txt")
-    files = [Path(file) for file in distribution.files or () if Path(file).suffix in (".py", ".so", ".pyd")]
-    return set(text.split()) if text else {file.parts[0] if len(file.parts) > 1 else file.stem for file in files}
-
-
-def _closure(required: Iterable[str]) -> set[str]:
-    """Return the names of the distributions that requirements bring, with what these require and their extras."""
-    pending = [(Requirement(line), "") for line in required]
-    seen: set[tuple[str, str]] = set()
-    while pending:
-        wanted, asking = pending.pop()
-        if wanted.marker is None or wanted.marker.evaluate({"extra": asking}):
-            name = canonicalize_name(wanted.name)
-            for extra in {"", *wanted.extras} - {extra for known, extra in seen if known == name}:
-                seen.add((name, extra))
-                with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                    pending += [(Requirement(line), extra) for line in importlib.metadata.requires(name) or []]
-    return {name for name, _ in seen}
+    leaked = sorted(name for name in sys.modules if name.partition(".")[0] in ("ray", "verl") and sys.modules[name])
+    return {"errors": errors, "leaked": leaked, "missing": sorted(missing)}

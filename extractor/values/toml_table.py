@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from extractor.values import readers
 from extractor.values.errors import UsageError
 
@@ -119,6 +117,8 @@ class Table:
 
     def requirements(self, name: str, optional: bool = False) -> tuple[str, ...]:
         """Require strings that are PEP 508 requirements."""
+        from packaging.requirements import InvalidRequirement, Requirement
+
         found = self.strings(name, optional)
         for item in found:
             try:

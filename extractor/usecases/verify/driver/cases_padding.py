@@ -1,0 +1,138 @@
+"""Cases of batches without their padding, and of losses over them, as the training engine takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import inputs
+from .cases import Call, Cases, family
+from .cases_losses import losses_config
+from .cases_models import PROMPT, SIZE, tokens
+from .sides import Side
+
+LOSSES = "verl.workers.utils.losses"
+PADDING = "verl.workers.utils.padding"
+TENSORS = "verl.utils.tensordict_utils"
+
+
+def meet_attention(side: Side) -> None:
+    """Give upstream the plain torch helpers that a named fix gives the project: its own come from flash-attn."""
+    if not side.upstream or hasattr(side.module("verl.utils.attention_utils"), "_fallback_unpad_input"):
+        return
+
+    def unpad_input(states: torch.Tensor, mask: torch.Tensor) -> tuple[Any, ...]:
+        indices = mask.flatten().nonzero().flatten()
+        lengths = mask.sum(dim=-1, dtype=torch.int32)
+        starts = torch.nn.functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0))
+        return states.flatten(0, 1)[indices], indices, starts, int(lengths.max()), lengths
+
+    def index_first_axis(states: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        return states[indices]
+
+    module = side.module(PADDING)
+    module.unpad_input, module.index_first_axis = unpad_input, index_first_axis
+
+
+def unpadded(side: Side, *, temperature: Any = 0.9, **settings: Any) -> Any:
+    """Return the shared batch as the engine takes it, without the settings that are None."""
+    meet_attention(side)
+    data = tokens(side)
+    data.meta_info = {"temperature": temperature}
+    batch = side.get(f"{PADDING}:left_right_2_no_padding")(data.to_tensordict())
+    settings = {
+        "use_dynamic_bsz": False,
+        "micro_batch_size_per_gpu": 4,
+        "max_token_len_per_gpu": 30,
+        "use_remove_padding": False,
+        "global_batch_size": SIZE,
+        **settings,
+    }
+    known = {key: value for key, value in settings.items() if value is not None}
+    side.get(f"{TENSORS}:assign_non_tensor")(batch, **known)
+    return batch
+
+
+@family("attention_utils", "verl.utils.attention_utils")
+def attention(call: Call) -> Cases:
+    """Take padding away by the plain torch helpers, where upstream has them as well."""
+    module = call.side.module(call.module)
+    if not hasattr(module, "_fallback_unpad_input"):
+        return
+    states, mask = inputs.normal(3, 4, 2, seed=721), torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 0]])
+    unused = torch.tensor([[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0]])
+    for name in ("unpad_input", "_fallback_unpad_input"):
+        yield name, lambda: [getattr(module, name)(states, mask), call(name, states, mask, unused)()]
+    wanted = ((states, torch.tensor([2, 0])), (states[0, 0], torch.tensor([1])))
+    yield "index_first_axis", lambda: [call("index_first_axis", *arguments)() for arguments in wanted]
+
+
+@family("padding", PADDING)
+def padding(call: Call) -> Cases:
+    """Take rows without their padding, and back."""
+    side, back = call.side, "no_padding_2_padding"
+
+    def padded_again(change: Callable[[Any], Any], *, prompts: bool = True) -> Any:
+        batch = unpadded(side)
+        if not prompts:
+            batch["attention_mask"][0, :PROMPT] = 0
+        return call.get(back)(change(batch["input_ids"]), batch)
+
+    def nested(name: str) -> Any:
+        batch = unpadded(side)
+        ids, function = batch["input_ids"], call.get(name)
+        if name == "build_attention_mask_from_nested":
+            return function(ids)
+        mask = torch.nested.as_nested_tensor([row[row.bool()] for row in batch["response_mask"]], layout=torch.jagged)
+        return list(function(ids if name == "response_from_nested" else batch["advantages"], mask).unbind())
+
+    yield "left_right_2_no_padding", lambda: _unnested(unpadded(side))
+    yield f"{back}/flat", call(padded_again, lambda values: values.values())
+    yield f"{back}/short", call(padded_again, lambda values: values.values()[:-1])
+    yield f"{back}/no prompt", call(padded_again, lambda values: values, prompts=False)
+    for name in ("response_from_nested", "response_to_nested", "build_attention_mask_from_nested"):
+        if hasattr(side.module(PADDING), name):
+            yield name, lambda: nested(name)
+
+
+def _unnested(batch: Any) -> dict[str, Any]:
+    def plain(value: Any) -> Any:
+        return list(value.unbind()) if isinstance(value, torch.Tensor) and value.is_nested else value
+
+    return {str(name): plain(value) for name, value in batch.items()}
+
+
+def metric_of(value: Any) -> Any:
+    """Return a metric as numbers: one of verl's is an object with its values."""
+    if isinstance(value, list):
+        return [metric_of(item) for item in value]
+    return (value.aggregation.name, value.values) if hasattr(value, "aggregation") else value
+
+
+@family("losses", LOSSES)
+def losses(call: Call) -> Cases:
+    """Call the actor's loss itself, for what a pass may know of its batch."""
+    nothing: dict[str, Any] = {"dp_size": 1, "batch_num_tokens": None, "global_batch_size": None}
+    for label, known, changes in (
+        ("nothing known", {}, {}),
+        ("processes", {"dp_size": 2}, {}),
+        ("tokens", {"batch_num_tokens": 61}, {}),
+        ("rows", {"global_batch_size": 17}, {"loss_agg_mode": "seq-mean-token-mean"}),
+        ("scale", {}, {"loss_scale_factor": 5, "loss_agg_mode": "seq-mean-token-sum-norm"}),
+        ("all", {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}, {"use_kl_loss": False}),
+    ):
+        yield label, call(_called, call.side, {**nothing, **known}, changes)
+
+
+def _called(side: Side, known: dict[str, Any], changes: dict[str, Any]) -> Any:
+    config, batch = losses_config(side, **changes), unpadded(side)
+    side.get(f"{TENSORS}:assign_non_tensor")(batch, **known)
+    offsets = batch["input_ids"].offsets()
+    leaves = [-inputs.normal(int(offsets[-1]), seed=seed).abs().requires_grad_() for seed in (711, 712)]
+    nested = [torch.nested.nested_tensor_from_jagged(leaf, offsets) for leaf in leaves]
+    output = dict(zip(("log_probs", "entropy"), nested, strict=True))
+    loss, metrics = side.get(f"{LOSSES}:ppo_loss")(config, model_output=output, data=batch)
+    loss.backward()
+    return loss, {name: metric_of(value) for name, value in metrics.items()}, [leaf.grad for leaf in leaves]
