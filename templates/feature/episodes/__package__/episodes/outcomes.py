@@ -14,6 +14,7 @@ from ..hooks import HookError, describe_sample
 from ..training.batches import REWARD_COLUMNS, objects
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.protocol import DataProto
+from .checks import is_reward
 from .places import FAILED
 
 
@@ -27,6 +28,7 @@ class Outcomes:
     """
 
     def __init__(self, config: Any, tokenizer: Any, shows_errors: bool) -> None:
+        self.config = config
         self.settings = config.local.env
         self.tokenizer = tokenizer
         self.shows_errors = self.shows_taken = shows_errors
@@ -70,7 +72,7 @@ class Outcomes:
         components = _components(infos, taken)
         self._say_taken(sorted({str(name) for info in infos for name in info} & taken))
         columns.update(components)
-        if self.settings.is_reward:
+        if is_reward(self.config):
             batch.batch["rm_scores"] = self._placed(columns["turn_scores"], columns["turn_ends"], batch)
             batch.meta_info["reward_extra_keys"] = [*sorted(components), "turns"]
         return batch
