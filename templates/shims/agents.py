@@ -1,7 +1,6 @@
 # vextract:template - edit freely
-"""What upstream's tool agent loop needs of Ray and of its servers."""
+"""What upstream's tool agent loop has of its servers and of tracing."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -11,11 +10,6 @@ class LLMServerClient(Protocol):
 
     async def generate(self, request_id: str, **kwargs: Any) -> Any:
         """Return a `TokenOutput` for `prompt_ids` and `sampling_params`."""
-
-
-def get_event_loop() -> asyncio.AbstractEventLoop:
-    """Return the loop that is running."""
-    return asyncio.get_running_loop()
 
 
 def rollout_trace_op(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ import torch
 
 from ..errors import ConfigError
 from ..hooks import HookError, describe_sample
+from ..switches import TOOLS
 from ..training.batches import REWARD_COLUMNS, objects
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.protocol import DataProto
@@ -135,7 +136,7 @@ def episode_metrics(batch: DataProto) -> dict[str, float]:
     sampled = batch.batch["response_mask"]
     trained = sampled.any(dim=-1)
     answered = (responses - sampled)[trained].sum(dim=-1)
-    return {
+    metrics = {
         "env/turns/mean": float(columns["turns"].mean()),
         "env/turns/min": float(columns["turns"].min()),
         "env/turns/max": float(columns["turns"].max()),
@@ -146,6 +147,9 @@ def episode_metrics(batch: DataProto) -> dict[str, float]:
         "env/timeouts": float(ends["timeout"]),
         "perf/env_seconds": float(columns["env_seconds"].max()),
     }
+    if TOOLS and "tool_calls" in columns:
+        metrics |= {f"env/{name}/mean": float(columns[name].mean()) for name in ("tool_calls", "tool_errors")}
+    return metrics
 
 
 def _components(infos: Any, taken: set[str]) -> dict[str, np.ndarray]:

@@ -67,7 +67,7 @@ def _with_conversations(batch: DataProto, words: ModelWords) -> Any:
     infos = [dict(info or {}) for info in columns.get("extra_info", [None] * len(batch))]
     for row, info in enumerate(infos):
         info[CONVERSATION] = [*_prompt(batch, row, words), *columns[CONVERSATION][row]]
-        if TOOLS:
+        if TOOLS and "tool_rewards" in columns:
             info["tool_rewards"] = columns["tool_rewards"][row]
     return objects(infos)
 

@@ -149,6 +149,7 @@ class _Agent(ToolAgentLoop):
     places: asyncio.Semaphore
     timeout: float | None
     data: AgentData
+    said: list[dict[str, Any]]
     calls = errors = 0
 
     async def _handle_pending_state(self, agent_data: AgentData, sampling_params: dict[str, Any]) -> Any:
