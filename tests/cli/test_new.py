@@ -343,5 +343,6 @@ def test_bad_names(name: str, problem: str, suggestion: str) -> None:
 @pytest.mark.usefixtures("verl")
 def test_a_feature_says_what_it_does_and_what_it_does_not(run, tmp_path: Path) -> None:
     said = run("new", tmp_path / "toy", "--with", "tools", "--dry-run").err
-    assert "with tools: tool schemas" in said
-    assert "no call is run" in said
+    assert "with tools: tools that the model calls" in said
+    earlier = run("new", tmp_path / "toy", "--with", "tools", "--verl", "0.7.1", "--dry-run")
+    assert (earlier.code, "since 0.8.0" in earlier.err) == (2, True)

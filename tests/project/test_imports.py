@@ -38,7 +38,7 @@ OPTIONAL = {
     "qlora": ["bitsandbytes"],
     "remove_padding": ["einops"],
     "scorers": ["pylatexenc", "math_verify", "mathruler", "pyext"],
-    "tools": ["pydantic"],
+    "tools": ["PIL", "pydantic"],
     "vllm": ["vllm", "msgspec"],
 }
 # Of these what is too large for the environment that runs the tests, or not to be had.

@@ -52,10 +52,12 @@ def absent_settings(manifest: Manifest, options: Options, configs: Configs) -> d
     found: dict[str, str] = {}
     for where, names in ((manifest, offered), (newest, _names(newest) - offered)):
         plain = replace(options, verl=where.release, features=tuple(set(options.features) & _names(where)))
-        lacking = sorted(names - {*options.features})
+        needs = {name: _needed(name, where) for name in names}
+        # What a feature needs comes before it: settings of both are the other's.
+        lacking = sorted(names - {*options.features}, key=lambda name: (len(needs[name]), name))
         without = configs(where, plain) if lacking else {}
         for name in lacking:
-            having = configs(where, replace(plain, features=(*plain.features, name)))
+            having = configs(where, replace(plain, features=(*plain.features, *sorted(needs[name]), name)))
             later = "" if name in offered else f", with verl {_first_with(name)} or later"
             for key in _new_settings(without, having):
                 found.setdefault(key, f"{name}{later}")
@@ -71,6 +73,12 @@ def _new_settings(without: Mapping[str, str], having: Mapping[str, str]) -> list
     both = [{path: text for path, text in files.items() if path in changed | {MAIN}} for files in (without, having)]
     before, after = map(collect_values, both)
     return sorted(after.keys() - before.keys())
+
+
+def _needed(name: str, manifest: Manifest) -> set[str]:
+    """Return the features that a feature needs, and those that they need."""
+    direct = next(feature.needs for feature in manifest.features if feature.name == name)
+    return {*direct}.union(*(_needed(each, manifest) for each in direct))
 
 
 def _names(manifest: Manifest) -> set[str]:

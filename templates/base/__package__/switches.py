@@ -38,6 +38,7 @@ SHORT_NAMES: bool = True
 SHARDED_CHECKPOINTS: bool = True
 SPECIAL_TOKENS: bool = True
 SWEEP: bool = True
+TOOLS: bool = True
 TRACKERS: bool = True
 VERL_CHECKPOINTS: bool = True
 WATCH: bool = True

@@ -13,7 +13,7 @@ from ..errors import DataError, ProjectError
 from ..hooks import HookError, hook_file_of
 from ..rewards.scoring import source_of
 from ..run.distributed import Ranks
-from ..switches import DYNAMIC_SAMPLING, VERL_CHECKPOINTS
+from ..switches import DYNAMIC_SAMPLING, TOOLS, VERL_CHECKPOINTS
 from ..vendored.data.rl_dataset import collate_fn
 from ..vendored.utils.model import compute_position_id_with_mask
 from ..vendored.utils.torch_functional import postprocess_data
@@ -45,6 +45,8 @@ class EncodedPrompts(Dataset):
         self._tokenizer = tokenizer
         # Read once: reading a config takes longer than encoding a short prompt.
         self._template = dict(data.get("apply_chat_template_kwargs") or {})
+        if TOOLS and getattr(dataset, "tool_schemas", None):
+            self._template["tools"] = dataset.tool_schemas
         self._keeps_chat, self._keeps_text = data.get("return_raw_chat"), data.get("return_full_prompt")
         self._limits = {"max_length": data.max_prompt_length, "truncation": data.get("truncation", "error")}
 

@@ -22,7 +22,7 @@ from ..errors import DataError, ProjectError  # hooks take DataError from here
 from ..hooks import HookError, hook_file_of, importing_hooks, taken_by
 from ..rewards.scoring import source_of
 from ..settings.setting import choose_defined
-from ..switches import EPISODES
+from ..switches import EPISODES, TOOLS
 from ..vendored.data.rl_dataset import RLHFDataset
 from .dataloading import EncodedPrompts
 from .files import Rows, is_as_stored, messages_of, open_parquet, plain, read_rows, rows_in_schema, to_schema
@@ -199,6 +199,8 @@ class Prompts(RLHFDataset):
         if not chats or not (self.filter_overlong_prompts or self.truncation == "error"):
             return
         template = dict(getattr(self, "apply_chat_template_kwargs", None) or {})
+        if TOOLS and getattr(self, "tool_schemas", None):
+            template["tools"] = self.tool_schemas
         given = {"add_generation_prompt": True, "tokenize": False, **template}
         texts = [self.tokenizer.apply_chat_template(messages, **given) for messages in chats]
         self.lengths = lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]

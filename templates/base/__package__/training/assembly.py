@@ -16,6 +16,8 @@ from ..data.dataloading import build_dataloaders
 from ..data.toy import ensure_toy_model
 from ..episodes.checks import check_episodes
 from ..episodes.playing import play_episodes
+from ..episodes.tool_turns import joined_by
+from ..episodes.tools import check_tools, has_tools
 from ..errors import ConfigError
 from ..hooks import import_hooks
 from ..registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY, AdvantageEstimator
@@ -45,6 +47,7 @@ from ..switches import (
     ROLLOUT_CORRECTION,
     SHARDED_CHECKPOINTS,
     SPECIAL_TOKENS,
+    TOOLS,
     VERL_CHECKPOINTS,
     WATCH,
 )
@@ -121,6 +124,8 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     else:
         tokenizer = load_tokenizer(model, ranks)
     trainer.tokenizer = tokenizer
+    if TOOLS and has_tools(config):
+        joined_by(config, tokenizer)
     if DISTILLATION:
         served = check_teachers(config, tokenizer, ranks)
 
@@ -273,6 +278,8 @@ def check_config(config: Any, world_size: int) -> bool:
         check_ahead(config)
     if ROLLOUT_CORRECTION:
         check_correction(algorithm.rollout_correction)
+    if TOOLS:
+        check_tools(config)
     if EPISODES and rollout.multi_turn.enable:
         check_episodes(config)
     if CRITIC:

@@ -9,10 +9,14 @@ from omegaconf import OmegaConf
 from ..errors import ConfigError
 from ..hooks import importing_hooks
 from ..settings import reward_keys
+from ..switches import TOOLS
+from .tools import has_tools
 
 
 def is_reward(config: Any) -> bool:
     """Tell whether environments give the reward of episodes."""
+    if TOOLS and has_tools(config):
+        return False
     return bool(config.actor_rollout_ref.rollout.multi_turn.enable and config.local.env.is_reward)
 
 
@@ -23,6 +27,9 @@ def check_episodes(config: Any) -> None:
         ConfigError: they contradict each other, or mean something that does not exist.
     """
     multi_turn, env = config.actor_rollout_ref.rollout.multi_turn, config.local.env
+    by_tools = False
+    if TOOLS:
+        by_tools = has_tools(config)
     limits = {
         "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": multi_turn.max_assistant_turns,
         "actor_rollout_ref.rollout.multi_turn.max_user_turns": multi_turn.max_user_turns,
@@ -34,12 +41,12 @@ def check_episodes(config: Any) -> None:
             raise ConfigError(f"{key} is {value}", "it must be at least 1; where the default is null, null is no limit")
     function = f"{reward_keys.FUNCTION}.path"
     weights = f"{reward_keys.MANAGER_ARGUMENTS}.weights"
-    if env.is_reward and OmegaConf.select(config, function) and not OmegaConf.select(config, weights):
+    if is_reward(config) and OmegaConf.select(config, function) and not OmegaConf.select(config, weights):
         raise ConfigError(
             f"{function} scores texts, and with local.env.is_reward the environments give the reward",
             f"local.env.is_reward=false, or weigh both: {weights} (rm is the environments')",
         )
-    if config.data.train_files and not env.is_reward and _is_toy(config):
+    if config.data.train_files and not env.is_reward and not by_tools and _is_toy(config):
         raise ConfigError(
             "custom/env_wrapper.py has the toy environment, and data.train_files has rows of something else",
             "let make_env return the environment of these rows, in which step does what tools and interactions did",

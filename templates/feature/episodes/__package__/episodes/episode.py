@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ..data.steps import Observation
+from ..switches import TOOLS
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .environments import Failure
@@ -49,6 +50,8 @@ class Episode:
     answers: int = 0
     info: dict[str, Any] = field(default_factory=dict)
     end: str = ""
+    if TOOLS:
+        tool_rewards: list[float] = field(default_factory=list)
 
     def add_turn(self, tokens: list[int], log_probs: list[float] | None, text: str) -> None:
         """Append a turn of the model, whose reward is not known yet."""
@@ -117,7 +120,7 @@ def episode_batch(prompts: DataProto, episodes: Sequence[Episode], length: int, 
 def columns_of(episode: Episode) -> dict[str, Any]:
     """Return what the columns say of an episode at its end: see `EpisodeLoop.run`."""
     failure = episode.failure
-    return {
+    columns = {
         "turn_scores": episode.scores,
         "turn_starts": episode.turn_starts,
         "turn_ends": episode.turn_ends,
@@ -129,6 +132,9 @@ def columns_of(episode: Episode) -> dict[str, Any]:
         "turns": len(episode.scores),
         "__num_turns__": len(episode.scores) + episode.answers + 1,
     }
+    if TOOLS:
+        columns["tool_rewards"] = episode.tool_rewards
+    return columns
 
 
 def _padded(values: list[Any], length: int, value: Any) -> list[Any]:

@@ -51,10 +51,10 @@ class EpisodeLoop:
 
     def __init__(self, config: Any, tokenizer: Any, engine: Any, make_env: Any = None) -> None:
         rollout, env = config.actor_rollout_ref.rollout, config.local.env
+        self.config = config
         self.seed = config.local.seed
         self.tokenizer = tokenizer
         self.engine = engine
-        self.turn_by_turn = bool(env.turn_by_turn)
         self.budget = rollout.response_length
         self.turn_limit = min(env.max_turn_tokens or self.budget, self.budget)
         self.max_model_turns = rollout.multi_turn.max_assistant_turns
@@ -88,12 +88,12 @@ class EpisodeLoop:
         masks = prompts.batch["attention_mask"].bool()
         rows = zip(prompts.batch["input_ids"], masks, strict=True)
         episodes = [Episode(ids[mask].tolist()) for ids, mask in rows]
-        with self._writer(prompts.meta_info, len(episodes)) as writer:
+        with writing(self.engine, self.tokenizer, self.config, prompts.meta_info, len(episodes)) as writer:
             seeds = [0] * len(episodes) if isinstance(writer, TurnByTurn) else draw_seeds(len(episodes))
             parts = zip(episodes, self._resets(prompts), seeds, strict=True)
             tell = ended or (lambda *_: None)
             plays = [self._play(place, *part, writer, tell) for place, part in enumerate(parts)]
-            self.loop.run_until_complete(_all_done(plays, writer))
+            self.loop.run_until_complete(play_all(plays, writer))
         batch = episode_batch(prompts, episodes, self.budget, self.tokenizer.pad_token_id)
         batch.non_tensor_batch["env_seconds"] = np.full(len(episodes), self.environments.seconds - before)
         return batch
@@ -101,18 +101,6 @@ class EpisodeLoop:
     def close(self) -> None:
         """Give back what the loop holds."""
         self.loop.close()
-
-    @contextlib.contextmanager
-    def _writer(self, meta_info: dict[str, Any], episodes: int) -> Iterator[Writer]:
-        """Return what writes the turns: each when it is asked for, or with an engine of batches all together."""
-        writer = None
-        if not self.turn_by_turn and hasattr(self.engine, "writer"):
-            writer = self.engine.writer(meta_info)
-        if writer is None:
-            yield TurnByTurn(self.engine, self.tokenizer.pad_token_id, meta_info, episodes)
-            return
-        with writer as found:
-            yield found
 
     async def _play(
         self,
@@ -187,6 +175,27 @@ class EpisodeLoop:
                 episode.add_answer(answer, result.observation)
 
 
+@contextlib.contextmanager
+def writing(engine: Any, tokenizer: Any, config: Any, meta_info: dict[str, Any], episodes: int) -> Iterator[Writer]:
+    """Give what writes the turns: each when it is asked for, or with an engine of batches all together.
+
+    Args:
+        engine: the rollout engine.
+        tokenizer: of the policy.
+        config: the whole config; `local.env.turn_by_turn` is read.
+        meta_info: of the prompts.
+        episodes: how many are played.
+    """
+    writer = None
+    if not config.local.env.turn_by_turn and hasattr(engine, "writer"):
+        writer = engine.writer(meta_info)
+    if writer is None:
+        yield TurnByTurn(engine, tokenizer.pad_token_id, meta_info, episodes)
+        return
+    with writer as found:
+        yield found
+
+
 def episode_seed(run_seed: int, when: int | str, uid: object) -> int:
     """Make an environment's seed from the run's, the step (or "validation") and the prompt's uid; below 2**32."""
     return _digest(f"{run_seed}/{when}/{uid}", 4)
@@ -201,7 +210,7 @@ def _digest(text: str, size: int) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=size).digest(), "big")
 
 
-async def _all_done(plays: Iterable[Coroutine[Any, Any, None]], writer: Writer) -> None:
+async def play_all(plays: Iterable[Coroutine[Any, Any, None]], writer: Writer) -> None:
     """Wait for all episodes; the first error that is none of an environment's ends them."""
     tasks = [asyncio.ensure_future(play) for play in plays]
     going_on = set(tasks)

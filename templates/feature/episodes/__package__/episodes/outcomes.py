@@ -11,9 +11,11 @@ import torch
 
 from ..errors import ConfigError
 from ..hooks import HookError, describe_sample
+from ..switches import TOOLS
 from ..training.batches import REWARD_COLUMNS, objects
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.protocol import DataProto
+from .checks import is_reward
 from .places import FAILED
 
 
@@ -27,6 +29,7 @@ class Outcomes:
     """
 
     def __init__(self, config: Any, tokenizer: Any, shows_errors: bool) -> None:
+        self.config = config
         self.settings = config.local.env
         self.tokenizer = tokenizer
         self.shows_errors = self.shows_taken = shows_errors
@@ -70,7 +73,7 @@ class Outcomes:
         components = _components(infos, taken)
         self._say_taken(sorted({str(name) for info in infos for name in info} & taken))
         columns.update(components)
-        if self.settings.is_reward:
+        if is_reward(self.config):
             batch.batch["rm_scores"] = self._placed(columns["turn_scores"], columns["turn_ends"], batch)
             batch.meta_info["reward_extra_keys"] = [*sorted(components), "turns"]
         return batch
@@ -133,7 +136,7 @@ def episode_metrics(batch: DataProto) -> dict[str, float]:
     sampled = batch.batch["response_mask"]
     trained = sampled.any(dim=-1)
     answered = (responses - sampled)[trained].sum(dim=-1)
-    return {
+    metrics = {
         "env/turns/mean": float(columns["turns"].mean()),
         "env/turns/min": float(columns["turns"].min()),
         "env/turns/max": float(columns["turns"].max()),
@@ -144,6 +147,9 @@ def episode_metrics(batch: DataProto) -> dict[str, float]:
         "env/timeouts": float(ends["timeout"]),
         "perf/env_seconds": float(columns["env_seconds"].max()),
     }
+    if TOOLS and "tool_calls" in columns:
+        metrics |= {f"env/{name}/mean": float(columns[name].mean()) for name in ("tool_calls", "tool_errors")}
+    return metrics
 
 
 def _components(infos: Any, taken: set[str]) -> dict[str, np.ndarray]:

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..run.distributed import Ranks
+from ..switches import TOOLS
 from ..training.batches import REWARD_COLUMNS
 from ..vendored.protocol import DataProto
 from .loop import EpisodeLoop
 from .outcomes import Outcomes
+from .tool_loop import ToolLoop
+from .tools import has_tools
 
 if TYPE_CHECKING:
     from ..training.rollouts import Rollouts
@@ -28,7 +31,11 @@ class Episodes:
     """
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, engine: Any, make_env: Any = None) -> None:
-        self.loop = EpisodeLoop(config, tokenizer, engine, make_env)
+        self.loop: Any = None
+        if TOOLS and has_tools(config):
+            self.loop = ToolLoop(config, tokenizer, engine)
+        else:
+            self.loop = EpisodeLoop(config, tokenizer, engine, make_env)
         self.outcomes = Outcomes(config, tokenizer, shows_errors=ranks.rank == 0)
 
     def play(self, prompts: DataProto, spread: Callable[[Callable[..., DataProto]], DataProto]) -> DataProto:

@@ -117,9 +117,9 @@ class TurnByTurn:
         ]
 
 
-def context_batch(contexts: list[list[int]], pad_token_id: int, meta_info: dict[str, Any]) -> DataProto:
-    """Pad token lists, as prompts for an engine: (bs, longest) int64, padded on the left."""
-    width = max(len(tokens) for tokens in contexts)
+def context_batch(contexts: list[list[int]], pad_token_id: int, meta_info: dict[str, Any], width: int = 0) -> DataProto:
+    """Pad token lists, as prompts for an engine: (bs, longest or at least width) int64, padded on the left."""
+    width = max(width, *(len(tokens) for tokens in contexts))
     input_ids = torch.tensor([[pad_token_id] * (width - len(tokens)) + tokens for tokens in contexts])
     lengths = torch.tensor([len(tokens) for tokens in contexts])
     positions = (torch.arange(width) - (width - lengths)[:, None]).clamp(min=0)

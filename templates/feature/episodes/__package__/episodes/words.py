@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..switches import TOOLS
 from ..training.batches import objects
 from ..training.model_words import ModelWords, prompt_tokens, turns_of
 from ..vendored.protocol import DataProto
@@ -63,11 +64,12 @@ def note_turns(batch: DataProto, reward_fn: Any, words: ModelWords) -> None:
 
 def _with_conversations(batch: DataProto, words: ModelWords) -> Any:
     columns = batch.non_tensor_batch
-    infos = columns.get("extra_info", [None] * len(batch))
-    return objects(
-        {**(info or {}), CONVERSATION: [*_prompt(batch, row, words), *columns[CONVERSATION][row]]}
-        for row, info in enumerate(infos)
-    )
+    infos = [dict(info or {}) for info in columns.get("extra_info", [None] * len(batch))]
+    for row, info in enumerate(infos):
+        info[CONVERSATION] = [*_prompt(batch, row, words), *columns[CONVERSATION][row]]
+        if TOOLS and "tool_rewards" in columns:
+            info["tool_rewards"] = columns["tool_rewards"][row]
+    return objects(infos)
 
 
 def _prompt(batch: DataProto, row: int, words: ModelWords) -> list[dict[str, Any]]:

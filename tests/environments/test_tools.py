@@ -1,0 +1,280 @@
+"""Episodes with tools: upstream's agent loop, with a scripted engine in the place of a model."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.environments.support import OneProcess, Project, Scripted, prompts_of, rollouts_of
+from tests.project.support import Configuration, forget, make
+
+MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+RELEASES = ["0.9.1", "0.8.0", pytest.param("0.9.0", marks=pytest.mark.thorough)]
+TOOLS = '''
+import time
+from tooled.vendored.tools.function_tool import function_tool
+
+
+@function_tool
+def add(a: int, b: int):
+    """Add two numbers.
+
+    Args:
+        a: the first.
+        b: the second.
+    """
+    if a == 13:
+        raise RuntimeError("unlucky")
+    if a == 14:
+        raise SystemExit(3)
+    if a == 15:
+        time.sleep(30)
+    return "9" * 40 if a == 99 else str(a + b), 0.5
+'''
+STATEFUL = '''
+from tooled.vendored.tools.base_tool import BaseTool
+from tooled.vendored.tools.schemas import ToolResponse
+
+RELEASED = []
+
+
+class Counter(BaseTool):
+    """Counts from where the row says."""
+
+    async def create(self, instance_id=None, create_kwargs=None, **kwargs):
+        self.at = (create_kwargs or {}).get("start", 0)
+        return "one", ToolResponse()
+
+    async def execute(self, instance_id, parameters, **kwargs):
+        return ToolResponse(text=str(self.at + parameters["by"])), 1.0, {}
+
+    async def release(self, instance_id, **kwargs):
+        RELEASED.append(instance_id)
+'''
+NATIVE = """
+tools:
+  - class_name: stateful.Counter
+    config: {type: native}
+    tool_schema:
+      type: function
+      function:
+        name: count
+        description: Count on.
+        parameters:
+          type: object
+          properties: {by: {type: integer, description: how far}}
+          required: [by]
+"""
+Play = Callable[..., Any]
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def tooled(verl: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project with tools, and files that define some."""
+    root = tmp_path_factory.mktemp("tooled") / "project"
+    make(Configuration(request.param, features=("tools", "episodes"), package="tooled"), root)
+    for name, text in (("calc.py", TOOLS), ("stateful.py", STATEFUL), ("tools.yaml", NATIVE)):
+        (root / name).write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(root))
+        yield Project(root, "tooled")
+    forget("tooled")
+    forget("stateful")
+
+
+@pytest.fixture(scope="module")
+def model_path(tooled: Project, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A toy model that reads and writes all of ASCII."""
+    return str(tooled.module("data.toy").ensure_toy_model(tmp_path_factory.mktemp("model") / "toy", task="ascii"))
+
+
+@pytest.fixture
+def play(tooled: Project, model_path: str) -> Play:
+    """A function that plays an episode for each list of turns, and returns the batch and the tokenizer."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+
+    def run(*episodes: list[str], infos: Any = None, settings: tuple[str, ...] = (), rows: Any = None) -> Any:
+        import numpy as np
+
+        written = [0] * len(episodes)
+        asked = [f"question {row}" for row in range(len(episodes))]
+
+        def write(contexts: list[list[int]]) -> list[list[int]]:
+            turns = []
+            for context in contexts:
+                text = tokenizer.decode(context)
+                row = next(row for row, question in enumerate(asked) if f"<user>{question}<" in text)
+                turns.append(episodes[row][written[row]])
+                written[row] += 1
+            return [tokenizer(turn)["input_ids"] for turn in turns]
+
+        config = tooled.config(
+            f"actor_rollout_ref.model.path={model_path}",
+            f"{MULTI_TURN}.enable=true",
+            f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}",
+            "data.max_prompt_length=40",
+            "data.max_response_length=400",
+            *settings,
+        )
+        rollouts = rollouts_of(tooled, config, tokenizer, OneProcess(), Scripted(tooled, write))
+        prompts = prompts_of(tooled, [[0]] * len(episodes), infos or [{}] * len(episodes))
+        for name, values in {
+            "raw_prompt": [[{"role": "user", "content": text}] for text in asked],
+            **(rows or {}),
+        }.items():
+            prompts.non_tensor_batch[name] = np.empty(len(episodes), dtype=object)
+            prompts.non_tensor_batch[name][:] = values
+        return rollouts.generate(prompts), tokenizer
+
+    return run
+
+
+def call(name: str = "add", **arguments: Any) -> str:
+    return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
+
+
+def parts(batch: Any, tokenizer: Any, row: int = 0) -> list[tuple[int, str]]:
+    """The response in pieces: whether the model wrote it, and the text."""
+    found: list[tuple[int, list[int]]] = []
+    ids, mask = batch.batch["responses"][row].tolist(), batch.batch["response_mask"][row].tolist()
+    valid = int(batch.batch["attention_mask"][row, -len(ids) :].sum())
+    for token, own in list(zip(ids, mask, strict=True))[:valid]:
+        if not found or found[-1][0] != own:
+            found.append((own, []))
+        found[-1][1].append(token)
+    return [(own, tokenizer.decode(tokens)) for own, tokens in found]
+
+
+def test_calls_are_run_and_only_the_models_tokens_are_trained(play: Play) -> None:
+    """Tokens, mask and log-probabilities of two episodes of different lengths; prompts come from the messages."""
+    turn = call(a=3, b=4) + "<eos>"
+    batch, tokenizer = play([turn, "seven<eos>"], ["no call<eos>"])
+    assert parts(batch, tokenizer) == [(1, turn), (0, "<tool>7<assistant>"), (1, "seven<eos>")]
+    assert parts(batch, tokenizer, 1) == [(1, "no call<eos>")]
+    width = batch.batch["prompts"].shape[1]
+    prompts = [
+        tokenizer.decode(ids[mask.bool()])
+        for ids, mask in zip(batch.batch["prompts"], batch.batch["attention_mask"][:, :width], strict=True)
+    ]
+    assert prompts == ["<user>question 0<assistant>", "<user>question 1<assistant>"]
+    log_probs, mask = batch.batch["rollout_log_probs"], batch.batch["response_mask"]
+    assert (log_probs[mask.bool()] == -batch.batch["responses"][mask.bool()].float()).all()  # as the engine gave them
+    assert (log_probs[~mask.bool()] == 0).all()
+    columns = batch.non_tensor_batch
+    assert columns["env_end"].tolist() == ["terminated"] * 2
+    assert columns["tool_rewards"].tolist() == [[0.5], []]
+    assert (columns["turns"].tolist(), columns["__num_turns__"].tolist()) == ([2, 1], [4, 2])
+    assert columns["conversation"][0] == [
+        {"role": "assistant", "content": call(a=3, b=4)},
+        {"role": "tool", "content": "7"},
+        {"role": "assistant", "content": "seven"},
+    ]
+    assert columns["tool_calls"].tolist() == [1, 0]
+
+
+ANSWERS = {
+    call(a=13, b=1): "Error executing tool 'add': unlucky",
+    call(a=14, b=1): "Error executing tool 'add': SystemExit(3)",
+    call(a=15, b=1): "Error executing tool 'add': it took longer than local.env.timeout=0.3 s",
+    call("sub", a=1): "Unknown function 'sub'. Available tools: ['add']",
+    call(a=99, b=1): "(truncated)..." + "9" * 20,
+    call(a=1, b=1) + call(a=2, b=2): "2<tool>4",
+}
+
+
+def test_what_goes_wrong_in_a_tool_is_told_to_the_model(play: Play) -> None:
+    settings = (
+        "local.env.timeout=0.3",
+        f"{MULTI_TURN}.max_tool_response_length=20",
+        f"{MULTI_TURN}.tool_response_truncate_side=left",
+        f"{MULTI_TURN}.max_parallel_calls=2",
+    )
+    before = time.monotonic()
+    batch, tokenizer = play(*([f"{turn}<eos>", "end<eos>"] for turn in ANSWERS), settings=settings)
+    assert time.monotonic() - before < 20
+    said = [parts(batch, tokenizer, row)[1][1] for row in range(len(ANSWERS))]
+    assert said == [f"<tool>{answer}<assistant>" for answer in ANSWERS.values()]
+    assert batch.non_tensor_batch["tool_errors"].tolist() == [1, 1, 1, 1, 0, 0]
+    assert batch.non_tensor_batch["env_end"].tolist() == ["terminated"] * len(ANSWERS)
+
+
+def test_episodes_end_at_their_limits(play: Play) -> None:
+    """By turns, by answers, and where no room is left for an answer; a turn that is cut short calls nothing."""
+    turn = call(a=3, b=4) + "<eos>"
+    for settings, end, own in (
+        ((f"{MULTI_TURN}.max_assistant_turns=1",), "turns_spent", [1]),
+        ((f"{MULTI_TURN}.max_user_turns=1",), "turns_spent", [1, 0, 1]),
+        ((f"data.max_response_length={len(turn) - 3}",), "budget_spent", [1]),
+        (("local.env.max_turn_tokens=10",), "terminated", [1]),
+    ):
+        batch, tokenizer = play([turn] * 9, settings=settings)
+        assert batch.non_tensor_batch["env_end"].tolist() == [end], settings
+        found = parts(batch, tokenizer)
+        assert [mask for mask, _ in found] == own
+        assert batch.non_tensor_batch["conversation"][0][-1]["role"] == "assistant"
+
+
+def test_classes_of_a_file_keep_state_and_rows_choose_tools(tooled: Project, play: Play) -> None:
+    turn = call("count", by=2) + "<eos>"
+    rows = {"tools_kwargs": [{"count": {"create_kwargs": {"start": 40}}}, {}]}
+    infos = [{}, {"tool_selection": ["add"]}]
+    settings = (f"{MULTI_TURN}.tool_config_path={tooled.root / 'tools.yaml'}",)
+    batch, tokenizer = play([turn, "x<eos>"], [turn, "x<eos>"], infos=infos, rows=rows, settings=settings)
+    assert parts(batch, tokenizer)[1] == (0, "<tool>42<assistant>")
+    assert parts(batch, tokenizer, 1)[1] == (0, "<tool>Unknown function 'count'. Available tools: ['add']<assistant>")
+    assert tooled.module("vendored.tools.tool_registry").sys.modules["stateful"].RELEASED == ["one"]
+
+
+def test_schemas_are_in_prompts(tooled: Project, model_path: str) -> None:
+    """Those that a dataset encodes, by whose lengths rows are left out, as those of the rollout."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    tokenizer.chat_template = (
+        "{% for tool in tools or [] %}[{{ tool.function.name }}]{% endfor %}" + tokenizer.chat_template
+    )
+    config = tooled.config(
+        f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}",
+        f"{MULTI_TURN}.enable=true",
+        "data.max_prompt_length=40",
+    )
+    datasets = tooled.module("data.datasets")
+    rows = [{"prompt": "1+1", "ground_truth": "2"}]
+    data = datasets.data_section(config)
+    (item,) = datasets.dataset_of_rows(rows, "train", data, tokenizer).__getitems__([0])
+    assert tokenizer.decode(item["raw_prompt_ids"]) == "[add]<user>1+1<assistant>"
+
+
+def test_what_cannot_be_used_is_refused(tooled: Project, tmp_path: Path) -> None:
+    """Before a model is loaded: files that define no tool or cannot be loaded, unknown parsers, templates."""
+    from transformers import AutoTokenizer
+
+    tools, errors = tooled.module("episodes.tools"), tooled.module("errors")
+    empty, missing = tmp_path / "empty.py", tmp_path / "missing.yaml"
+    empty.write_text("x = 1\n")
+    missing.write_text("tools: [{class_name: nowhere.Tool, config: {type: native}}]\n")
+    good, on = f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}", f"{MULTI_TURN}.enable=true"
+    for settings, said in (
+        ((good,), "each response is one turn"),
+        ((on, f"{MULTI_TURN}.function_tool_path={empty}"), "has no tools"),
+        ((on, f"{MULTI_TURN}.tool_config_path={missing}"), "missing.yaml cannot be loaded"),
+        ((on, good, f"{MULTI_TURN}.format=hermess"), "'hermess', which no parser has"),
+    ):
+        with pytest.raises(errors.ConfigError, match=said) as refused:
+            tools.check_tools(tooled.config(*settings))
+        assert "hint: " in str(refused.value)
+    model = tooled.module("data.toy").ensure_toy_model(tmp_path / "toy", task="ascii")
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    no_tools = "{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
+    tokenizer.chat_template = f"{{% for m in messages %}}{no_tools}{{{{ m.content }}}}{{% endfor %}}"
+    with pytest.raises(errors.ConfigError, match=r"chat template cannot .*: no tools"):
+        tooled.module("episodes.tool_turns").joined_by(
+            tooled.config(f"actor_rollout_ref.model.path={model}"), tokenizer
+        )
