@@ -243,7 +243,8 @@ def test_what_cannot_be_used(newest: Path) -> None:
             {"train_dataset": datasets.DatasetDict(train=table)}, {"train_dataset": "openai/gsm8k"},
             {"train_dataset": [(1, 2)]}, {"train_dataset": Raising()},
             {"train_dataset": DataLoader(ROWS, batch_size=8, collate_fn=lambda rows: {"n": len(rows)})},
-            *({"train_dataset": ROWS, "reward_fn": f} for f in (short, one, nan, difficulty, openrlhf, model, breaks, [], 5)),
+            *({"train_dataset": ROWS, "reward_fn": f}
+              for f in (short, one, nan, difficulty, openrlhf, model, breaks, [], 5)),
             {"train_dataset": ROWS, "reward_fn": [right], "reward_weights": [1, 2]},
             {"environment": Locked()}, {"environment": 5}, {"environment": Bad},
             {"environment": Echo, "train_dataset": ROWS, "reward_fn": right},

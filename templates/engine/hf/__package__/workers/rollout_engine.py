@@ -92,7 +92,7 @@ class RolloutEngine(HFRollout, Engine):
         size = min(self.config.get("micro_batch_size", len(prompts)), len(prompts))
         padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), size)
         with computing_on(self.device):
-            output: DataProto = unpad_dataproto(super().generate_sequences(padded), padding).to("cpu")
+            output: DataProto = unpad_dataproto(HFRollout.generate_sequences(self, padded), padding).to("cpu")
         for name in WHOLE_SEQUENCE:
             output.batch[name] = torch.cat([columns[name][..., :first].cpu(), output.batch[name]], dim=-1)
         output.batch["prompts"] = columns["input_ids"].cpu()
