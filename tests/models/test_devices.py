@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from tests.models.test_parts import MODEL, check, config, default, model_path, module, ranks, refusal, root
 from tests.project.running import environment, overrides
@@ -33,8 +32,6 @@ REFERENCE = "+actor_rollout_ref.ref.model.path"
             "nothing says which devices the server has",
         ),
         ((f"{DEVICES}.reference=cpu", f"{MODEL}.lora_rank=4"), "the reference is the policy without it"),
-        ((f"{DEVICES}.reference_map=all",), "reference_map is 'all'"),
-        ((f"{DEVICES}.reference_map=auto", f"{DEVICES}.reference=cpu"), "both say where the reference is"),
     ],
 )
 def test_devices_that_cannot_be(config: Callable[..., Any], settings: tuple[str, ...], message: str) -> None:
@@ -44,7 +41,6 @@ def test_devices_that_cannot_be(config: Callable[..., Any], settings: tuple[str,
 def test_devices_of_several_processes(config: Callable[..., Any]) -> None:
     problems = module("settings.placement").placement_problems
     assert "2 processes, each of which has a GPU of its own" in next(problems(config(f"{DEVICES}.policy=cuda:0"), 2))[0]
-    assert "by one process, and there are 2" in next(problems(config(f"{DEVICES}.reference_map=auto"), 2))[0]
     assert list(problems(config(f"{DEVICES}.reference=cpu"), 2)) == []
 
 
@@ -52,27 +48,6 @@ def test_a_gpu_is_not_there_where_all_are_hidden(config: Callable[..., Any]) -> 
     hidden = module("settings.placement").hidden_devices
     assert "local.device=cpu hides all GPUs" in next(hidden(config(f"{DEVICES}.rollout=cuda:1")))[0]
     assert list(hidden(config(f"{DEVICES}.rollout=cpu"))) == []
-
-
-@pytest.mark.parametrize("spread", ["auto", {"": "cpu"}, {"model": "cpu", "lm_head": "disk"}])
-def test_a_reference_that_is_spread_computes_the_same(
-    config: Callable[..., Any], ranks: Any, tmp_path: Path, spread: Any
-) -> None:
-    usual = config(f"trainer.default_local_dir={tmp_path}", f"{MODEL}.override_config.tie_word_embeddings=false")
-    other = usual.copy()
-    other.local.devices.reference_map = spread
-    check(other)
-    tokenizer = module("workers.models").load_tokenizer(usual.actor_rollout_ref.model, ranks)
-    ids = torch.arange(4, 12).reshape(2, 4)
-    mask = torch.ones_like(ids)
-    columns = {"input_ids": ids, "attention_mask": mask, "position_ids": mask.cumsum(-1) - 1}
-    batch = module("vendored.protocol").DataProto.from_dict(
-        {**columns, "prompts": ids[:, :2], "responses": ids[:, 2:], "response_mask": mask[:, 2:]}
-    )
-    both = [
-        module("workers.policy").Reference(made, tokenizer, ranks).compute_log_prob(batch) for made in (usual, other)
-    ]
-    assert torch.equal(*(found.batch["ref_log_prob"] for found in both))
 
 
 ON_DEVICES = f"""

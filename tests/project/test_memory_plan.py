@@ -99,11 +99,6 @@ def test_a_teacher_is_counted(made: Maker, tmp_path: Path) -> None:
     assert re.search(r"^ +gen +teacher +update$", text, re.M)
     assert table["teacher: weights"] == pytest.approx([2 * WEIGHTS_7B / GIB] * 3, abs=0.01)
     assert table["batch"][0] == pytest.approx(16 * 8 * 64 * 12 * 1000 / GIB, abs=0.01)
-    # One on a server takes nothing here; what it says does.
-    code, table, text = planned(root, *arguments, *by_topk, teaching, "local.teacher_server.url=http://gpu2:8000")
-    assert code == 0, text
-    assert "teacher" not in text
-    assert table["batch"][0] == pytest.approx(16 * 8 * 64 * 12 * 1000 / GIB, abs=0.01)
 
 
 def test_primes_model_and_reference_are_counted(made: Maker, tmp_path: Path) -> None:

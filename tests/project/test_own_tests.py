@@ -51,8 +51,7 @@ def assert_pass(root: Path, *files: str) -> None:
     "name",
     [
         "process_rewards",
-        # In tests/server what a teacher says is compared with real vLLM's.
-        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("distillation", "served_teacher")),
+        pytest.param("distillation", marks=pytest.mark.thorough),
     ],
 )
 def test_what_is_added_to_rewards_is_as_said(made: Callable[[Configuration], Made], tmp_path: Path, name: str) -> None:

@@ -320,7 +320,7 @@ def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
 
 def test_a_feature_is_missed_only_where_it_is_not_there(made: Maker, project: Path) -> None:
     there = made(Configuration(NEWEST[-1], "hf", everything=True)).root
-    for key in ("critic.model.lora_rank", "local.prime.other", "distillation.other", "local.teacher_server.other"):
+    for key in ("critic.model.lora_rank", "local.prime.other", "distillation.other"):
         missing, wrong = (forked(root, "-c", READ, f"{key}=8") for root in (project, there))
         assert (missing.returncode, wrong.returncode) == (2, 2)
         assert "vextract add" in missing.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,46 +44,13 @@ def test_a_mistake_in_any_run_is_found_before_the_first(made: Callable[[Configur
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("verl")
-@pytest.mark.thorough
-def test_a_search_chooses_values_and_goes_on(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
+def test_a_sweep_that_cannot_be(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf", features=("sweep",))).root
-    rates = "actor_rollout_ref.actor.optim.lr=tag(log, interval(1e-4, 1e-2))"
-    spaces = (rates, "algorithm.adv_estimator=grpo,rloo", "local.log_train_generations=int(interval(0, 4))")
-    settings = (*SMALL, f"trainer.default_local_dir={tmp_path}", "local.save_last=false", *spaces)
-    first = forked(root, "main.py", "--multirun", "--trials", "1", *settings)
-    assert first.returncode == 0, first.stderr
-    assert "best: run 1, 0." in first.stdout
-    more = forked(root, "main.py", "--multirun", "--trials", "2", *settings)
-    assert more.returncode == 0, more.stderr
-    assert [line[:12] for line in more.stdout.splitlines() if line.startswith("run ")] == ["run 2 of 2: "]
-    runs = sorted(path.name for path in (tmp_path / "search").iterdir() if path.is_dir())
-    assert [name.partition("_")[0] for name in runs] == ["1", "2"]
-    for name in runs:
-        values = dict(word.split("=") for word in re.split(r"_(?=lr|adv_est|log_train)", name)[1:])
-        assert 1e-4 <= float(values["lr"]) <= 1e-2
-        assert values["adv_estimator"] in ("grpo", "rloo")
-        assert 0 <= int(values["log_train_generations"]) <= 4
-        assert name in more.stdout.splitlines()[-2]
-
-
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--trials", "2"), "it goes with --multirun"),
-        (("--multirun", "--trials", "0"), "is at least 1"),
-        (("--multirun", "--trials", "2"), "no setting has values to choose from"),
-        (("--multirun", "data.train_batch_size=interval(1,9)"), "let Optuna choose"),
-        (("--multirun", "--trials", "2", "data.train_batch_sze=4,8"), "did you mean data.train_batch_size"),
-        (("--multirun", "--trials", "2", "data.train_batch_size=int(interval(-4,8))"), "data.train_batch_size is -4"),
-    ],
-)
-def test_a_search_that_cannot_be(
-    made: Callable[[Configuration], Made], arguments: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=("sweep",))).root
-    done = forked(root, "main.py", *arguments, f"trainer.default_local_dir={tmp_path}")
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    for arguments, said in (
+        (("--multirun", "data.train_batch_size=interval(1,9)"), "has no end of values\nhint: list some: "),
+        (("--multirun", "data.train_batch_sze=4,8"), "did you mean data.train_batch_size"),
+    ):
+        done = forked(root, "main.py", *arguments, f"trainer.default_local_dir={tmp_path}")
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -162,7 +162,6 @@ _LOCAL = {
     "gradient_accumulation_steps": "verl counts by the size of a pass, ppo_micro_batch_size_per_gpu",
     "reward": "arguments of the reward manager",
     "server": "verl starts its own servers",
-    "teacher_server": "verl starts its teachers itself",
     "seed": "verl seeds by data.seed and the engine's own seed",
     "num_threads": "Ray's business",
     "keep_freed_memory": "verl leaves freed memory to the C library",

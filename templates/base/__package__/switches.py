@@ -25,7 +25,6 @@ PLACEMENT: bool = True
 PLOTS: bool = True
 PRIME: bool = True
 QLORA: bool = True
-RAY: bool = True
 REWARD_FORMS: bool = True
 REWARD_LOGS: bool = True
 REWARD_MODEL: bool = True

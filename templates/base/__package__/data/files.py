@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from ..switches import RAY, REWARD_FORMS
+from ..switches import REWARD_FORMS
 
 # What `datasets` hands out as it is stored; it decodes others, such as images.
 AS_STORED = {"Value", "List", "LargeList", "Sequence"}
 # The columns that the ground truth is looked for in; the others' names are those of data sets for TRL.
 TRUTHS = ("ground_truth", "solution", "answer")
-if RAY or REWARD_FORMS:
+if REWARD_FORMS:
     # The column that has the prompt of a row as it was given, as JSON: a text or messages.
     GIVEN_PROMPT = "given_prompt"
 HINT = 'write text, or [{"role": "user", "content": "..."}]'
@@ -219,7 +219,7 @@ def rows_in_schema(
     for number, row in enumerate(rows):
         check_characters(row, f"{where}, row {number}")
         schema.append(to_schema(dict(row), number, where, data, needs_truth=needs_truth))
-        if RAY or REWARD_FORMS:
+        if REWARD_FORMS:
             key = data.get("prompt_key", "prompt")
             given = row[key] if isinstance(row[key], str) else schema[-1][key]
             schema[-1][GIVEN_PROMPT] = json.dumps(given, default=str)

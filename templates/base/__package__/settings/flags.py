@@ -103,7 +103,7 @@ class CommandLine:
         files: where the config is.
         cfg: whether the config is to be printed.
         flags: those that say where the config is, as they stand there.
-        multirun: whether there are several runs; `trials`: how many, if they are a search.
+        multirun: whether there are several runs.
     """
 
     overrides: list[str]
@@ -112,7 +112,6 @@ class CommandLine:
     flags: list[str]
     if SWEEP:
         multirun: bool
-        trials: int | None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -134,8 +133,6 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("-c", "--cfg", action="store_true")
     parser.add_argument("-m", "--multirun", action="store_true")
-    if SWEEP:
-        parser.add_argument("--trials", type=int)
     parser.add_argument("--config")
     parser.add_argument("--config-name", "-cn")
     parser.add_argument("--config-path", "-cp", type=Path)
@@ -145,8 +142,6 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     found, overrides = parser.parse_known_args(words)
     if not SWEEP and found.multirun:
         raise ConfigError("this project was made without --multirun", "vextract add sweep")
-    if SWEEP and found.trials is not None and (found.trials < 1 or not found.multirun):
-        raise ConfigError(f"--trials {found.trials}", "it goes with --multirun, and is at least 1")
     main = found.config_name or MAIN
     if found.config:
         files = config_files(directory, found.config, found.config_path, main)
@@ -155,7 +150,7 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     given = {"--config": found.config, "--config-name": found.config_name, "--config-path": found.config_path}
     flags = [f"{flag}={value}" for flag, value in given.items() if value is not None]
     if SWEEP:
-        return CommandLine(overrides, files, found.cfg, flags, found.multirun, found.trials)
+        return CommandLine(overrides, files, found.cfg, flags, found.multirun)
     else:
         return CommandLine(overrides, files, found.cfg, flags)
 

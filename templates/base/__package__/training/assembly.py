@@ -61,7 +61,8 @@ from ..workers.rollout_interface import say_sampling
 from ..workers.trained_model import TrainedModel
 from ..workers.value_model import Critic
 from .checkpoint import Checkpoints, load_state, restoring, step_of
-from .distillation_choice import check_distillation, check_teachers, distillation_of
+from .distillation import Distillation
+from .distillation_checks import check_settings, check_vocabularies, settle_toy_teacher
 from .given import Given, build_given_datasets, settled
 from .given_models import check_model, policy_of, write_model
 from .model_words import ModelWords
@@ -127,7 +128,9 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     if TOOLS and has_tools(config):
         joined_by(config, tokenizer)
     if DISTILLATION:
-        served = check_teachers(config, tokenizer, ranks)
+        if config.distillation.enabled:
+            settle_toy_teacher(config, ranks)
+            check_vocabularies(config, tokenizer, ranks)
 
     def build() -> tuple[Any, Any]:
         datasets = build_given_datasets(config, tokenizer, given, compares_with_truth(config))
@@ -173,9 +176,8 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
             )
             models["reward_model"] = trainer.process_rewards.model
     if DISTILLATION:
-        trainer.distillation = distillation_of(config, tokenizer, ranks, policy, served)
-        if trainer.distillation is not None:
-            around.enter_context(closing(trainer.distillation))
+        is_taught = config.distillation.enabled
+        trainer.distillation = Distillation(config, tokenizer, ranks, policy) if is_taught else None
     if SPECIAL_TOKENS:
         words = ModelWords.of(config, tokenizer)
     managers = reward_functions(config, given, words.decoder if SPECIAL_TOKENS else tokenizer, ranks, around)
@@ -266,7 +268,8 @@ def check_config(config: Any, world_size: int) -> bool:
     if PRIME:
         check_process_rewards(config)
     if DISTILLATION:
-        check_distillation(config)
+        if config.distillation.enabled:
+            check_settings(config)
     for key in ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.model.fsdp_config"):
         size = OmegaConf.select(config, f"{key}.fsdp_size") or -1
         if 0 < size < world_size and world_size % size:

@@ -130,8 +130,14 @@ class RunLoop(Closing):
             is_over = is_over or self.stopping.reason is not None
         if is_over and not settings.val_only:
             self.finished = True
-            if self.ranks.rank == 0:
-                self._say_nothing_to_do()
+            if self.ranks.rank != 0:
+                return
+            if EARLY_STOPPING and self.stopping.reason:
+                print(f"{self.stopping.reason}\nhint: set local.early_stopping.patience higher, or null")
+            else:
+                place = self.resumed_from or "the model"
+                print(f"nothing to do: {place} is at step {self.steps_done} of {self.total_steps}")
+                print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
             return
         stop = StopSignal()
         with self._surrounded(), stop:
@@ -282,14 +288,6 @@ class RunLoop(Closing):
         """
         if self._steps == self.steps_done:
             set_random_state(self._random)
-
-    def _say_nothing_to_do(self) -> None:
-        if EARLY_STOPPING and self.stopping.reason:
-            print(f"{self.stopping.reason}\nhint: set local.early_stopping.patience higher, or null")
-        else:
-            place = self.resumed_from or "the model"
-            print(f"nothing to do: {place} is at step {self.steps_done} of {self.total_steps}")
-            print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
 
     @contextlib.contextmanager
     def _surrounded(self) -> Iterator[None]:

@@ -22,13 +22,13 @@ from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .actor import Actor
 from .adapters import starting_point, wants_adapter
-from .device_map import device_of, first_device, spread_reader
+from .device_map import device_of
 from .lora import add_adapter, without_adapter
 from .models import check_positions, load_model, note_dropout, place
 from .offload import rests, weights_at_rest
 from .own_shares import shares_reader
 from .quantized import quantized_reader
-from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
+from .role_configs import actor_config
 from .trained_model import TrainedModel
 
 
@@ -101,18 +101,12 @@ class Policy(TrainedModel):
         outputs["old_log_probs"] = outputs.pop("log_probs")
         return DataProto.from_dict({name: value.cpu() for name, value in outputs.items()})
 
-    def takes_own_log_probs(self, responses: int) -> bool:
-        """Tell whether an update on so many responses takes the log-probabilities that it computes as the old ones."""
-        section = self.config.actor_rollout_ref
-        only_mini_batch = responses <= section.actor.ppo_mini_batch_size * section.rollout.n
-        return bool(TAKES_OWN_LOG_PROBS and only_mini_batch and section.actor.ppo_epochs == 1)
-
     def update(self, batch: DataProto) -> dict[str, Any]:
         """Train on a batch: all its mini-batches, ppo_epochs times.
 
         Args:
             batch: the global batch, the same on every process, with `advantages`, `response_mask`
-                (bs, response_length), `old_log_probs` unless `takes_own_log_probs`, and, if actor.use_kl_loss,
+                (bs, response_length), `old_log_probs` unless this is its only update, and, if actor.use_kl_loss,
                 `ref_log_prob`.
 
         Returns:
@@ -179,26 +173,14 @@ class Reference:
                 self.actor = Actor(node, self.policy.module, max_logits_mb=config.local.max_logits_mb)
                 return
         path = own_path or config.actor_rollout_ref.model.path
-        if PLACEMENT:
-            reader = spread_reader(config)
-            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks, reader=reader)
-        else:
-            module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks)
+        module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks)
         check_positions(module.requires_grad_(False), path, config.data)
-        if PLACEMENT:
-            self.device = device_of(config, "reference") if reader is None else first_device(module)
-        else:
-            self.device = here()
+        self.device = device_of(config, "reference") if PLACEMENT else here()
         with computing_on(self.device):
-            if PLACEMENT:
-                module = module if reader is not None else place(module, ref.fsdp_config, ranks)
-            else:
-                module = place(module, ref.fsdp_config, ranks)
+            module = place(module, ref.fsdp_config, ranks)
             self.actor = self.actor_class(node, module, max_logits_mb=config.local.max_logits_mb)
             if OFFLOAD:
                 rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] else None
-                if PLACEMENT:
-                    rest = rest if reader is None else None
                 self.weights = weights_at_rest(module, self.device, rest)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:

@@ -18,8 +18,6 @@ from ..shims.stand_ins import DistillationConfig
 from ..vendored.algorithms.distillation.losses import distillation_ppo_loss
 from ..vendored.protocol import DataProto
 from ..workers.policy import Policy
-from ..workers.served_teacher import ServedTeacher
-from ..workers.servers.teacher_kinds import ServedModel
 from ..workers.teacher import Teacher
 from .distillation_checks import loss_config, names_by_key, teacher_section
 
@@ -35,12 +33,9 @@ class Distillation:
         tokenizer: of the policy, and so of its teachers.
         ranks: this process among its peers; every one must make the same calls.
         policy: the model that is trained.
-        served: what the servers of teachers have, by the teachers' names; the other teachers are loaded.
     """
 
-    def __init__(
-        self, config: Any, tokenizer: Any, ranks: Ranks, policy: Policy, served: dict[str, list[ServedModel]]
-    ) -> None:
+    def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, policy: Policy) -> None:
         self._ranks = ranks
         self._key: str = config.distillation.teacher_key
         settings = loss_config(config)
@@ -51,22 +46,13 @@ class Distillation:
         policy.actor.loss_settings = {"distillation_use_topk": by_topk, "distillation_only": nothing_else}
         vocabulary = policy.module.config.get_text_config().vocab_size
         models, loaded = named_teachers(config), {}
-        self.teachers: dict[str | None, Teacher | ServedTeacher] = {}
+        self.teachers: dict[str | None, Teacher] = {}
         for key, name in names_by_key(config).items():
-            if name in served:
-                self.teachers[key] = ServedTeacher(config, served[name], ranks, self._topk, vocabulary)
-                continue
             path = models[name].model_path
             if path not in loaded:
                 section = teacher_section(config, path)
                 loaded[path] = Teacher(config, section, tokenizer, ranks, self._topk, vocabulary)
             self.teachers[key] = loaded[path]
-
-    def close(self) -> None:
-        """Drop what servers are asked. May be called more than once."""
-        for teacher in self.teachers.values():
-            if isinstance(teacher, ServedTeacher):
-                teacher.close()
 
     def add(self, batch: DataProto) -> None:
         """Add what the teachers say of each token that the policy wrote.

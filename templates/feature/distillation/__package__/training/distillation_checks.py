@@ -14,12 +14,10 @@ from omegaconf import OmegaConf, open_dict
 from ..data.toy import ensure_toy_model
 from ..errors import ConfigError
 from ..run.distributed import Ranks
-from ..settings.teacher_models import MODELS, named_teachers, teacher_servers
+from ..settings.teacher_models import MODELS, named_teachers
 from ..vendored.algorithms.distillation.losses import DISTILLATION_LOSS_REGISTRY
 from ..vendored.workers.config.distillation import DistillationLossConfig
 from ..workers.models import load_tokenizer
-from ..workers.servers.teacher_kinds import ServedModel
-from ..workers.teacher_servers import served_by
 
 LOSS = "distillation.distillation_loss"
 TOY_SEED = 1  # another one than the toy policy's, so that there is something to learn
@@ -48,10 +46,9 @@ def check_settings(config: Any) -> None:
         print(f"note: {warned.getvalue().strip().removeprefix('WARNING: ')}", file=sys.stderr)
     if settings.use_topk and section.topk is None:
         raise ConfigError(f"{LOSS}.topk is null", f"{LOSS}.loss_mode={section.loss_mode} needs a number")
-    several, served = len(names_by_key(config)) > 1, teacher_servers(config)
+    several = len(names_by_key(config)) > 1
     for name, found in named_teachers(config).items():
-        nowhere = name not in served and found.get("model_path") is None
-        if nowhere and (config.actor_rollout_ref.model.path is not None or several):
+        if found.get("model_path") is None and (config.actor_rollout_ref.model.path is not None or several):
             raise _no_teacher(name)
 
 
@@ -91,9 +88,8 @@ def settle_toy_teacher(config: Any, ranks: Ranks) -> None:
         ConfigError: the policy is another model.
     """
     task, directory = config.data.env.task, Path(config.trainer.default_local_dir)
-    served = teacher_servers(config)
     for name, section in named_teachers(config).items():
-        if name in served or section.model_path is not None:
+        if section.model_path is not None:
             continue
         if Path(config.actor_rollout_ref.model.path) != directory / f"toy_model_{task}":
             raise _no_teacher(name)
@@ -101,26 +97,17 @@ def settle_toy_teacher(config: Any, ranks: Ranks) -> None:
         section.model_path = str(ranks.on_driver(partial(ensure_toy_model, place, task=task, seed=TOY_SEED)))
 
 
-def check_vocabularies(config: Any, tokenizer: Any, ranks: Ranks) -> dict[str, list[ServedModel]]:
+def check_vocabularies(config: Any, tokenizer: Any, ranks: Ranks) -> None:
     """Check that each token has the same number in each teacher. Every process must call this.
 
-    Returns:
-        What the servers of teachers have, by the teachers' names.
-
     Raises:
-        ConfigError: one has not, or the teacher has no numbers for tokens that the policy's model may write; or a
-            server cannot be asked.
+        ConfigError: one has not, or the teacher has no numbers for tokens that the policy's model may write.
     """
     ours, model = tokenizer.get_vocab(), config.actor_rollout_ref.model
     size, loss = ranks.on_driver(partial(_embedded, model)), loss_config(config)
     if loss.loss_settings.use_topk and loss.topk > size:
         raise ConfigError(f"{LOSS}.topk is {loss.topk}, and the policy has {size} tokens", f"{LOSS}.topk={size}")
-    topk, servers, served = loss.topk if loss.loss_settings.use_topk else None, teacher_servers(config), {}
     for name, teacher in named_teachers(config).items():
-        if name in servers:
-            find = partial(served_by, config, name, servers[name], tokenizer, size, topk)
-            served[name] = ranks.on_driver(find)
-            continue
         path, section = teacher.model_path, teacher_section(config, teacher.model_path)
         hint = f"let {MODELS}.{name}.model_path name a model of the policy's family, with the same tokenizer"
         try:
@@ -137,7 +124,6 @@ def check_vocabularies(config: Any, tokenizer: Any, ranks: Ranks) -> dict[str, l
             )
         if rows < size:
             raise ConfigError(f"the teacher {path} knows {rows} tokens, and the policy may write {size}", hint)
-    return served
 
 
 def teacher_section(config: Any, path: str) -> Any:

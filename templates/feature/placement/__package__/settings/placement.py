@@ -10,8 +10,6 @@ from omegaconf import DictConfig, OmegaConf
 SECTION = "local.devices"
 PARTS = ("policy", "reference", "rollout")
 NAME = re.compile(r"cpu|([a-z]+)(?::(\d+))?")
-MAP = f"{SECTION}.reference_map"
-MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 
 
 def placement_problems(config: DictConfig, processes: int) -> Iterator[tuple[str, str]]:
@@ -40,7 +38,7 @@ def placement_problems(config: DictConfig, processes: int) -> Iterator[tuple[str
             "local.server.devices=[cuda:1] is for the server that the trainer starts",
         )
     yield from _policy_problems(config)
-    yield from _reference_problems(config, processes)
+    yield from _reference_problems(config)
 
 
 def _policy_problems(config: DictConfig) -> Iterator[tuple[str, str]]:
@@ -53,31 +51,16 @@ def _policy_problems(config: DictConfig) -> Iterator[tuple[str, str]]:
         )
 
 
-def _reference_problems(config: DictConfig, processes: int) -> Iterator[tuple[str, str]]:
-    """Say why the reference cannot be where it is to be: it is the policy itself, or is to be in two places."""
-    section, roles = config.local.devices, config.actor_rollout_ref
-    for key, value in ((f"{SECTION}.reference", section.reference), (MAP, section.reference_map)):
-        adapter = roles.model.lora_rank > 0 or roles.model.lora_adapter_path
-        if (config.get("distillation") or {}).get("enabled"):
-            adapter = False  # a teacher is there, too, and is placed as the reference is
-        if value is not None and adapter and OmegaConf.select(config, "actor_rollout_ref.ref.model.path") is None:
-            yield (
-                f"{key} is {value}, and with an adapter the reference is the policy without it, on its device",
-                f"leave it out; or name a reference of its own, +actor_rollout_ref.ref.model.path={roles.model.path}",
-            )
-    if section.reference_map is None:
-        return
-    if isinstance(section.reference_map, str) and section.reference_map not in MAPS:
+def _reference_problems(config: DictConfig) -> Iterator[tuple[str, str]]:
+    """Say why the reference cannot be where it is to be: it is the policy itself."""
+    chosen, model = config.local.devices.reference, config.actor_rollout_ref.model
+    # A teacher is there, too, and is placed as the reference is.
+    adapter = (model.lora_rank > 0 or model.lora_adapter_path) and not (config.get("distillation") or {}).get("enabled")
+    if chosen is not None and adapter and OmegaConf.select(config, "actor_rollout_ref.ref.model.path") is None:
         yield (
-            f"{MAP} is {section.reference_map!r}",
-            f"choose one of {', '.join(MAPS)}, or a mapping from modules to devices; one device: {SECTION}.reference",
-        )
-    if section.reference is not None:
-        yield f"{MAP} and {SECTION}.reference both say where the reference is", "leave one of them out"
-    if processes > 1:
-        yield (
-            f"{MAP} spreads the reference by one process, and there are {processes}, which share it out",
-            f"leave it out; {SECTION}.reference=cpu saves GPU memory, too",
+            f"{SECTION}.reference is {chosen}, and with an adapter the reference is the policy without it, on its "
+            "device",
+            f"leave it out; or name a reference of its own, +actor_rollout_ref.ref.model.path={model.path}",
         )
 
 

@@ -15,11 +15,9 @@ VERLS = ("data_source", "solution_str", "ground_truth", "extra_info")
 # What one that scores a batch may ask for. The first are verl's names; "completions" says that it is of TRL's form.
 VERLS_OF_BATCH = ("data_sources", "solution_strs", "ground_truths", "extra_infos")
 OF_BATCH = ("prompts", "completions", "completion_ids", "responses", "trainer_state", "log_extra", "log_metric")
-# OpenRLHF's names: queries are prompts with their responses, labels the answers.
-QUERIES, LABELS = "queries", "labels"
 FORMS = (
     "f(data_source, solution_str, ground_truth, extra_info), f(response), f(prompt, response), "
-    "f(prompts, completions, **columns) -> list, f(queries, prompts, labels), or a reward manager f(batch, return_dict)"
+    "f(prompts, completions, **columns) -> list, or a reward manager f(batch, return_dict)"
 )
 
 
@@ -65,8 +63,6 @@ def form_of(function: Callable[..., Any], columns: Set[str] | None = None) -> Fo
     known = {*OF_SAMPLE, *OF_BATCH, *VERLS_OF_BATCH, *(columns or ())}
     if takes_batch(function):
         return Form("manager")
-    if QUERIES in names:
-        return Form("batch", _chosen(function, named, {*OF_BATCH, QUERIES, LABELS}, columns), takes_all)
     if {"completions", "responses", "solution_strs"} & set(names):
         return Form("batch", _chosen(function, named, {*OF_BATCH, *VERLS_OF_BATCH}, columns), takes_all)
     if not names and takes_all:

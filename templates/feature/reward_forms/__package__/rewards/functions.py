@@ -9,7 +9,7 @@ from typing import Any
 
 from ..episodes.places import own_tokens
 from ..switches import EPISODES, OVERLAP
-from .forms import LABELS, QUERIES, VERLS_OF_BATCH, Form, name_of
+from .forms import VERLS_OF_BATCH, Form, name_of
 from .manager import TextRewardManager
 from .scoring import ScoringError, aligned, plain, problem_of, run_in, source_of
 
@@ -19,8 +19,6 @@ INTERNAL |= {"tools_kwargs", "interaction_kwargs", "multi_modal_data", "multi_mo
 # Where the lists that functions name are taken from, sample by sample.
 SINGULAR = {"prompts": "__prompt", "completions": "__completion", "responses": "response"}
 SINGULAR |= {name: name.removesuffix("s") for name in VERLS_OF_BATCH}
-# Where those of a function in OpenRLHF's form are: its prompts are text, which its queries begin with.
-OF_QUERIES = SINGULAR | {QUERIES: "__query", "prompts": "__text", LABELS: "ground_truth"}
 
 
 @dataclass
@@ -132,9 +130,7 @@ class FunctionsRewardManager(TextRewardManager):
             }
             if EPISODES and "turn_starts" in columns:
                 known["completion_ids"] = own_tokens(columns, row, known["completion_ids"])
-            asks = any(QUERIES in part.form.names for part in self.parts)
-            whole = self._prompt(data, row) if asks else None
-            samples.append(sample_of(text, self._messages(data, row), known, whole))
+            samples.append(sample_of(text, self._messages(data, row), known))
         return Batch(samples, [*own, "ground_truth"], _state(data.meta_info, self.total_steps))
 
     def _messages(self, data: Any, row: int) -> Any:
@@ -153,25 +149,21 @@ class FunctionsRewardManager(TextRewardManager):
         return lengths
 
 
-def sample_of(text: str, prompt: Any, known: Mapping[str, Any], whole: str | None = None) -> dict[str, Any]:
+def sample_of(text: str, prompt: Any, known: Mapping[str, Any]) -> dict[str, Any]:
     """Return a sample, as functions see it.
 
     Args:
         text: the response.
         prompt: as it was given, text or messages.
         known: what else functions may ask for, by name.
-        whole: the prompt as the model reads it; None: its text.
     """
     plain = prompt if isinstance(prompt, str) else "\n".join(_content(message) for message in prompt)
-    whole = plain if whole is None else whole
     return {
         **known,
         "prompt": plain,
         **dict.fromkeys(("solution_str", "response", "completion"), text),
         "__prompt": prompt,
         "__completion": text if isinstance(prompt, str) else [{"role": "assistant", "content": text}],
-        "__text": whole,
-        "__query": whole + text,
     }
 
 
@@ -258,15 +250,14 @@ def _of_batch(part: Part, batch: Batch) -> list[dict[str, Any]]:
     """Return what a function that scores a batch gives for each sample."""
     others = {"trainer_state": batch.state, "log_extra": batch.log_extra, "log_metric": batch.log_metric}
     names = list(part.form.names)
-    taken_from = OF_QUERIES if QUERIES in names else SINGULAR
     if part.form.takes_all:
         columns = [name for name in batch.columns if name != "completion"]
         tokens = [name for name in ("completion_ids",) if batch.samples and name in batch.samples[0]]
         names += ["prompts", "completions", *tokens, *columns, *others]
     names = list(dict.fromkeys(names))
-    _check_columns(part, [taken_from.get(name, name) for name in names if name not in others], batch)
+    _check_columns(part, [SINGULAR.get(name, name) for name in names if name not in others], batch)
     arguments = {
-        name: others[name] if name in others else [sample[taken_from.get(name, name)] for sample in batch.samples]
+        name: others[name] if name in others else [sample[SINGULAR.get(name, name)] for sample in batch.samples]
         for name in names
     }
     result = part.function(**arguments)
@@ -276,24 +267,7 @@ def _of_batch(part: Part, batch: Batch) -> list[dict[str, Any]]:
             result = run_in(loop, _awaited(result))
         finally:
             loop.close()
-    if isinstance(result, Mapping) and "rewards" in result:
-        result = _reported(result, batch)
     return [_checked(part, value, row) for row, value in enumerate(_listed(part, result, len(batch.samples)))]
-
-
-def _reported(result: Mapping[str, Any], batch: Batch) -> Any:
-    """Keep what a function in OpenRLHF's form reports besides, and return its rewards.
-
-    Its `scores` become a component of that name, which algorithm.filter_groups.metric can name.
-    """
-    further = {"scores": result["scores"]} if "scores" in result else {}
-    for name, value in {**further, **(result.get("extra_logs") or {})}.items():
-        values = value.tolist() if hasattr(value, "tolist") else value
-        if isinstance(values, Sequence) and not isinstance(values, str) and len(values) == len(batch.samples):
-            batch.log_extra(name, values)
-        elif isinstance(values, int | float):
-            batch.log_metric(name, values)
-    return result["rewards"]
 
 
 async def _awaited(result: Any) -> Any:

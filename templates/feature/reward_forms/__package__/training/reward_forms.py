@@ -6,7 +6,6 @@ A function, or an object with `__call__`, plain or `async`, told apart by the na
     f(data_source, solution_str, ground_truth, extra_info)      verl's: once for each sample
     f(response), f(prompt, response)                            once for each sample
     f(prompts, completions, **columns) -> list                  TRL's: once for the batch
-    f(queries, prompts, labels, **columns) -> list or dict      OpenRLHF's: once for the batch
     manager(batch, return_dict=True)                            a reward manager of verl: once for the batch
 
 One that scores a sample returns a number, or a dictionary with `score` and further components, which are logged too. It
@@ -21,13 +20,8 @@ completions are [{"role": "assistant", "content": ...}]; where prompts are text,
 conversations.) It returns a number for each sample, or None: no score. responses are the completions as text; verl's
 data_sources, solution_strs, ground_truths and extra_infos are known as well.
 
-One in OpenRLHF's form gets queries (prompts as the model reads them, with their responses), prompts (the same without)
-and labels (the answers), all text. It returns rewards, or a dictionary of rewards, scores and extra_logs.
-
 A class of reward managers is made with what it names of tokenizer, num_examine, compute_score, reward_fn_key and the
 settings of `local.reward`; any other class without arguments.
-
-A `transformers.pipeline` for text classification: see `rewards.pipelines`.
 
 Several of these but for managers: a list, with `reward_weights=[...]` or in pairs, [(f, 1.0), (g, 0.5)]; or a
 dictionary by name. The reward is the weighted sum. Each is logged as reward/<name>/mean, its mean over the samples that
@@ -43,7 +37,6 @@ from ..errors import ConfigError
 from ..hooks import arguments_of
 from ..rewards.forms import FORMS, VERLS, Form, FormError, form_of
 from ..rewards.functions import FunctionsRewardManager, Part, unique_names
-from ..rewards.pipelines import PipelineReward, is_pipeline
 from .given import Given, check_callable, manager_of, offered
 
 # Columns that every row has, whatever the data.
@@ -164,15 +157,10 @@ def _form(function: Any, columns: set[str] | None) -> Form:
 
 def _callable(value: Any) -> Any:
     """Return what is called as a reward."""
-    if is_pipeline(value):
-        try:
-            return PipelineReward(value)
-        except ValueError as error:
-            raise ConfigError(str(error), "call it in a function f(prompts, completions) -> list of numbers") from error
     if hasattr(value, "save_pretrained"):
         raise ConfigError(
-            f"the reward is a model, a {type(value).__name__}, without its tokenizer",
-            'give transformers.pipeline("text-classification", model=..., tokenizer=...)',
+            f"the reward is a model, a {type(value).__name__}",
+            "call it in a function f(prompts, completions) -> list of numbers",
         )
     check_callable(value)
     return value

@@ -14,7 +14,7 @@ import torch
 
 from ..api.supervised_assembly import assemble_supervised, loader_of_demonstrations
 from ..errors import ConfigError
-from ..run.distributed import Ranks, random_state, set_random_state
+from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.process import without_running_loop
 from ..switches import WATCH
 from ..tracking import timed
@@ -75,7 +75,7 @@ class SupervisedTrainer(LocalPPOTrainer):
         batch.meta_info["global_steps"] = self.steps_done + 1
         self.arrange(batch, metrics)
         with timed("step", timing), timed("update_actor", timing), without_running_loop():
-            with self._same_random_numbers("actor"):
+            with same_random_numbers(f"{self.config.local.seed} {self.steps_done} actor"):
                 found = self.policy.update(batch)
             metrics.update(reduced(found, self.ranks))
             metrics["actor/pg_loss"] = metrics.pop("actor/loss")  # the check's name for the loss that is minimised

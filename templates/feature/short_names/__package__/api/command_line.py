@@ -78,7 +78,6 @@ def _flags_of(asked: CommandLine) -> list[str]:
     found = [*(["--cfg"] if asked.cfg else []), *asked.flags]
     if SWEEP:
         found += ["--multirun"] if asked.multirun else []
-        found += [] if asked.trials is None else [f"--trials={asked.trials}"]
     return found
 
 

@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -36,15 +36,11 @@ def run_many(program: Path, asked: CommandLine, load: Callable[[ConfigFiles, Seq
     Returns:
         The exit code.
     """
-    if asked.trials is None:
-        runs = combinations(asked.overrides)
-        config = [load(asked.files, overrides) for overrides in runs][0]
-        return sweep(program, asked.flags, runs, Path(config.trainer.default_local_dir) / "sweep")
-    from .search import ends_of, search
-
-    config = [load(asked.files, overrides) for overrides in ends_of(asked.overrides)][0]
-    base = Path(config.trainer.default_local_dir) / "search"
-    return search(program, asked.flags, asked.overrides, asked.trials, base, config.local.seed)
+    runs = combinations(asked.overrides)
+    config = [load(asked.files, overrides) for overrides in runs][0]
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError("--multirun starts its runs itself", "start it with python main.py, without torchrun")
+    return sweep(program, asked.flags, runs, Path(config.trainer.default_local_dir) / "sweep")
 
 
 def combinations(overrides: Sequence[str]) -> list[list[str]]:
@@ -57,9 +53,7 @@ def combinations(overrides: Sequence[str]) -> list[list[str]]:
     for text in overrides:
         override = parsed(text)
         if override.is_interval_sweep():
-            raise ConfigError(
-                f"{text} has no end of values", "list some, or let Optuna choose so many times: --multirun --trials 20"
-            )
+            raise ConfigError(f"{text} has no end of values", f"list some: {override.get_key_element()}=1e-6,1e-5")
         values = override.sweep_string_iterator() if override.is_sweep_override() else None
         choices.append([text] if values is None else [f"{override.get_key_element()}={value}" for value in values])
     return [list(chosen) for chosen in product(*choices)]
@@ -94,59 +88,22 @@ def sweep(program: Path, flags: Sequence[str], runs: Sequence[Sequence[str]], ba
     Returns:
         The exit code: 0 all are done, 130 interrupted, or the highest of the runs'.
     """
-    check_alone()
     codes: dict[Path, int] = {}
     same = set.intersection(*map(set, runs))
     for number, overrides in enumerate(runs, start=1):
         own = [item for item in overrides if item not in same]
-        directory, code = run_one(program, flags, overrides, own, base, number, len(runs))
-        codes[directory] = code
-        if code == INTERRUPTED:
+        directory = _directory_of(base, number, own)
+        say(f"run {number} of {len(runs)}: {shlex.join(own)}  ({directory})")
+        to_directory = f"trainer.default_local_dir={_quoted(directory)}"
+        codes[directory] = _done([sys.executable, str(program), *flags, *overrides, to_directory])
+        if codes[directory] == INTERRUPTED:
             return INTERRUPTED
-    say_results(codes)
-    return max(codes.values())
-
-
-def check_alone() -> None:
-    """Refuse to start runs in a process of torchrun's."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError("--multirun starts its runs itself", "start it with python main.py, without torchrun")
-
-
-def run_one(
-    program: Path,
-    flags: Sequence[str],
-    overrides: Sequence[str],
-    own: Sequence[str],
-    base: Path,
-    number: int,
-    count: int,
-) -> tuple[Path, int]:
-    """Do a run in a process of its own.
-
-    Args:
-        program: main.py.
-        flags: its flags.
-        overrides: its settings; `own` are those that others do not share, which name its directory below `base`.
-        number: of the run, counted from 1, of `count`.
-
-    Returns:
-        Its directory, and its exit code.
-    """
-    directory = directory_of(base, number, own)
-    say(f"run {number} of {count}: {shlex.join(own)}  ({directory})")
-    command = [sys.executable, str(program), *flags, *overrides, f"trainer.default_local_dir={_quoted(directory)}"]
-    return directory, _done(command)
-
-
-def say_results(codes: Mapping[Path, int]) -> None:
-    """Name the runs that have failed, and say how to compare the others."""
-    failed = [directory for directory, code in codes.items() if code]
-    for directory in failed:
-        print(f"failed with exit code {codes[directory]}: {directory}", file=sys.stderr)
-    if len(failed) < len(codes):
-        done = [str(directory) for directory in codes if directory not in failed]
+    for directory, code in codes.items():
+        if code:
+            print(f"failed with exit code {code}: {directory}", file=sys.stderr)
+    if done := [str(directory) for directory, code in codes.items() if not code]:
         say(f"compare them: vextract report {shlex.join(done)}")
+    return max(codes.values())
 
 
 def _done(command: Sequence[str]) -> int:
@@ -158,7 +115,7 @@ def _done(command: Sequence[str]) -> int:
             continue
 
 
-def directory_of(base: Path, number: int, own: Sequence[str]) -> Path:
+def _directory_of(base: Path, number: int, own: Sequence[str]) -> Path:
     """Return a run's directory, which is named by its number, and the last part of each key with the value."""
     said = "_".join(item.partition("=")[0].rpartition(".")[2] + "=" + item.partition("=")[2] for item in own)
     return base / re.sub(r"[^\w.=+-]", "-", f"{number}_{said}" if said else str(number))[:LONGEST_NAME]
