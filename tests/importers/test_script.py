@@ -69,13 +69,6 @@ def test_what_is_unknown_keeps_its_name() -> None:
     assert command.words[1] == f"{unknown('WHO')}/x"
 
 
-def test_other_accelerators_are_looked_for_in_vain() -> None:
-    script = "D=${D:-$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo gpu)}\n"
-    script += "case $D in gpu) X=1;; *) X=2;; esac"
-    (command,) = read_script(f"{script}\nshow $D $X", "run.sh", {}, {}).commands
-    assert command.words == ("show", "gpu", "1")
-
-
 def test_what_a_command_prints_is_asked_for_by_its_variable() -> None:
     script = "GPUS=$(devices -L | wc -l)\nSIZE=$((4 * GPUS))\nshow $GPUS $SIZE $((SIZE + 1)) $((A + B)) x_$GPUS"
     (command,) = read_script(script, "run.sh", {}, {}).commands

@@ -236,7 +236,7 @@ class Copying:
         if not is_own and path in self._vendored and "*" not in wanted:
             place, known = self._vendored[path]
             # A project's class may be without methods that nothing in the project uses.
-            gone = definitions.methods(self._modules.index[module], inner) - definitions.methods(known, inner)
+            gone = _methods(self._modules.index[module], inner) - _methods(known, inner)
             if wanted <= known.bindings.keys() and not gone & set(inherited):
                 return place, inner
         return self._take(module, wanted) or (self._new(module), inner)
@@ -295,6 +295,11 @@ class Copying:
 
     def _new(self, module: str) -> str:
         return f"{self._package}.custom.{FOLDER}.{module}"
+
+
+def _methods(module: Module, cls: str | None) -> set[str]:
+    """Return the methods of a module's class; of anything else there are none."""
+    return {method.name for index in module.bindings.get(cls or "", ()) for method in module.methods(index)}
 
 
 def _opened(text: str, place: Path | None) -> Iterator[tuple[str, str]]:
