@@ -145,8 +145,6 @@ def test_what_follows_an_exit_is_not_read() -> None:
     [
         "$ export N=4\n$ python -m verl.trainer.main_ppo a.b=$N \\\n>     c.d=x\n",
         "Run this:\n\n```bash\npython -m verl.trainer.main_ppo a.b=4 c.d=x\n```\n",
-        "['a.b=4', 'c.d=x']",
-        "overrides = [\n    'a.b=4',\n    \"c.d=x\",\n]\n",
         'cmd=$(cat <<EOF\npython -m verl.trainer.main_ppo a.b=4 c.d=x\nEOF\n)\nbash -c "$cmd"\n',
         "N=4 python3 -m verl.trainer.main_ppo \\\n a.b=4 \\\n c.d=x 2>&1 | tee log\n",
     ],
