@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from extractor.importers.runs.copied_code import named
-from extractor.importers.runs.copied_code.packages import package_of
+from extractor.importers.runs.copied_code.copying import package_of
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.module_imports import Name, rewritten
 from extractor.importers.runs.places import RunFolders

@@ -122,8 +122,6 @@ class Under:
 
         async def play() -> Any:
             loop = hydra.utils.instantiate(settings, **{key: value for key, value in offered.items() if key in taken})
-            if "messages" in inspect.signature(loops.AgentLoopBase.run).parameters:
-                return await loop.run(self._rows()[7]["raw_prompt"], {"temperature": 1.0})
             return await loop.run({"temperature": 1.0}, **row)
 
         output = asyncio.run(play())

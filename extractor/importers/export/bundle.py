@@ -90,7 +90,7 @@ def export(
         else key
         for key in keys
     ]
-    remarks = changes.list_remarks(config, target.release, interface, reward) + checks.list_lost_settings(keys)
+    remarks = checks.list_lost_settings(keys)
     edits = merge_edits(project, lock, source)
     if edits:
         fit = sum(edit.applies for edit in edits)
@@ -175,16 +175,12 @@ class _Bundle:
     interface: VerlInterface
     reward: RewardConfig
 
-    @property
-    def _plays(self) -> bool:
-        return changes.is_multi_turn(self.config) and self.interface.agent_loop
-
     def copies(self, include: Sequence[str]) -> dict[str, bytes]:
         """Return the modules that hooks and adapters need, verl's own in place of the vendored ones."""
         roots = ["custom/__init__.py", *include]
         roots += ["data/toy.py"] if self.config.toy else []
         roots += [self.reward.adapted.path.partition("/")[2]] if self.reward.adapted else []
-        roots += ["episodes/environments.py", "episodes/observations.py"] if self._plays else []
+        roots += ["episodes/environments.py", "episodes/observations.py"] if changes.is_multi_turn(self.config) else []
         reached = find_needed(self.project, self.lock, roots)
         files = {path: readers.read_bytes(self.project / path) for path in reached.own}
         unknown = self.project / UNKNOWN
@@ -202,7 +198,7 @@ class _Bundle:
         """Return what is written from templates: the launch script, adapters, tables of keys and edits."""
         package, adapted = self.lock.options.package, self.reward.adapted
         dataset = changes.uses_own_dataset(self.config)
-        parts = {"reward": adapted is not None, "dataset": dataset, "environment": self._plays}
+        parts = {"reward": adapted is not None, "dataset": dataset, "environment": changes.is_multi_turn(self.config)}
         made = [name for name, is_made in parts.items() if is_made]
         context = {
             "package": package,
@@ -212,8 +208,7 @@ class _Bundle:
             "manager_class": adapted.name if adapted else "",
             "manager_interface": self.interface.manager.value,
             "dataset_class": _dataset_class(self.project / package / "custom/env_dataset.py") if dataset else "",
-            "multi_turn": self._plays,
-            "messages_first": self.interface.messages_first,
+            "multi_turn": changes.is_multi_turn(self.config),
             "toy": self.config.toy,
             "qwen_tokens": self.interface.qwen_tokens,
             "prepares_data": not self.config.flat.get("data.train_files"),
@@ -222,7 +217,6 @@ class _Bundle:
             "adapters": ", ".join("environment loop" if name == "environment" else name for name in made),
             "overrides": [_quote(item) for item in overrides],
             "notes": self._notes(keys),
-            "external_modules": self.interface.modules,
             "keys": [(key, _show_target(key)) for key in keys],
             "serving": "sglang" if self.config.flat.get("actor_rollout_ref.rollout.name") == "sglang" else "vllm",
         }
@@ -231,7 +225,7 @@ class _Bundle:
         names += ["UPSTREAM.md"] if edits else []
         texts = {name: _render(name, **context).rstrip("\n") + "\n" for name in names}
         texts["adapters/settings.json"] = _as_json(_settings(self.config, self.reward))
-        if self._plays:
+        if changes.is_multi_turn(self.config):
             loop = f"- name: {changes.AGENT}\n  _target_: adapters.environment.EnvironmentLoop\n"
             texts["adapters/agent_loops.yaml"] = loop
         return {path: text.encode() for path, text in texts.items()}

@@ -11,10 +11,9 @@ from extractor.importers.config.project import ProjectConfig
 from extractor.importers.config.release import VerlDefaults
 from extractor.importers.export import rewards
 from extractor.importers.export.rewards import RewardConfig
-from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
+from extractor.importers.export.verl_interface import VerlInterface
 
 HERE = "$HERE"
-HOOKS = "adapters.hooks"
 AGENT = "project_environment"
 _ROLLOUT = "actor_rollout_ref.rollout"
 _Changes = dict[str, tuple[Any, str]]
@@ -45,25 +44,11 @@ def change_values(
     if flat.get(f"{_ROLLOUT}.mode") == "sync" and (not interface.spmd or multi_turn):
         why = "environment loops need verl's servers" if interface.spmd else "its rollouts come from servers"
         found[f"{_ROLLOUT}.mode"] = ("async", f"{why} in verl {release}")
-    if multi_turn and interface.agent_loop:
+    if multi_turn:
         why = "the episode is played by adapters/environment.py, which is an agent loop of its own"
         found[f"{_ROLLOUT}.multi_turn.enable"] = (False, why)
-    if (multi_turn and interface.agent_loop) or (flat.get("data.return_raw_chat") is False and not interface.spmd):
+    if multi_turn or (flat.get("data.return_raw_chat") is False and not interface.spmd):
         found["data.return_raw_chat"] = (True, "agent loops start from messages")
-    return found
-
-
-def list_remarks(config: ProjectConfig, release: str, interface: VerlInterface, reward: RewardConfig) -> list[str]:
-    """Return what a user should know of how this release takes the experiment."""
-    found = []
-    if reward.adapted is not None and not reward.adapted.own:
-        found.append(f"verl {release} scores one response at a time: {reward.adapted.name} is given each of them alone")
-    if is_multi_turn(config) and not interface.agent_loop:
-        found.append(f"verl {release} has no agent loops: the environment loop is not part of this export")
-    elif is_multi_turn(config) and not interface.loop_reward:
-        if not uses_own_dataset(config):
-            found.append(f"verl {release} plays an agent loop for rows that name it: agent_name={AGENT!r}")
-        found.append(f"agent loops of verl {release} give no reward: the reward manager scores episodes by their text")
     return found
 
 
@@ -121,12 +106,10 @@ def add_settings(
     flat = config.flat
     found: dict[str, Any] = {"trainer.nnodes": "$NNODES", "trainer.n_gpus_per_node": "$GPUS"}
     found |= rewards.choose_manager(reward, interface, f"{HERE}/adapters/reward.py")
-    if not interface.modules:
-        found |= dict.fromkeys(("actor_rollout_ref.model.external_lib", "critic.model.external_lib"), HOOKS)
     if uses_own_dataset(config):
         found["data.custom_cls.path"] = f"{HERE}/adapters/dataset.py"
         found["data.custom_cls.name"] = "ProjectDataset"
-    if is_multi_turn(config) and interface.agent_loop:
+    if is_multi_turn(config):
         found[f"{_ROLLOUT}.agent.default_agent_loop"] = AGENT
         found[f"{_ROLLOUT}.agent.agent_loop_config_path"] = f"{HERE}/adapters/agent_loops.yaml"
         found[f"{_ROLLOUT}.agent.num_workers"] = 1 if config.toy else 8
@@ -135,6 +118,6 @@ def add_settings(
         if key in flat and flat[key] != defaults.flat.get(name):
             found[name] = flat[key]
     known = {key: value for key, value in found.items() if key in defaults}
-    if reward.penalises_length and (not reward.adapted or interface.manager is ManagerInterface.FUNCTION):
+    if reward.penalises_length and not reward.adapted:
         known[f"{interface.arguments_section}.max_resp_len"] = flat["data.max_response_length"]
     return known

@@ -34,13 +34,11 @@ class ManagerClass:
         path: Of its file, below the project.
         name: Of the class.
         own: Whether the file is the owner's, and not upstream's.
-        reads_texts: Whether a response's text and its row are all that it scores by.
     """
 
     path: str
     name: str
     own: bool
-    reads_texts: bool
 
     @property
     def module(self) -> str:
@@ -106,10 +104,7 @@ def _manager_class(project: Path, package: str, name: str) -> ManagerClass | Non
         for path in readers.python_below(project, f"{package}/{folder}"):
             for node in ast.walk(python_of(project / path)):
                 if isinstance(node, ast.ClassDef) and name in _registered(node):
-                    defined = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
-                    plain = any(ast.unparse(base).endswith("TextRewardManager") for base in node.bases)
-                    reads_texts = plain and defined.isdisjoint(("__call__", "_arguments"))
-                    return ManagerClass(path, node.name, folder == "custom", reads_texts)
+                    return ManagerClass(path, node.name, folder == "custom")
     return None
 
 
@@ -131,12 +126,6 @@ def _adapted(
             f"{key}={name}: verl {target.release} has no such reward manager, and no hook registers one",
             hint=f"it has {', '.join(sorted(interface.managers))}",
         )
-    if interface.manager is ManagerInterface.FUNCTION and not found.reads_texts:
-        raise UsageError(
-            f"{key}={name}: verl {target.release} takes functions, and no reward manager of one's own such as "
-            f"{found.name}, which reads more than a response's text",
-            hint="export from a later release: vextract upgrade --to 0.6.0",
-        )
     return found
 
 
@@ -146,14 +135,12 @@ def map_argument(key: Key, reward: RewardConfig, interface: VerlInterface) -> Ke
     if short is None:
         return key
     dropped = Key(key.key, key.value, KeyStatus.DROPPED)
-    if reward.adapted and interface.manager is not ManagerInterface.FUNCTION:
+    if reward.adapted:
         reason = "adapters/settings.json, from where the adapter hands it to the reward manager"
         return replace(dropped, reason=reason)
     about_length = short == "max_resp_len" or short.startswith("overlong_buffer_cfg.")
     if (about_length and not reward.penalises_length) or key.value in ({}, None):
         return replace(dropped, reason="not in use")
-    if reward.adapted and not about_length:
-        return replace(dropped, reason="adapters/settings.json, from where the adapter hands it to the scorer")
     name = f"{interface.arguments_section}.{short}".rstrip(".")
     status = KeyStatus.ADDED if name == key.key else KeyStatus.RENAMED
     return Key(key.key, key.value, status, name, key.value, "+", "argument of the reward manager")
@@ -194,9 +181,4 @@ def choose_manager(reward: RewardConfig, interface: VerlInterface, file: str) ->
         }
         loop = {"reward_model.use_reward_loop": False} if interface.manager is ManagerInterface.CLASS else {}
         return {**found, **loop}
-    if interface.manager is ManagerInterface.REGISTERED:
-        return {"reward_model.reward_manager": "project"}
-    manager = {"reward_model.reward_manager": "dapo" if reward.penalises_length else _NAIVE}
-    if reward.function is not None:
-        return manager
-    return {"custom_reward_function.path": file, "custom_reward_function.name": "compute_score", **manager}
+    return {"reward_model.reward_manager": "project"}

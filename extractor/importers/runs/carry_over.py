@@ -17,8 +17,7 @@ from extractor.importers.runs.imported_project import MatchedRun
 from extractor.importers.runs.placeholders import readable, shown, unknowns
 from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.release_match import ReleaseMatch
-from extractor.importers.runs.renaming import flat_settings
-from extractor.importers.runs.run import Run
+from extractor.importers.runs.run import Run, flat_settings
 from extractor.pipeline.source import open_source
 from extractor.values import readers, releases
 from extractor.values.configtree import flatten, nearest

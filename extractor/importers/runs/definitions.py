@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import symtable
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import takewhile
 
 from extractor.pipeline.index import Module
-from extractor.pipeline.index.syntax import attribute_chain, first_line
+from extractor.pipeline.index.syntax import attribute_chain, first_line, global_names, is_main_guard
 from extractor.values import readers
 from extractor.values.reachable import reachable
 
@@ -17,26 +16,13 @@ from extractor.values.reachable import reachable
 def names_loaded(node: ast.AST) -> set[str]:
     """Return the names that code reads: of a definition those of its module, not its own."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return set(free(ast.unparse(node)))
+        return set(_names_read(ast.unparse(node))) - {node.name}
     return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
 
 
 @lru_cache(maxsize=4096)
-def free(text: str) -> frozenset[str]:
-    """Return the names that a text reads and does not bind."""
-    waiting = [symtable.symtable(text, "text", "exec")]
-    top = {item.get_name() for item in waiting[0].get_symbols() if item.is_assigned() or item.is_imported()}
-    found: set[str] = set()
-    while waiting:
-        table = waiting.pop()
-        is_top = table.get_type() == "module"
-        found |= {
-            item.get_name()
-            for item in table.get_symbols()
-            if item.is_referenced() and (item.is_global() or (is_top and not item.is_assigned()))
-        }
-        waiting.extend(table.get_children())
-    return frozenset(found - top)
+def _names_read(text: str) -> frozenset[str]:
+    return frozenset(global_names(text, "text"))
 
 
 def loaded_by(module: Module, indices: Collection[int]) -> set[str]:
@@ -66,23 +52,11 @@ def inherited(text: str) -> Mapping[str, set[str]]:
     return found
 
 
-def methods(module: Module, cls: str | None) -> set[str]:
-    """Return the methods of a module's class; of anything else there are none."""
-    nodes = [module.statements[index].node for index in module.bindings.get(cls or "", ())]
-    return {
-        item.name
-        for node in nodes
-        if isinstance(node, ast.ClassDef)
-        for item in node.body
-        if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
-
-
 def without_launch(text: str) -> str:
     """Return a module's text without what it does only as a program: `if __name__ == "__main__"`."""
     lines = text.split("\n")
     for node in reversed(readers.parse_python_cached(text).body):
-        if isinstance(node, ast.If) and "__name__" in names_loaded(node.test) and not node.orelse:
+        if isinstance(node, ast.If) and is_main_guard(node) and not node.orelse:
             del lines[node.lineno - 1 : node.end_lineno]
     return "\n".join(lines)
 

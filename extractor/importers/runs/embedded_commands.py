@@ -1,14 +1,11 @@
-"""Find runs that stand in something else: fences, a terminal's prompts, a job's YAML, a list of Python's."""
+"""Find runs that stand in something else: fences, a terminal's prompts and a job's YAML."""
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
-
-from extractor.values import readers
 
 # What launches a run, of verl's, EasyR1's or TRL's.
 _LAUNCH = re.compile(r"\b(?:main_(?:ppo|dapo|grpo)|verl\.trainer\.main|trl (?:grpo|rloo)|accelerate launch)\b")
@@ -71,13 +68,3 @@ def _texts(body: Any) -> Iterator[str]:
     elif isinstance(body, list | Mapping):
         for item in body.values() if isinstance(body, Mapping) else body:
             yield from _texts(item)
-
-
-def listed(text: str) -> list[str] | None:
-    """Return the overrides of a Python list, perhaps with a name; None for any other text."""
-    match = re.fullmatch(r"\s*(?:\w+\s*=\s*)?(\[.*\])\s*", text, re.DOTALL)
-    tree = None if match is None else readers.expression(match[1])
-    if not isinstance(tree, ast.List):
-        return None
-    items = [item.value for item in tree.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-    return items if len(items) == len(tree.elts) else None

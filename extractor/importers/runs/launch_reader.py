@@ -136,7 +136,10 @@ def _by_another_program(path: Path, text: str, reading: ScriptReading, around: A
         return replace(found, notes=(*reading.notes, *_of_several([command.line for command, _ in of_trl])))
     what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
     hint = f"{_SCRIPT}; of another program that Hydra configures, what `--cfg job --resolve > run.yaml` writes"
-    if not ran:
+    started = [note for note in reading.notes if "pass it instead" in note]
+    if started:
+        hint = started[0]
+    elif not ran:
         hint = f"it only sets variables: {_SCRIPT}"
     elif re.search(r"verl\.trainer\.\w*sft_trainer", text):
         what = "it starts verl's supervised training, which has other settings"

@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
-from extractor.importers.runs import checkout
 from extractor.importers.runs.placeholders import readable
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.run import Run
-from extractor.values import fingerprint, readers
+from extractor.values import fingerprint, limits, readers
+from extractor.values.configtree import compose
 from extractor.values.configtree.compose import read_config
 from extractor.values.configtree.defaults import SELF, Defaults, TooManyParts
 from extractor.values.configtree.places import below, file_of, keys_of_choice, package_of_group, package_under
@@ -27,7 +27,7 @@ VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer"
 _NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
 _CHOICE = re.compile(r"\+{0,2}([\w/]+(?:@[\w.]+)?)=(?:([\w/-]+)|\[\s*([\w/-]+(?:\s*,\s*[\w/-]+)*)\s*\])")
 _FILE = re.compile(r"[\w./~][\w./~-]*\.yaml")
-_OF_VERL, _OF_A_PACKAGE = "ppo_trainer.yaml", "pkg://"
+_OF_VERL, _OF_A_PACKAGE, _CONFIG = "ppo_trainer.yaml", "pkg://", "verl/trainer/config"
 # How many folders above the option of a group verl's config may lie.
 _DEEPEST = 4
 _CORRECT = "correct the file"
@@ -67,7 +67,7 @@ def read(
     own.add_chosen()
     near = [*([own.beside] if own.beside is not None else []), *config_dirs, *beside]
     at = next((place for place in near if (place / f"{own.main}.yaml").is_file()), None)
-    defaults = checkout.defaults_of(at, own.main, places)
+    defaults = _defaults_of(at, own.main, places)
     others = [item for item, choice in zip(words, choices, strict=True) if choice is None]
     run = Run(str(path), config_name=own.main, program=module, defaults=defaults, overlay=tuple(own.found))
     return replace(run, notes=tuple(own.notes)), others
@@ -253,3 +253,20 @@ def _is_verls(file: Path) -> bool:
         return fingerprint.fingerprint_text(readers.read_text(file)) in fingerprint.load_upstream_parts()
     except (OSError, UsageError):
         return True
+
+
+def _defaults_of(folder: Path | None, main: str, places: RunFolders) -> Mapping[str, Any]:
+    """Return the config of a name, composed: the launched program's in its folder, or verl's; empty: it is not here."""
+    verls = places.find(f"{_CONFIG}/{main}.yaml")
+    for place in (folder, None if verls is None else verls.parent):
+        if place is None or not (place / f"{main}.yaml").is_file():
+            continue
+        try:
+            found = [file for file in readers.files_below(place) if file.suffix == ".yaml"]
+            files = {file.relative_to(place).as_posix(): readers.read_text(file) for file in found}
+            config = compose(files, f"{main}.yaml").config if len(files) <= limits.MAX_CONFIG_PARTS else {}
+        except (OSError, yaml.YAMLError):
+            continue
+        if config:
+            return config
+    return {}

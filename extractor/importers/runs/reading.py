@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from packaging.version import InvalidVersion, Version
 
-from extractor.importers.runs import checkout, embedded_commands, launch_reader, of_export, overrides, own_config
+from extractor.importers.runs import embedded_commands, launch_reader, of_export, overrides, own_config
 from extractor.importers.runs.launch_reader import translated
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.places import RunFolders
@@ -18,6 +19,7 @@ from extractor.values import readers
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.errors import UsageError
 
+_VERSION, _LONGEST = "verl/version/version", 40
 _OF_HYDRA = ("config.yaml", "overrides.yaml")
 _HINT = "pass a launch script, overrides or a resolved config"
 
@@ -44,7 +46,17 @@ def read_run(
     places = RunFolders.of(path, started_in)
     run = _read(path, Around(given, environment, config_dirs, places))
     places = (run.places if run.places.folders else places).with_python_path(run.environment.get("PYTHONPATH", ""))
-    return replace(run, places=places, version=checkout.version_of(places))
+    return replace(run, places=places, version=_version_of(places))
+
+
+def _version_of(places: RunFolders) -> str | None:
+    """Return the version that the checkout's verl says it is, `0.2.0.dev`; None where there is none."""
+    file = places.find(_VERSION)
+    try:
+        text = "" if file is None else readers.read_text(file).strip()
+        return str(Version(text)) if len(text) <= _LONGEST else None
+    except (OSError, InvalidVersion):
+        return None
 
 
 def _read(path: Path, around: Around) -> Run:
@@ -61,7 +73,7 @@ def _read(path: Path, around: Around) -> Run:
         raise UsageError(f"{path}: empty", hint=_HINT)
     if path.suffix in (".yaml", ".yml", ".json"):
         return _from_yaml(path, text, around)
-    if path.suffix in (".py", ".ipynb") and embedded_commands.listed(text) is None:
+    if path.suffix in (".py", ".ipynb"):
         if trl.trains(text):
             raise trl.refusal(path)
         raise UsageError(
@@ -119,10 +131,7 @@ def _unwrap(body: Any) -> Any:
 
 
 def _from_words(path: Path, text: str) -> Run | None:
-    """Read a list of overrides, Python's or one to a line; None where it is none."""
-    listed = embedded_commands.listed(text)
-    if listed is not None and any(map(overrides.is_override, listed)):
-        return Run(str(path), overrides.read([item for item in listed if overrides.is_override(item)], str(path)))
+    """Read a list of overrides, one to a line; None where it is none."""
     text = embedded_commands.script(text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     is_list = path.suffix not in (".sh", ".bash") and not embedded_commands.starts_python(text)

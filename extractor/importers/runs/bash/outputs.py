@@ -8,15 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from extractor.importers.runs.placeholders import unknowns
 
-# Scripts for several kinds of machines look for the module of each; a project knows none of these.
-_PROBE = re.compile(r"\S*python3? -c import torch_(npu|mlu|musa)\b")
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
 _SETS = {"[:upper:]": "A-Z", "[:lower:]": "a-z", "[:digit:]": "0-9"}
-
-
-def is_probe(words: Sequence[str]) -> bool:
-    """Tell whether a command looks for an accelerator that a project does not run on."""
-    return _PROBE.match(" ".join(words)) is not None
 
 
 def find_output(words: Sequence[str], folder: str) -> str | None:
@@ -29,7 +22,7 @@ def find_output(words: Sequence[str], folder: str) -> str | None:
     if not words or any(map(unknowns, words)):
         return None
     name, arguments = words[0], list(words[1:])
-    if name in ("true", "false", ":") or is_probe(words):
+    if name in ("true", "false", ":"):
         return ""
     if name == "pwd":
         return f"{folder}\n"
@@ -87,7 +80,5 @@ _PRINT: Mapping[str, Callable[[list[str]], str | None]] = {
     "echo": _echo,
     "basename": _base,
     "dirname": lambda arguments: (posixpath.dirname(arguments[0]) or ".") if len(arguments) == 1 else None,
-    "realpath": lambda arguments: arguments[-1] if arguments else None,
-    "readlink": lambda arguments: arguments[-1] if arguments else None,
 }
 _FILTER: Mapping[str, Callable[[str, list[str]], str | None]] = {"tr": _tr}

@@ -40,11 +40,10 @@ class Return(Stop):
 
 
 class Break(Stop):
-    """Ends a number of loops, or goes on with the last of them."""
+    """Ends a loop, or goes on with it."""
 
-    def __init__(self, levels: int, *, goes_on: bool) -> None:
+    def __init__(self, *, goes_on: bool) -> None:
         super().__init__()
-        self.levels = levels
         self.goes_on = goes_on
 
 
@@ -165,12 +164,6 @@ class ShellState:
             self.variables[name] = []
             self.exported.discard(name)
 
-    @property
-    def separators(self) -> str:
-        """Return what ends words: IFS."""
-        held = self.value("IFS")
-        return held if isinstance(held, str) else " \t\n"
-
     def environment(self) -> dict[str, str]:
         """Return the exported variables."""
         self.spend(20 * len(self.variables))
@@ -221,7 +214,7 @@ class ShellState:
             environment: All that it sees, where it is a shell of its own; None: it sees everything.
         """
         self.spend(20 * len(self.variables))
-        kept = self.variables, self.exported, self.functions, self.arguments, self.zero, self._locals
+        kept = self.variables, self.exported, self.functions, self.arguments, self._locals
         self.variables, self.exported = dict(self.variables), set(self.exported)
         self.functions, self.arguments, self._locals = dict(self.functions), list(self.arguments), []
         if environment is not None:
@@ -230,7 +223,7 @@ class ShellState:
         try:
             yield
         finally:
-            self.variables, self.exported, self.functions, self.arguments, self.zero, self._locals = kept
+            self.variables, self.exported, self.functions, self.arguments, self._locals = kept
 
     @contextlib.contextmanager
     def inside(self, file: str, line: int | None) -> Iterator[None]:

@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 from extractor.importers.runs.bash import conditions, other_scripts, outputs, syntax
 from extractor.importers.runs.bash.patterns import matches
@@ -27,10 +28,11 @@ from extractor.importers.runs.placeholders import number_of, readable, unknown, 
 from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
-_QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "true", ":", "rm"}
+_QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "true", ":", "rm", "shopt"}
 _DECLARES = ("export", "readonly", "local", "declare", "typeset")
 _INTO_FILES = (">", ">>", ">|", "&>")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_UNREAD = ("alias", "getopts", "let", "mapfile", "popd", "pushd", "readarray")
 
 
 class Interpreter:
@@ -63,14 +65,11 @@ class Interpreter:
         self._builtins: dict[str, Callable[[int, list[str]], bool | None]] = {
             **dict.fromkeys(("[", "test"), self._test),
             **dict.fromkeys(("exit", "return", "break", "continue"), self._leave),
-            **dict.fromkeys(("read", "mapfile", "readarray", "getopts"), self._take_input),
-            **dict.fromkeys(("pushd", "popd", "shopt"), self._refuse),
+            **dict.fromkeys(_UNREAD, self._refuse),
+            "read": self._take_input,
             "cd": self._change_folder,
             "shift": self._shift,
-            "set": self._set,
-            "printf": self._print,
             "unset": self._unset,
-            "let": lambda _line, words: bool([self._words.compute(word) for word in words[1:]][-1:] or True),
             "eval": self._evaluate,
         }
 
@@ -102,6 +101,8 @@ class Interpreter:
             return True
         if name in _DECLARES:
             return self._declare(node.line, name, raw[1:])
+        if (name, raw[1:2]) in (("set", ("--",)), ("printf", ("-v",))):
+            self._refuse(node.line, raw)
         before: dict[str, str] = {}
         for word in assigned:
             with self._state.scope(before):  # each sees those before it
@@ -137,13 +138,9 @@ class Interpreter:
             state.note(line, what)
         if other_scripts.start(words, line, environment, state, self.run):
             return None
-        if "--help" in words[1:] and words[0] not in _QUIET:
-            return None  # it does nothing else
         words = words[:1] if words[0] in (":", "true", "false") else words
         state.commands.append(Command(tuple(words), state.line or line, environment))
-        if outputs.is_probe(words) or words[0] == "false":
-            return False
-        return True if words[0] in _QUIET else None
+        return False if words[0] == "false" else True if words[0] in _QUIET else None
 
     def _call_function(self, line: int, name: str, arguments: list[str]) -> bool | None:
         state, (body, file) = self._state, self._state.functions[name]
@@ -159,17 +156,11 @@ class Interpreter:
             state.arguments = kept
 
     def _redirect(self, node: ShellStatement, start: int) -> None:
-        """Follow a here-document into another shell, and note what is printed elsewhere."""
-        state, ran = self._state, self._state.commands[start:]
-        document = self._document(node.redirects)
-        if document and len(ran) == 1 and other_scripts.reads_script(ran[0].words):
-            words = ran[0].words
-            behind = [word for word in words[words.index("-s") + 1 :] if word != "--"] if "-s" in words else ()
-            other_scripts.start_text(document, node.line, ran[0].environment, behind, state, self.run)
+        """Mark the commands whose output goes elsewhere than to their caller."""
+        commands = self._state.commands
         into_files = [item for item in node.redirects if item.number in ("", "1") and item.sign in _INTO_FILES]
         if into_files or any((item.sign, item.target) == (">&", "2") for item in node.redirects):
-            end = start + len(ran)
-            state.commands[start:end] = [replace(command, is_silent=True) for command in state.commands[start:end]]
+            commands[start:] = [replace(command, is_silent=True) for command in commands[start:]]
 
     def _document(self, redirects: Sequence[Redirect]) -> str | None:
         """Return the text of a here-document; None: there is none."""
@@ -183,18 +174,11 @@ class Interpreter:
 
     def _assign(self, line: int, word: str) -> None:
         state, found = self._state, ASSIGNMENT.match(word)
-        if found is None:
+        if found is None or found["index"] is not None:
             raise state.refuse(line, f"`{word}` is not read")
         name, value = found["name"], self._words.value(word[found.end() :])
         old = state.variables.get(name)
-        if found["index"] is not None:
-            place = self._words.place(found["index"])
-            items = [old] if isinstance(old, str) and not unknowns(old) else [] if old is None else old
-            if place is None or not isinstance(items, list) or not 0 <= place <= len(items) or found["sign"] == "+=":
-                state.put(name, unknown(name))
-            else:
-                state.put(name, [*items[:place], scalar(value), *items[place + 1 :]])
-        elif found["sign"] == "=":
+        if found["sign"] == "=":
             state.put(name, value)
         elif isinstance(value, list):
             state.put(name, [*([old] if isinstance(old, str) else old or []), *value])
@@ -231,39 +215,35 @@ class Interpreter:
                     state.exported.add(name)
         return True
 
-    def _unset(self, _line: int, words: list[str]) -> bool:
+    def _unset(self, line: int, words: list[str]) -> bool:
         for word in words[1:]:
-            if "-f" in words:
-                self._state.functions.pop(word, None)
-            elif _NAME.fullmatch(word):
-                self._state.unset(word)
-            elif "[" in word:
-                name = word.partition("[")[0]
-                self._state.put(name, unknown(name))
+            if _NAME.fullmatch(word) is None and word != "-v":
+                self._refuse(line, words)
+            self._state.unset(word)
         return True
 
     def _test(self, _line: int, words: list[str]) -> bool | None:
         inner = words[1:-1] if words[0] == "[" and words[-1] == "]" else words[1:]
         return conditions.decide_words(inner, self._state, self._words)
 
-    def _leave(self, _line: int, words: list[str]) -> bool | None:
+    def _leave(self, line: int, words: list[str]) -> bool | None:
         number = number_of("".join(words[1:2]))
         if words[0] == "exit":
             raise Failure if words[1:] not in ([], ["0"]) else Stop
         if words[0] == "return":
             raise Return(None if number is None else not number)
-        raise Break(number or 1, goes_on=words[0] == "continue")
+        if number not in (None, 1):  # several loops
+            self._refuse(line, words)
+        raise Break(goes_on=words[0] == "continue")
 
     def _take_input(self, _line: int, words: list[str]) -> None:
-        """`read`, `mapfile`: what they take is not known."""
-        for name in [word for word in words[1:] if _NAME.fullmatch(word)] or ["REPLY", "MAPFILE"]:
+        """`read`: what it takes is not known."""
+        for name in [word for word in words[1:] if _NAME.fullmatch(word)] or ["REPLY"]:
             self._state.put(name, unknown(name))
 
     def _change_folder(self, _line: int, words: list[str]) -> bool:
         to = [word for word in words[1:] if word not in ("--", "-L", "-P")] or [self._state.text("HOME")]
-        folder = self._state.text("OLDPWD") if to[-1] == "-" else self._state.absolute(to[-1])
-        self._state.put("OLDPWD", self._state.text("PWD"))
-        self._state.put("PWD", folder)
+        self._state.put("PWD", unknown("OLDPWD") if to[-1] == "-" else self._state.absolute(to[-1]))
         self._state.exported.add("PWD")
         return True
 
@@ -273,34 +253,14 @@ class Interpreter:
         del self._state.arguments[:count]
         return not ended
 
-    def _set(self, line: int, words: list[str]) -> bool | None:
-        if "--" in words:
-            self._state.arguments = words[words.index("--") + 1 :]
-            return True
-        return self._start(line, words, {})
+    def _refuse(self, line: int, words: Sequence[str]) -> NoReturn:
+        raise self._state.refuse(line, f"`{readable(' '.join(words))}` is not read")
 
-    def _print(self, line: int, words: list[str]) -> bool | None:
-        if words[1:2] == ["-v"]:
-            self._take_input(line, words[1:3])
-            return True
-        return self._start(line, words, {})
-
-    def _refuse(self, line: int, words: list[str]) -> bool:
-        if words[0] != "shopt" or "expand_aliases" in words:
-            raise self._state.refuse(line, f"`{' '.join(words)}` is not read")
-        return True
-
-    def _evaluate(self, line: int, words: list[str]) -> bool | None:
+    def _evaluate(self, line: int, words: list[str]) -> None:
         text = " ".join(words[1:])
-        if unknowns(text) == (text[1:-1],):
-            self._state.note(line, "what `eval` runs here is not known")
-            return None
-        kept = self._state.line
-        self._state.line = kept or line
-        try:
-            return self.run(other_scripts.parse_text(text, line, self._state))
-        finally:
-            self._state.line = kept
+        if unknowns(text) != (text[1:-1],):
+            self._refuse(line, words)
+        self._state.note(line, "what `eval` runs here is not known")
 
     def _group(self, node: ShellStatement) -> bool | None:
         start = len(self._state.commands)
@@ -367,8 +327,6 @@ class Interpreter:
         try:
             self.run(body)
         except Break as left:
-            if left.levels > 1:
-                raise Break(left.levels - 1, goes_on=left.goes_on) from None
             return not left.goes_on
         return False
 

@@ -31,7 +31,6 @@ _CASES: dict[str, Callable[[str], str]] = {
     "^": lambda text: text[:1].upper() + text[1:],
     ",": lambda text: text[:1].lower() + text[1:],
 }
-_ANSI = {"n": "\n", "t": "\t", "'": "'"}
 
 
 class WordExpander:
@@ -111,7 +110,7 @@ class WordExpander:
                 if kind != "expanded":
                     current = (current or "") + text
                     continue
-                if self._state.separators != " \t\n" and set(text) & {*self._state.separators, *" \t\n"}:
+                if text and self._state.value("IFS") is not None:
                     text = unknown("what IFS splits")
                 fields = split_fields(text)
                 if current is not None and text[:1].isspace():
@@ -146,8 +145,7 @@ class WordExpander:
             elif piece[0] == '"' and not quoted:
                 yield from self._string(piece[1:-1])
             elif piece[:2] == "$'" and not quoted:
-                text = re.sub(r"\\([nt'])", lambda found: _ANSI[found[1]], piece[2:-1])
-                yield unknown(piece) if "\\" in text else text, "quoted"
+                yield unknown(piece) if "\\" in piece else piece[2:-1], "quoted"
             elif piece[0] in "$`" and len(piece) > 1:
                 for text, kind in self._expansion(piece, quoted):
                     yield text, "quoted" if quoted and kind == "expanded" else kind
@@ -291,7 +289,7 @@ class WordExpander:
     def _several(self, items: Sequence[str] | str, as_one: bool) -> Iterator[_Piece]:
         items = [items] if isinstance(items, str) else items
         if as_one:
-            yield self._state.separators[:1].join(items), "expanded"
+            yield unknown("what IFS joins") if self._state.value("IFS") is not None else " ".join(items), "expanded"
             return
         for place, item in enumerate(items):
             if place:

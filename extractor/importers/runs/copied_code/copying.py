@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from packaging.requirements import Requirement
+
 from extractor.importers.runs import definitions, templates
 from extractor.importers.runs.copied_code.modules import PYEXT_NAME, SCORERS, Modules
-from extractor.importers.runs.copied_code.packages import package_of, required_modules
 from extractor.importers.runs.module_imports import Name, rewritten, top_names
 from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Module
@@ -30,6 +31,27 @@ _RENAMED = {("transformers", "AutoModelForVision2Seq"): "AutoModelForImageTextTo
 _PYEXTS_PLACE = "runtime_module"
 # A path that may be that of a file beside a module has no more characters.
 _LONGEST = 200
+# Modules that no package is called after, with the package that has them.
+_PACKAGES = {
+    "Bio": "biopython",
+    "Crypto": "pycryptodome",
+    "PIL": "pillow",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "dotenv": "python-dotenv",
+    "faiss": "faiss-cpu",
+    "fitz": "pymupdf",
+    "git": "gitpython",
+    "google.genai": "google-genai",
+    "google.generativeai": "google-generativeai",
+    "google.protobuf": "protobuf",
+    "hydra": "hydra-core",
+    "rouge_score": "rouge-score",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+_MODULES = {package: module for module, package in _PACKAGES.items()}
 # Where a name is in a project: its module, and the name there; None for the module itself.
 _Place = tuple[str, str | None]
 
@@ -85,7 +107,7 @@ class Copying:
         self._source = source
         self._modules = Modules(source, places)
         self._vendored = dict(_vendored(tree))
-        self._required = required_modules(tree)
+        self._required = _required_modules(tree)
         self._gathered = self._before = _Gathered()
         # Why names of a module cannot be had.
         self._problems: dict[tuple[str, frozenset[str]], str] = {}
@@ -236,7 +258,7 @@ class Copying:
         if not is_own and path in self._vendored and "*" not in wanted:
             place, known = self._vendored[path]
             # A project's class may be without methods that nothing in the project uses.
-            gone = definitions.methods(self._modules.index[module], inner) - definitions.methods(known, inner)
+            gone = _methods(self._modules.index[module], inner) - _methods(known, inner)
             if wanted <= known.bindings.keys() and not gone & set(inherited):
                 return place, inner
         return self._take(module, wanted) or (self._new(module), inner)
@@ -297,6 +319,11 @@ class Copying:
         return f"{self._package}.custom.{FOLDER}.{module}"
 
 
+def _methods(module: Module, cls: str | None) -> set[str]:
+    """Return the methods of a module's class; of anything else there are none."""
+    return {method.name for index in module.bindings.get(cls or "", ()) for method in module.methods(index)}
+
+
 def _opened(text: str, place: Path | None) -> Iterator[tuple[str, str]]:
     """Yield the text files that a module names below its own folder, by their paths there."""
     if "__file__" not in text or place is None:
@@ -320,3 +347,22 @@ def _vendored(tree: Tree) -> Iterator[tuple[str, tuple[str, Module]]]:
         if file.kind is FileKind.VENDORED and file.upstream_path and file.path.endswith(".py"):
             name = module_name(file.path)
             yield file.upstream_path, (name, Module(name, file.path, file.data.decode()))
+
+
+def package_of(module: str) -> str:
+    """Return the package to install for a module: of its full name, as several packages have parts of `google`."""
+    parts = module.split(".")
+    names = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((_PACKAGES[name] for name in names if name in _PACKAGES), parts[0])
+
+
+def _required_modules(tree: Tree) -> set[str]:
+    """Return the modules of the packages that a project requires, and its own."""
+    data: Mapping[str, object] = {}
+    for file in tree:
+        if file.path == "pyproject.toml":
+            data = readers.toml(file.data.decode())
+    project = data.get("project")
+    asked = project.get("dependencies", []) if isinstance(project, dict) else []
+    names = [Requirement(str(item)).name.lower() for item in asked]
+    return {_MODULES.get(name, name.replace("-", "_")) for name in names} | {"tqdm", "typing_extensions", "requests"}
