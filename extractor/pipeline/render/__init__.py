@@ -187,7 +187,7 @@ def _context(
         "former_keys": list(manifest.former_keys.items()),
         "vextract_version": __version__,
         "stubs": list(found.stubs),
-        "withheld": {feature.name: feature.withheld for feature in manifest.withheld},
+        "withheld": [feature.name for feature in manifest.withheld],
         "fixes": list(list_applied_fixes(manifest, found)),
         "vendored": [
             VendoredNote(f"{options.package}/{item.path}", upstream[item.path], item.changes) for item in vendored

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from .shims.not_vendored import FeatureNotVendored
+from .switches import EXPORT_MODEL, HUB, VERL_CHECKPOINTS
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 RESUMABLE = "hint: the same command goes on from the last checkpoint in trainer.default_local_dir"
@@ -83,13 +84,15 @@ def describe(error: BaseException) -> tuple[int, str | None]:
     return 1, None
 
 
-def report_error(error: Exception) -> int:
-    """Print an error that can be put right, and return a command's exit code. Raise any other."""
-    code, text = describe(error)
-    if text is None:
-        raise error
-    print(f"error: {text}", file=sys.stderr)
-    return code
+if EXPORT_MODEL or HUB or VERL_CHECKPOINTS:
+
+    def report_error(error: Exception) -> int:
+        """Print an error that can be put right, and return a command's exit code. Raise any other."""
+        code, text = describe(error)
+        if text is None:
+            raise error
+        print(f"error: {text}", file=sys.stderr)
+        return code
 
 
 def show_plainly() -> None:

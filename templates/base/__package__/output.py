@@ -7,6 +7,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from .switches import EXPORT_MODEL, SHARDED_CHECKPOINTS
+
 PROJECT = Path(__file__).resolve().parents[1]
 
 
@@ -41,7 +43,9 @@ def install_command(*requirements: str) -> str:
     return " ".join([python_command(), "-m pip install", *map(shlex.quote, requirements)])
 
 
-def module_command(module: str) -> str:
-    """Write the shell command that runs a module of this package with the interpreter that runs now."""
-    path = "" if Path.cwd() == PROJECT else f"PYTHONPATH={shlex.quote(str(PROJECT))}:$PYTHONPATH "
-    return f"{path}{python_command()} -m {__name__.partition('.')[0]}.{module}"
+if EXPORT_MODEL or SHARDED_CHECKPOINTS:
+
+    def module_command(module: str) -> str:
+        """Write the shell command that runs a module of this package with the interpreter that runs now."""
+        path = "" if Path.cwd() == PROJECT else f"PYTHONPATH={shlex.quote(str(PROJECT))}:$PYTHONPATH "
+        return f"{path}{python_command()} -m {__name__.partition('.')[0]}.{module}"

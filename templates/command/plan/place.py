@@ -1,13 +1,13 @@
 """The device that a plan is for, which need not be here, and how much it holds."""
 
 import copy
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 
 from ..data.toy import ensure_toy_model
@@ -49,7 +49,7 @@ def capacity_of(config: Any, processes: int, memory_gb: float | None) -> int:
     if memory_gb is not None:
         return int(memory_gb * GIB)
     if config.local.device == "cpu":
-        return int(psutil.virtual_memory().total) // processes
+        return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // processes
     if not torch.cuda.is_available():
         raise ConfigError(
             "local.device is cuda, and torch finds no GPU whose memory could be looked up",

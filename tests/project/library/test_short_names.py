@@ -1,4 +1,4 @@
-"""Runs under short names: PPOTrainer and GRPOTrainer from Python, train_grpo and train_ppo by flags."""
+"""Runs under short names: PPOTrainer and GRPOTrainer from Python."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from tests.releases import NEWEST, newest_release
 Maker = Callable[[Configuration], Made]
 pytestmark = pytest.mark.slow
 FEATURES = ("short_names",)
-# The same run as by flags, and as main.py has it.
-FLAGS = ["--batch_size", "8", "--num-generations", "4", "--learning_rate", "1e-3", "--ppo-epochs", "2"]
-FLAGS += ["--clip-range=0.1", "--kl-coef", "0.05", "--max-steps", "2"]
+# The same run as main.py has it.
 NAMES = "batch_size=8, num_generations=4, learning_rate=1e-3, ppo_epochs=2, clip_range=0.1, kl_coef=0.05, max_steps=2"
 KEYS = overrides(
     "actor_rollout_ref.actor.optim.lr=1e-3",
@@ -57,10 +55,6 @@ def project(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copied(made, Configuration(NEWEST[-1], "hf", features=FEATURES), tmp_path_factory.mktemp("short"))
 
 
-def flags(root: Path, *arguments: str, program: str = "train_grpo") -> subprocess.CompletedProcess[str]:
-    return forked(root, "-m", f"{PACKAGE}.{program}", *arguments)
-
-
 def run(root: Path, program: str, start: Callable[..., subprocess.CompletedProcess[str]] = forked) -> Any:
     """Run a script in a project; return the last line that it prints, as JSON."""
     (root / "script.py").write_text(BEGIN + textwrap.dedent(program), encoding="utf-8")
@@ -80,12 +74,8 @@ def run(root: Path, program: str, start: Callable[..., subprocess.CompletedProce
 @pytest.mark.thorough
 def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, tmp_path: Path) -> None:
     root = copied(made, Configuration(release, "hf", algorithm=preset, features=FEATURES), tmp_path)
-    keys = [*KEYS, *KL[preset], "trainer.experiment_name=keys"]
-    for done in (
-        forked(root, "main.py", *keys),
-        flags(root, *FLAGS, "--experiment_name=flags", *REST, program=f"train_{preset}"),
-    ):
-        assert done.returncode == 0, done.stderr[-3000:]
+    done = forked(root, "main.py", *KEYS, *KL[preset], "trainer.experiment_name=keys")
+    assert done.returncode == 0, done.stderr[-3000:]
     found = run(
         root,
         f"""
@@ -97,11 +87,9 @@ def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, t
         """,
     )
     assert found == [True, 2, 2]
-    assert weights(root, "keys", 2) == weights(root, "flags", 2) == weights(root, "script", 2)
+    assert weights(root, "keys", 2) == weights(root, "script", 2)
     saved = (root / "saved" / "model.safetensors").read_bytes()
     assert saved == (root / f"checkpoints/{PACKAGE}/keys/global_step_2/actor/model.safetensors").read_bytes()
-    recorded = json.loads((root / f"checkpoints/{PACKAGE}/flags/environment.json").read_text())["starts"][0]["command"]
-    assert "main.py preset=" in recorded
 
 
 def test_a_data_loader_and_a_loaded_model(project: Path) -> None:
@@ -174,40 +162,6 @@ def test_a_script_for_trl_needs_another_import(project: Path) -> None:
     assert (project / "trl/final/tokenizer.json").is_file()
 
 
-def test_prompts_and_a_reward_in_files(project: Path) -> None:
-    rows = [{"prompt": f"{number}7=", "ground_truth": f"{number + 1}8"} for number in range(9)]
-    (project / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (project / "mine.py").write_text("def reward(data_source, solution_str, ground_truth, extra_info): return 0.25\n")
-    sizes = ["--batch-size=4", "--max-prompt-length=8", "--max-response-length=2", "--total-epochs=1", "--output-dir=f"]
-    reward = ["--reward_function_path", "mine.py", "--reward_function_name", "reward"]
-    done = flags(project, "--train_files", "rows.jsonl", *sizes, *reward, "trainer.logger=[console]")
-    assert done.returncode == 0, done.stderr[-3000:]
-    metrics = [json.loads(line) for line in (project / "f/metrics.jsonl").read_text().splitlines()]
-    assert [row["critic/score/mean"] for row in metrics] == [0.25, 0.25]
-
-
-def test_what_is_said_twice_or_cannot_be_used(project: Path) -> None:
-    """By the exit code and the message that main.py has for the same."""
-    lr = "actor_rollout_ref.actor.optim.lr"
-    for words, said in {
-        ("--learning_rate", "1e-3", f"{lr}=2e-3"): f"learning_rate stands for {lr}=0.001, and {lr}=2e-3",
-        ("--rollout_engine", "vllm"): "vextract upgrade --engine vllm",
-        ("--model_path", "/nowhere/model"): "no model at /nowhere/model",
-        ("--batch-size", "0"): "must be at least 1",
-        ("--batch-size", "few"): "'--batch-size'",
-        ("--batchsize", "4"): "--batch-size",
-        ("--train_files", "none.parquet"): "no such file: none.parquet",
-        ("trainer.total_epoch=3",): "did you mean trainer.total_epochs=3?",
-    }.items():
-        done = flags(project, *words)
-        assert (done.returncode, said in done.stderr) == (2, True), (words, done.stderr[-1000:])
-    shown = flags(project, "--help").stdout
-    assert "--learning-rate" in shown
-    assert lr in shown
-    same = flags(project, "--cfg", "--learning_rate=0.5", f"{lr}=5e-1", "preset=rloo")
-    assert (same.returncode, "adv_estimator: rloo" in same.stdout) == (0, True)
-
-
 def test_what_python_is_told(project: Path) -> None:
     found = run(
         project,
@@ -257,12 +211,11 @@ def test_what_python_is_told(project: Path) -> None:
 def test_every_key_of_the_table_is_one_of_the_release(made: Maker, release: str, tmp_path: Path) -> None:
     root = made(Configuration(release, "hf", features=FEATURES)).root
     program = f"""
-    from {PACKAGE}.api.names.flags import Flags
-    from {PACKAGE}.api.names.short_names import table
+    from {PACKAGE}.api.names.short_names import TrainingConfig, table
     from {PACKAGE}.api.names.trl_names import GRPOConfig
     from {PACKAGE}.settings.setting import SETTINGS
     known = SETTINGS
-    shorts = [short for names in (Flags, GRPOConfig) for preset in ("grpo", "ppo")
+    shorts = [short for names in (TrainingConfig, GRPOConfig) for preset in ("grpo", "ppo")
               for short in table(names, preset).values()]
     print(sorted({{key for short in shorts for key in (*short.keys, *short.follow, short.switch)}} - known))
     """

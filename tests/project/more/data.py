@@ -16,7 +16,7 @@ from conftest import Alone
 from omegaconf import OmegaConf
 from toy.custom.env_dataset import environment_rows
 from toy.data.dataloading import build_dataloaders
-from toy.data.datasets import DataError, FilePrompts, build_datasets, data_section, dataset_of_files, dataset_of_rows
+from toy.data.datasets import DataError, build_datasets, data_section, dataset_of_files, dataset_of_rows
 from toy.data.files import Rows, is_as_stored, open_parquet, with_all_columns
 from toy.data.toy import ensure_toy_model
 from toy.hooks import HookError
@@ -247,7 +247,7 @@ def test_large_files_are_read_by_datasets(data_config, tokenizer, tmp_path, monk
     data_config.data.truncation = "left"
     file = write(tmp_path / "a.parquet", environment_rows("train", data_config.data.env)[:3])
     small, _ = build(data_config, tokenizer, file)
-    monkeypatch.setattr(f"{FilePrompts.__module__}.MOST_BYTES", 1)
+    monkeypatch.setattr(f"{build_datasets.__module__}.MOST_BYTES", 1)
     large, _ = build(data_config, tokenizer, file)
     assert isinstance(large.dataframe, datasets.Dataset)
     assert isinstance(small.dataframe, Rows)

@@ -7,9 +7,9 @@ Both are a vendored actor around a model (see actor.py); what is here is what up
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 from omegaconf import OmegaConf, open_dict
 
@@ -125,7 +125,7 @@ class Policy(TrainedModel):
             self.is_usable = self.has_usable_weights()
         if self.device.type == "cuda":
             metrics.update(self.memory_metrics())
-        metrics["perf/cpu_memory_used_gb"] = psutil.virtual_memory().used / 1024**3
+        metrics.update(host_memory_metrics())
         metrics["actor/lr"] = self.step_learning_rate()
         return metrics
 
@@ -253,3 +253,12 @@ def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataPr
 def on_device(batch: DataProto, **meta_info: Any) -> DataProto:
     """Return the batch on the device in use, with more `meta_info`."""
     return DataProto(batch.batch.to(here()), batch.non_tensor_batch, {**batch.meta_info, **meta_info})
+
+
+def host_memory_metrics() -> dict[str, float]:
+    """Return how much of this machine's memory is in use, in GiB; nothing where there is no /proc."""
+    file = Path("/proc/meminfo")
+    if not file.is_file():
+        return {}
+    kib = {line.split()[0]: int(line.split()[1]) for line in file.read_text().splitlines()}
+    return {"perf/cpu_memory_used_gb": (kib["MemTotal:"] - kib["MemAvailable:"]) / 1024**2}

@@ -1,5 +1,5 @@
 # vextract:template - edit freely
-"""Short names of settings: one table, of which simple trainers, their docstrings and the flags of train_grpo are made.
+"""Short names of settings: one table, of which simple trainers and their docstrings are made.
 
 Each field below is a short name, what it means and the keys of the config that it stands for. A field that is None says
 nothing: the config decides.
@@ -117,10 +117,6 @@ class ShortNames:
 
     def follows(self, stated: Container[str]) -> dict[str, Any]:
         """Return the values of keys that nothing else sets; `stated` are those that something does set."""
-        return {}
-
-    def environment(self) -> dict[str, str]:
-        """Return variables to set: what is secret does not go into the config."""
         return {}
 
 
