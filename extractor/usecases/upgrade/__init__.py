@@ -24,6 +24,7 @@ from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.own_config import rename_own_settings
+from extractor.usecases.upgrade.own_losses import HookProblem, check_own_losses
 from extractor.usecases.upgrade.settings import CarriedSettings, stale
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, look, plan_upgrade, with_settings
 from extractor.usecases.upgrade.worktree import list_uncommitted
@@ -64,6 +65,7 @@ class Upgrade:
         uncommitted: Managed files with changes that Git does not have yet.
         unanswered: Why Git does not say which these are; empty where it does.
         parts: Features whose files every project had before.
+        hooks: What to change in the owner's losses and estimators.
     """
 
     old: Lock
@@ -81,6 +83,7 @@ class Upgrade:
     uncommitted: tuple[str, ...]
     unanswered: str = ""
     parts: FormerParts = NO_PARTS
+    hooks: tuple[HookProblem, ...] = ()
 
     @property
     def changes_what_is_installed(self) -> bool:
@@ -176,7 +179,22 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         uncommitted=uncommitted,
         unanswered=unanswered,
         parts=parts,
+        hooks=_check_losses(emitted, tree, code, plan, sides.labels),
     )
+
+
+def _check_losses(
+    emitted: Mapping[str, bytes], tree: Tree, code: Sequence[OwnerCode], plan: Plan, labels: Labels
+) -> tuple[HookProblem, ...]:
+    """Look at the owner's losses and estimators as they will be; at those in a conflict as they are."""
+    new, writes, conflicts = {file.path: file.data for file in tree}, plan.writes(), plan.paths(Verdict.CONFLICT)
+    own = []
+    for item in code:
+        text, was = item.text, item.emitted or ""
+        if item.path in writes and item.path not in conflicts:
+            text, was = (side.get(item.path, b"").decode("utf-8", "replace") for side in (writes, new))
+        own.append((item.path, text, was))
+    return check_own_losses(emitted, new, own, labels.theirs)
 
 
 def _check_package(project: Path, old: Lock) -> None:
