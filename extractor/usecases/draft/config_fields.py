@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.config_keys import MAIN, below_config
-from extractor.usecases.upgrade.owner_edits import joined, without
+from extractor.usecases.owner_edits import joined, without
 from extractor.values import readers
 from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree.settings import packages
