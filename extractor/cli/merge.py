@@ -19,7 +19,7 @@ def command(
     driver: Annotated[bool, typer.Option("--driver", help="Print the command that has Git tell of this one.")] = False,
     json: Json = False,
 ) -> int:
-    """Merge a Git branch, also one at another release or with other features.
+    """Merge a Git branch, also one at another release.
 
     Both branches are taken to the newer release of the two, and their edits are merged there. The work tree and Git's
     index hold the result; you commit it.

@@ -13,7 +13,7 @@ def command(
     from_: From = None,
     offline: Offline = False,
 ) -> int:
-    """Show what an upgrade would do to your edits and settings, as Markdown.
+    """Show what the newest verl would change of yours, as Markdown.
 
     Nothing is written, and none of the project's code is run. The exit code is 1 where there is something to upgrade.
     """
