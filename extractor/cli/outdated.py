@@ -3,13 +3,17 @@
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from extractor.cli import output, upgrade
-from extractor.cli.options import From, Offline, Project, release
+from extractor.cli.options import From, Offline, Project
 
 
 def command(
     path: Project = Path(),
-    to: Annotated[str | None, release("Release to compare with; the newest supported one by default.")] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="RELEASE", help="Compare with this one; by default the newest supported one.")
+    ] = None,
     from_: From = None,
     offline: Offline = False,
 ) -> int:
