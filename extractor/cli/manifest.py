@@ -34,6 +34,7 @@ def draft_command(
 
     It follows the newest manifest before it. What a person must decide is marked TODO.
     """
+    from extractor.pipeline.source import detect_release
     from extractor.usecases.draft import attempt as trying
     from extractor.usecases.draft.draft import draft, find_predecessor, list_problems
     from extractor.values.errors import UsageError
@@ -44,7 +45,9 @@ def draft_command(
     with output.steps(f"verl {release}") as step:
         tried = trying.attempt(release, base, from_, offline=offline, step=step)
         step("making a trial project")
-        made = draft(tried.fit, tried.old, tried.new, list_problems(tried.fit, tried.new))
+        made = draft(tried.fit, tried.old, tried.new, list_problems(tried.fit, tried.old, tried.new))
+    if from_ is not None and from_.is_dir() and (said := detect_release(from_)) != release:
+        output.note(f"{from_} says that it is verl {said}: draft again from the release")
     if out is None:
         output.data(made.text.rstrip("\n"))
     else:

@@ -53,6 +53,9 @@ def command(
     offline: Offline = False,
     dry_run: DryRun = False,
     diff: Annotated[bool, typer.Option("--diff", help="With --dry-run: show how upstream's text differs.")] = False,
+    pr: Annotated[
+        Path | None, typer.Option("--pr", metavar="FILE.md", help="Describe the upgrade for a reviewer in this file.")
+    ] = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> int:
@@ -68,14 +71,14 @@ def command(
     request = UpgradeRequest(to, engine, algorithm, tuple(with_ or ()), tuple(without or ()))
     if continue_ or abort:
         flag = "--continue" if continue_ else "--abort"
-        if (continue_ and abort) or dry_run or diff or allow_dirty or from_ or request != UpgradeRequest():
+        if (continue_ and abort) or dry_run or diff or allow_dirty or from_ or pr or request != UpgradeRequest():
             raise UsageError(f"{flag} takes no other option", hint=f"run `vextract upgrade {flag}`")
         root = location.find(path, half_way=True)
         with journal.only_upgrade(root):
             return _continue(root, json) if continue_ else _abort(root, json)
     if diff and not dry_run:
         raise UsageError("--diff needs --dry-run", hint="your own edits are shown by `vextract diff`")
-    return _change(path, request, from_, offline, allow_dirty, dry_run, verbose, json, diff=diff)
+    return _change(path, request, from_, offline, allow_dirty, dry_run, verbose, json, diff=diff, pr=pr)
 
 
 def _features_command(adding: bool, text: str) -> "Callable[..., int]":
@@ -124,10 +127,12 @@ def _change(
     json: bool,
     *,
     diff: bool = False,
+    pr: Path | None = None,
 ) -> int:
     """Change a project, or show the change; return the exit code."""
     from extractor.project import journal, location
     from extractor.usecases import upgrade
+    from extractor.usecases.upgrade.review import find_touched, review
 
     root = location.find(path, half_way=True)
     with journal.only_upgrade(root):
@@ -136,15 +141,18 @@ def _change(
             found = upgrade.prepare(root, request, origin=origin, offline=offline)
         for text in found.generated.warnings:
             output.warning(text)
-        about = None
-        if found.changes_anything and dry_run:
-            about = _compare(root, found, origin, offline)
-        elif found.changes_anything:
+        about, touched = None, {}
+        if found.changes_anything and (dry_run or pr):
+            about = compare(root, found, origin, offline)
+            touched = find_touched(root, found.old) if pr else {}
+        if found.changes_anything and not dry_run:
             if not allow_dirty:
                 upgrade.check_committed(found)
             journal.end(root)
             with output.steps("writing"):
                 upgrade.write(root, found)
+        if pr is not None and found.changes_anything:
+            pr.write_text(review(root, found, about, touched), encoding="utf-8")
     if json:
         written = found.changes_anything and not dry_run
         output.data_json(upgrade_report.as_json(root, found, written, about, dry_run=dry_run, diff=diff))
@@ -170,7 +178,7 @@ def _check_finished(root: Path) -> None:
         raise journal.interrupted(entry)
 
 
-def _compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
+def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
     """Return changes in the vendored code; None without the old release."""
     from extractor.usecases import restore
     from extractor.usecases.changes import report

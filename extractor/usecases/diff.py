@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +87,33 @@ def unified(path: str, old: bytes, new: bytes | None) -> bytes:
         b"/dev/null" if new is None else f"b/{path}".encode(),
     )
     return b"".join(line if line.endswith(b"\n") else line + _NO_NEWLINE for line in lines)
+
+
+def undo_unified(new: bytes, text: bytes) -> bytes | None:
+    """Return the old side of a diff by `unified`; None where the new one is another by now.
+
+    Args:
+        new: The new side.
+        text: The diff, and anything above it.
+    """
+    lines, old, done = _lines(new), list[bytes](), 0
+    for hunk in re.split(rb"^(?=@@ )", text, flags=re.MULTILINE)[1:]:
+        head, *body = _lines(hunk)
+        found = re.match(rb"@@ -\S+ \+(\d+)(?:,\d+)? @@", head)
+        if found is None:
+            return None
+        body = [
+            line[:-1] if after.startswith(b"\\") else line
+            for line, after in zip(body, [*body[1:], b""], strict=True)
+            if not line.startswith(b"\\")
+        ]
+        mine = [line[1:] for line in body if line[:1] in b" +"]
+        start = int(found[1]) - bool(mine)
+        if lines[start : start + len(mine)] != mine:
+            return None
+        old += [*lines[done:start], *(line[1:] for line in body if line[:1] in b" -")]
+        done = start + len(mine)
+    return b"".join((*old, *lines[done:]))
 
 
 def _lines(data: bytes) -> list[bytes]:

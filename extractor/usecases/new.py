@@ -23,6 +23,7 @@ from extractor.values.tree import File, FileKind, Tree
 if TYPE_CHECKING:
     # Few projects need it, and it takes a tenth of a second to import.
     from extractor.usecases.draft import ManifestFit
+    from extractor.usecases.draft.attempt import Attempt
 
 
 class SettledRun(Protocol):
@@ -143,10 +144,10 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
         CheckFailed: nothing can be made from what holds of the manifest before.
     """
     release = wanted.options.verl
-    fit, warnings = None, []
+    fit, tried, warnings = None, None, []
     if releases.is_unknown(release):
-        fit, source = _infer(wanted, step)
-        manifest = fit.manifest
+        tried = _infer(wanted, step)
+        fit, source, manifest = tried.fit, tried.new, tried.fit.manifest
         warnings = [
             f"verl {release} has no manifest: this project uses that of {fit.base}: no run of it was"
             " tried, and what does not fit is left out, fixes of upstream's code as well",
@@ -164,7 +165,11 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
         source = open_source(manifest.pin, wanted.origin, offline=wanted.offline)
     step("choosing and rewriting what the project needs")
     generated = generate.generate(options, source, manifest)
-    if fit is not None:
+    if tried is not None:
+        from extractor.usecases.draft.config_fields import drop_lost_fields
+
+        generated, lost = drop_lost_fields(generated, tried.old, source)
+        warnings += [f"{item}: it was taken out" for item in lost]
         warnings += _not_required(generated, options, source, manifest)
     settled, tree = None, generated.tree
     if found is not None:
@@ -210,7 +215,7 @@ def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest)
     return options
 
 
-def _infer(wanted: NewRequest, step: Callable[[str], None]) -> tuple[ManifestFit, Source]:
+def _infer(wanted: NewRequest, step: Callable[[str], None]) -> Attempt:
     """Try the manifest of the release before."""
     from extractor.usecases.draft.attempt import attempt
 
@@ -233,7 +238,7 @@ def _infer(wanted: NewRequest, step: Callable[[str], None]) -> tuple[ManifestFit
         raise NotSupported(tried.fit)
     if tried.fit.left:
         raise _cannot(release, before, [str(item) for item in tried.fit.left])
-    return tried.fit, tried.new
+    return tried
 
 
 def _not_required(generated: Generated, options: Options, source: Source, manifest: Manifest) -> list[str]:

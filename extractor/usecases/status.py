@@ -135,8 +135,11 @@ def _file(project: Path, path: str, kind: FileKind, found: str | None, emitted: 
     if found == emitted:
         return FileStatus(path, State.CLEAN, kind)
     with contextlib.suppress(OSError):
-        if line := merge.find_first_conflict(readers.read_bytes(project / path)):
-            return FileStatus(path, State.CONFLICTED, kind, f"line {line}")
+        data = readers.read_bytes(project / path)
+        if merge.find_first_conflict(data):
+            begun = [str(number) for number, line in merge.find_marker_lines(data) if line.startswith(b"<")]
+            note = f"line{'s'[: len(begun) > 1]} {', '.join(begun)}" if begun else "a marker is left"
+            return FileStatus(path, State.CONFLICTED, kind, note)
     return FileStatus(path, State.EDITED, kind)
 
 

@@ -31,9 +31,11 @@ Commands:
   sync      Restore missing vendored files, byte for byte.
   status    Show what is edited, missing, conflicted or orphaned.
   diff      Show your edits against what was emitted.
+  outdated  Show what the newest verl would change of yours, as Markdown.
   upgrade   Move to another verl, other options or newer templates.
   add       Add features, or more of verl, to a project.
   remove    Remove features, or more of verl, from a project.
+  merge     Merge a Git branch, also one at another release.
   verify    Check a project against upstream.
   sbom      Write a project's bill of materials, as SPDX 2.3 in JSON.
   explain   Say why a file or a symbol is here.

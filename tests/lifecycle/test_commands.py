@@ -54,7 +54,7 @@ def _small_trees(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(generate, "generate", small)
     monkeypatch.setattr(source, "open_source", lambda *arguments, **options: NoSource())
-    monkeypatch.setattr(upgrade, "_compare", lambda *arguments: None)
+    monkeypatch.setattr(upgrade, "compare", lambda *arguments: None)
     monkeypatch.setattr(releases, "supported", lambda: ("0.5.0", "0.6.1"))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", "/")
 

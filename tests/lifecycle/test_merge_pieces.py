@@ -299,11 +299,13 @@ def test_what_is_no_python_keeps_its_indentation() -> None:
     assert reindent("if 1:\n  x = (\n") == "if 1:\n  x = (\n"
 
 
-@given(st.integers(0, len(SOURCE)), st.integers(0, 600), st.booleans())
+@given(st.integers(0, len(SOURCE)), st.integers(0, 600), st.booleans(), st.booleans())
 @settings(max_examples=300)
-def test_any_part_of_a_module_can_be_taken_apart_or_not_at_all(start: int, length: int, with_comments: bool) -> None:
+def test_any_part_of_a_module_can_be_taken_apart_or_not_at_all(
+    start: int, length: int, with_comments: bool, by_entry: bool
+) -> None:
     text = SOURCE[start : start + length]
-    found = statements.split_statements(text, with_comments=with_comments)
+    found = statements.split_statements(text, with_comments=with_comments or by_entry, by_entry=by_entry)
     assert text.startswith("".join(item.text for item in found))
     assert all("\n" not in item.key for item in found)
 
@@ -562,3 +564,37 @@ def test_an_edit_of_a_function_ends_in_that_function(old: str, new: str) -> None
         assert changed(before, after) == {node.name}
         edited += 1
     assert edited > 3
+
+
+DISPLAY = """
+def measure(batch):
+    metrics = {
+        # score
+        "score/mean": mean(batch.score),
+        "score/max": max(batch.score),
+        # length
+        "length/mean": mean(batch.length),  # of all
+        **({"values": batch.values} if batch.values else {}),
+    }
+    return metrics
+"""
+
+
+@pytest.mark.parametrize("place", ['"score/mean"', '"score/max"', "# length", '"length/mean"', "**({", "}\n    return"])
+def test_displays_are_merged_by_key(place: str) -> None:
+    mine = '"mine": batch.mine,\n    '
+    ours = DISPLAY.replace(place, f"{mine}    {place}" if place[0] != "}" else f"    {mine}{place}")
+    theirs = DISPLAY.replace("(batch.", "(batch.whole.").replace("# length\n", '"new": 1,\n        # length\n')
+    found = ast.parse(merged("toy/x.py", DISPLAY, ours, theirs))
+    (display,) = (node for node in ast.walk(found) if isinstance(node, ast.Dict) and len(node.keys) > 1)
+    keys = [ast.literal_eval(key) if key else None for key in display.keys]
+    assert sorted(keys, key=str) == [None, "length/mean", "mine", "new", "score/max", "score/mean"]
+    assert ast.unparse(found).count("batch.whole.") == 3
+
+
+def test_a_key_that_both_changed_is_the_conflict_alone() -> None:
+    ours = DISPLAY.replace("max(batch.score)", "max(batch.score) + 1").replace("    }\n", '        "mine": 1,\n    }\n')
+    shown = conflicts("toy/x.py", DISPLAY, ours, DISPLAY.replace("(batch.", "(batch.whole."))
+    assert shown.count("<<<<<<<") == 1
+    assert shown.count('"score/max"') == 3
+    assert shown.count('"score/mean"') == shown.count('"mine"') == 1

@@ -429,7 +429,7 @@ def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
         generate, "generate", lambda *arguments: generate.Generated(new, SimpleNamespace(dropped={}), (), ())
     )  # type: ignore[arg-type]
     monkeypatch.setattr(source, "open_source", lambda *arguments, **options: Source)
-    monkeypatch.setattr(upgrade, "_compare", lambda *arguments: None)
+    monkeypatch.setattr(upgrade, "compare", lambda *arguments: None)
     monkeypatch.setattr(releases, "supported", lambda: ("0.5.0", "0.6.0", "0.6.1"))
 
     class Source:

@@ -126,7 +126,8 @@ def ready(project: Path, new: Tree, options: Options, successors: Mapping[str, S
     old = lock.read(project)
     paths = {file.path for file in old.files} | {file.path for file in new}
     found = look(project, paths)
-    parked = frozenset(path.relative_to(project).as_posix() for path in (project / "orphaned").rglob("*"))
+    below = [path for path in (project / "orphaned").rglob("*") if path.is_file()]
+    parked = {path.relative_to(project).as_posix(): path.read_bytes() for path in below}
     sides = UpgradeInputs(old, base.read(project, old), new, found, successors or {}, LABELS, parked)
     plan = plan_upgrade(with_settings(sides, Renames(old.options.verl, options.verl)))
     return Ready(

@@ -28,6 +28,9 @@ def test_the_files_are_well_formed(project: Path) -> None:
     assert {"name", "num_nodes", "resources", "workdir", "envs", "setup", "run"} == set(sky)
     for script in ((project / "launch/slurm.sh").read_text(), sky["run"]):
         assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    steps = yaml.safe_load((project / "launch/upgrade.yml").read_text())["jobs"]["upgrade"]["steps"]
+    for script in (step["run"] for step in steps if "run" in step):
+        assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
     instructions = [line.split(" ")[0] for line in (project / "launch/Dockerfile").read_text().splitlines()]
     assert [word for word in instructions if word.isupper()] == [
         *("FROM", "RUN", "WORKDIR", "COPY", "RUN", "ENV", "ENTRYPOINT", "CMD"),

@@ -21,6 +21,7 @@ def plain_mean(old_log_prob, log_prob, advantages, response_mask, **more):
     """The mean of a pass, as losses of before verl 0.8.0 are."""
     return -(log_prob * advantages * response_mask).sum() / response_mask.sum(), {}
 '''
+TANH = MEAN.replace("plain_mean", "tanh").replace("(log_prob *", "(torch.tanh(log_prob - old_log_prob) *")
 NOTE = "note: the policy loss 'plain_mean' is the mean of a pass, and an optimizer step adds 4 of them up"
 ROWS = ("data.train_batch_size=4", "actor_rollout_ref.rollout.n=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4")
 
@@ -54,7 +55,7 @@ def test_a_loss_is_of_the_whole_batch_or_a_note_says_that_it_is_not(
 ) -> None:
     root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", ("hook_checks",))).root, tmp_path / "project"))
     hooks = root / PACKAGE / "custom/algorithms.py"
-    hooks.write_text(hooks.read_text(encoding="utf-8") + MEAN, encoding="utf-8")
+    hooks.write_text(hooks.read_text(encoding="utf-8") + MEAN + TANH, encoding="utf-8")
     (whole, _), (parts, said) = gradient(root, "spo", 16), gradient(root, "spo", 4)
     assert parts == pytest.approx(whole, rel=1e-4)
     assert "is the mean of a pass" not in said
@@ -62,6 +63,8 @@ def test_a_loss_is_of_the_whole_batch_or_a_note_says_that_it_is_not(
     assert parts > 3 * whole
     assert "is the mean of a pass" not in quiet, "one pass is the batch"
     assert said.count(NOTE) == 1
+    _, said = gradient(root, "tanh", 4)
+    assert said.count(NOTE.replace("plain_mean", "tanh")) == 1, "its value is 0 where the policy has not moved"
 
 
 def test_so_is_an_edit_of_verls_own(made: Callable[[Configuration], Made], tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ class _Merge:
         done = self._in_new_places(b, o, t)
         return "".join(
             done[key] if key in done else self._one(b.get(key), o.get(key), t.get(key))
-            for key in _order(list(b), list(o), list(t))
+            for key in order_keys(list(b), list(o), list(t))
         )
 
     def _in_new_places(
@@ -230,7 +230,7 @@ def _likeness(old: Piece, new: Piece) -> float:
     return SequenceMatcher(None, old.core.split(), new.core.split(), autojunk=False).ratio()
 
 
-def _order(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
+def order_keys(base: list[str], ours: list[str], theirs: list[str]) -> list[str]:
     """Order the keys of all sides as in the merged file.
 
     Theirs, unless only ours have changed the order of what all have; what is not there follows what it followed.

@@ -9,13 +9,15 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import itertools
 import re
 import tokenize
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from extractor.pipeline.merge.lines import Labels, Merged, merge_lines
+from extractor.pipeline.merge.pieces import order_keys
 from extractor.values import fingerprint, readers
 
 # What makes a program of a line that is none alone: of the header of a block, of a clause, of a decorator.
@@ -43,14 +45,22 @@ class MergeStatement:
         key: What it says, on one line, after the column that it begins at.
         text: Its lines, with the empty ones above.
         is_wording: Whether it is a comment, or a text alone, such as a docstring.
+        entry: Of a line of a dict or set display: its key there; "" for any other.
     """
 
     key: str
     text: str
     is_wording: bool
+    entry: str = ""
 
 
-def merge_statements(base: str, ours: str, theirs: str, labels: Labels, *, with_comments: bool = True) -> Merged | None:
+Statements = Sequence[MergeStatement]
+Entries = Mapping[str, MergeStatement]
+
+
+def merge_statements(
+    base: str, ours: str, theirs: str, labels: Labels, *, with_comments: bool = True, by_entry: bool = False
+) -> Merged | None:
     """Merge statements in their layout; None if a side is not Python.
 
     Where both sides changed a comment or a docstring, ours is taken.
@@ -59,11 +69,12 @@ def merge_statements(base: str, ours: str, theirs: str, labels: Labels, *, with_
         base, ours, theirs: The texts.
         labels: What the markers of a conflict call them.
         with_comments: Whether comments are statements too; otherwise they belong to what they stand above.
+        by_entry: Whether an entry of a display counts as a statement.
 
     Raises:
         UsageError: git is not installed, or cannot merge.
     """
-    sides = [split_statements(text, with_comments=with_comments) for text in (base, ours, theirs)]
+    sides = [split_statements(text, with_comments=with_comments, by_entry=by_entry) for text in (base, ours, theirs)]
     if not all(sides):
         return None
     was, mine, new = ("".join(f"{item.key}\n" for item in side).encode() for side in sides)
@@ -80,7 +91,9 @@ def merge_again(merged: Merged, base: str, ours: str, theirs: str, labels: Label
 
     What holds whole statements comes before what is cut in the middle of a text or of brackets.
     """
-    candidates = (settle(merged), merge_statements(base, ours, theirs, labels))
+    whole = merge_statements(base, ours, theirs, labels)
+    parts = merge_statements(base, ours, theirs, labels, by_entry=True) if whole is None or whole.conflicts else None
+    candidates = (settle(merged), whole, parts)
     return min(filter(None, candidates), key=lambda item: (_is_cut(item), item.conflicts, len(item.data)))
 
 
@@ -155,10 +168,25 @@ class _Text:
             self._hunk = []
             self._end(ours, base, theirs)
 
-    def _end(self, ours: list[MergeStatement], base: list[MergeStatement], theirs: list[MergeStatement]) -> None:
+    def _end(self, ours: Statements, base: Statements, theirs: Statements) -> None:
         if all(item.is_wording for item in (*ours, *base, *theirs)):
             self.parts += [item.text for item in ours]
-            return
+        elif all(item.entry for item in (*ours, *base, *theirs)):
+            self._unite(*({item.entry: item for item in side} for side in (ours, base, theirs)))
+        else:
+            self._mark(ours, base, theirs)
+
+    def _unite(self, ours: Entries, base: Entries, theirs: Entries) -> None:
+        """Merge entries of a display by their keys."""
+        for entry in order_keys(list(base), list(ours), list(theirs)):
+            was, mine, new = ([side[entry]] if entry in side else [] for side in (base, ours, theirs))
+            keys = [[item.key for item in side] for side in (was, mine, new)]
+            if keys[0] in keys[1:] or keys[1] == keys[2]:
+                self.parts += [item.text for item in (mine if keys[0] == keys[2] else new)]
+            else:
+                self._mark(mine, was, new)
+
+    def _mark(self, ours: Statements, base: Statements, theirs: Statements) -> None:
         self.conflicts += 1
         self.parts.append(f"<<<<<<< {self._labels.ours}\n{_text(ours)}")
         self.parts.append(f"||||||| {self._labels.base}\n{_text(base)}")
@@ -183,8 +211,8 @@ def is_upstreams(text: str) -> bool:
 
 
 @lru_cache(maxsize=64)  # a text is compared with two others, and then merged
-def split_statements(text: str, *, with_comments: bool = True) -> tuple[MergeStatement, ...]:
-    """Split Python into statements; return nothing if it does not parse."""
+def split_statements(text: str, *, with_comments: bool = True, by_entry: bool = False) -> tuple[MergeStatement, ...]:
+    """Split Python into statements, or entries of displays too; return nothing if it does not parse."""
     lines = io.StringIO(text).readlines()  # as the tokenizer counts them
     found: list[MergeStatement] = []
     inside: list[tokenize.TokenInfo] = []  # the tokens of the present one
@@ -192,12 +220,11 @@ def split_statements(text: str, *, with_comments: bool = True) -> tuple[MergeSta
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.NEWLINE and inside:
-                comments = [item.string for item in inside if item.type == tokenize.COMMENT and with_comments]
-                said = _said(_source(lines, [item for item in inside if item.type != tokenize.COMMENT]))
-                key = " ".join((str(inside[0].start[1]), said, *comments))
-                is_text = not comments and all(item.type in (tokenize.STRING, tokenize.COMMENT) for item in inside)
-                found.append(MergeStatement(key, "".join(lines[done : token.end[0]]), is_text))
-                inside, done = [], token.end[0]
+                for part, is_entry in _split_display(inside) if by_entry else [(inside, False)]:
+                    end = part[-1].end[0]
+                    found.append(_statement(lines, part, "".join(lines[done:end]), with_comments, is_entry))
+                    done = end
+                inside = []
             elif token.type == tokenize.COMMENT and not inside:
                 if with_comments:
                     found.append(MergeStatement(token.string, "".join(lines[done : token.end[0]]), True))
@@ -208,6 +235,49 @@ def split_statements(text: str, *, with_comments: bool = True) -> tuple[MergeSta
         return ()
     whole = "".join(item.text for item in found) + "".join(lines[done:])
     return tuple(found) if whole == text and not "".join(lines[done:]).strip() else ()
+
+
+def _statement(
+    lines: Sequence[str], tokens: Sequence[tokenize.TokenInfo], text: str, with_comments: bool, is_entry: bool
+) -> MergeStatement:
+    comments = [item.string for item in tokens if item.type == tokenize.COMMENT and with_comments]
+    code = [item for item in tokens if item.type != tokenize.COMMENT]
+    if not code:
+        return MergeStatement(comments[0], text, True, comments[0])
+    said, entry = _said(_source(lines, code)), ""
+    if is_entry:
+        display = readers.python(f"{{{_source(lines, code)}}}").body[0]
+        said = ast.unparse(display)
+        value = display.value if isinstance(display, ast.Expr) else None
+        key = value.keys[0] if isinstance(value, ast.Dict) and len(value.keys) == 1 else None
+        entry = ast.unparse(key) if key is not None else said
+    is_text = not comments and all(item.type in (tokenize.STRING, tokenize.COMMENT) for item in tokens)
+    return MergeStatement(" ".join((str(code[0].start[1]), said, *comments)), text, is_text, entry)
+
+
+def _split_display(tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[list[tokenize.TokenInfo], bool]]:
+    """Yield what stands before a dict or set display, its entries and the rest, where each has lines of its own."""
+    depth, opened, cuts = 0, 0, list[int]()  # cuts: where a part ends
+    for index, (token, after) in enumerate(itertools.pairwise(tokens)):
+        remark = after.type == tokenize.COMMENT and after.start[0] == token.end[0]
+        depth += (token.string in "([{") - (token.string in ")]}") if token.type == tokenize.OP else 0
+        if not opened and token.string == "{" and after.start[0] > token.end[0]:
+            opened, cuts = depth, [index + 1]
+        elif opened and depth < opened:
+            break
+        elif opened and depth == opened and token.string == "for":
+            cuts = []
+            break
+        elif opened and depth == opened and token.string == "," and (remark or after.start[0] > token.end[0]):
+            cuts.append(index + 1 + remark)
+        elif opened and depth == opened and token.type == tokenize.COMMENT and index == cuts[-1]:
+            cuts.append(index + 1)
+    closing = next((item for item in tokens[cuts[-1] :] if item.type != tokenize.COMMENT), None) if cuts else None
+    if len(cuts) < 2 or closing is None or closing.string != "}":
+        yield tokens, False
+        return
+    for start, end in zip([0, *cuts], [*cuts, len(tokens)], strict=True):
+        yield tokens[start:end], 0 < start < cuts[-1]
 
 
 def _text(statements: Iterable[MergeStatement]) -> str:

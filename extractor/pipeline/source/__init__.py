@@ -5,9 +5,11 @@ Nothing of verl is executed here, and nothing is written outside the cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from packaging.version import InvalidVersion, Version
 
 from extractor.pipeline.source import archive, cache, directory, download
 from extractor.pipeline.source.archive import digest
@@ -84,6 +86,8 @@ def open_unpinned(
     path = origin.expanduser()
     if path.is_dir():
         source = directory.read(path)
+        if _is_ahead(source.release, release):
+            source = replace(source, release=release)
         _check_release(source, release, str(origin))
         return Unpinned(source, None)
     kind, data = _read_file(path)
@@ -160,6 +164,14 @@ def _check_release(source: Source, release: str, name: str) -> None:
         raise SourceError(
             f"{name}: verl {source.release}, not {release}", hint=f"pass --verl {source.release}, or another source"
         )
+
+
+def _is_ahead(release: str, wanted: str) -> bool:
+    """Tell whether a checkout is on its way to a release: 0.10.0.dev to 0.10.0."""
+    try:
+        return Version(release).is_prerelease and Version(release).base_version == Version(wanted).base_version
+    except InvalidVersion:
+        return False
 
 
 def _check_exists(path: Path) -> None:

@@ -45,6 +45,7 @@ def amend(data: Full, findings: Iterable[Finding]) -> tuple[Full, list[Note]]:
             edits.setdefault(name, []).append(item)
         elif item.kind is Kind.SIGNATURE:
             notes.append(Note(item.where, f"{item.subject} {item.problem}. Does what stands for it still fit?"))
+    notes += _follow_roots(data, findings)
     for fix_id, items in edits.items():
         notes += _amend_fix(data, fix_id, items)
     for name, role in list(data["roles"].items()):
@@ -52,6 +53,22 @@ def amend(data: Full, findings: Iterable[Finding]) -> tuple[Full, list[Note]]:
             del data["roles"][name]
             notes.append(Note("drop.roles", f"{name}: nothing of it is left"))
     return data, notes
+
+
+def _follow_roots(data: Full, findings: Iterable[Finding]) -> list[Note]:
+    """Give the place of a module in a project to the one that all its roots have moved to."""
+    left = {symbol.partition(":")[0] for role in data["roles"].values() for symbol in role.get("symbols", ())}
+    notes = []
+    for item in findings:
+        was, now = (_file_of(symbol) for symbol in (item.subject, item.moved or item.subject))
+        if item.kind is Kind.ROOT and item.subject.partition(":")[0] not in left and was in data["layout"]:
+            data["layout"][now] = data["layout"].pop(was)
+            notes.append(Note("layout", f"{was} has moved to {now}, with what the project needs of it", todo=False))
+    return notes
+
+
+def _file_of(symbol: str) -> str:
+    return f"{symbol.partition(':')[0].removeprefix('verl.').replace('.', '/')}.py"
 
 
 def _amend_list(table: Full, key: str, item: Finding) -> None:

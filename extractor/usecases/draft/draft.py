@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 from extractor.pipeline import generate
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.config_keys import upstream_config
+from extractor.usecases.draft.config_fields import drop_lost_fields
 from extractor.usecases.draft.findings import Note
 from extractor.usecases.draft.fit import NO_DIGEST, ManifestFit, list_choices
 from extractor.usecases.verify.unwritten import import_problems
@@ -66,16 +67,16 @@ def find_predecessor(release: str, after: str | None) -> str:
     return after or before[-1]
 
 
-def list_problems(found: ManifestFit, source: Source) -> tuple[str, ...]:
+def list_problems(found: ManifestFit, old: Source, source: Source) -> tuple[str, ...]:
     """Return what is wrong with projects made from what holds: the plainest one, and one with all features."""
     problems: dict[str, None] = {}
     for options in list_choices(found.manifest)[:2] if not found.left else ():
         try:
-            tree = generate.generate(options, source, found.manifest).tree
+            made, lost = drop_lost_fields(generate.generate(options, source, found.manifest), old, source)
         except VextractError as error:
             problems[f"a project cannot be made: {error.message}"] = None
             continue
-        problems.update(dict.fromkeys(import_problems(tree, options, source)))
+        problems.update(dict.fromkeys((*map(str, lost), *import_problems(made.tree, options, source))))
     return tuple(problems)
 
 

@@ -24,6 +24,7 @@ from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.own_config import rename_own_settings
+from extractor.usecases.upgrade.own_losses import HookProblem, check_own_losses
 from extractor.usecases.upgrade.settings import CarriedSettings, stale
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, look, plan_upgrade, with_settings
 from extractor.usecases.upgrade.worktree import list_uncommitted
@@ -64,6 +65,7 @@ class Upgrade:
         uncommitted: Managed files with changes that Git does not have yet.
         unanswered: Why Git does not say which these are; empty where it does.
         parts: Features whose files every project had before.
+        hooks: What to change in the owner's losses and estimators.
     """
 
     old: Lock
@@ -81,6 +83,7 @@ class Upgrade:
     uncommitted: tuple[str, ...]
     unanswered: str = ""
     parts: FormerParts = NO_PARTS
+    hooks: tuple[HookProblem, ...] = ()
 
     @property
     def changes_what_is_installed(self) -> bool:
@@ -148,10 +151,14 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     found = look(project, {file.path for file in old.files} | {file.path for file in tree})
     _check_resolved(project, found, emitted)
+    folder = project / ORPHANED
+    below = readers.files_below(folder) if folder.is_dir() else ()
+    parked = look(project, {path.relative_to(project).as_posix() for path in below})
+    users = find_users(project, old, code, {file.path for file in tree})
     config_files = {path for path in own_files(project, old) if is_config(path)} - {file.path for file in tree}
     own = look(project, {*config_files, OWN_MANIFEST})
     renamed = Renames(old.options.verl, options.verl)
-    plan, sides = _plan_managed(project, old, emitted, found, new, tree, code, manifest, renamed)
+    plan, sides = _plan_managed(_State(old, emitted, found, parked, users), new, tree, manifest, renamed)
     plain = {path: data for path in config_files if own[path].plain and (data := own[path].data) is not None}
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
     actions = [*plan.actions, *write_own_manifest(own_manifest, options.manifest)]
@@ -164,7 +171,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         old=old,
         new=new,
         plan=plan,
-        seen={path: item.data for path, item in (found | own).items()},
+        seen={path: item.data for path, item in (found | own | parked).items()},
         generated=generated,
         source=source,
         base_data=base.dump(base.of_tree(tree)),
@@ -176,7 +183,22 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         uncommitted=uncommitted,
         unanswered=unanswered,
         parts=parts,
+        hooks=_check_losses(emitted, tree, code, plan, sides.labels),
     )
+
+
+def _check_losses(
+    emitted: Mapping[str, bytes], tree: Tree, code: Sequence[OwnerCode], plan: Plan, labels: Labels
+) -> tuple[HookProblem, ...]:
+    """Look at the owner's losses and estimators as they will be; at those in a conflict as they are."""
+    new, writes, conflicts = {file.path: file.data for file in tree}, plan.writes(), plan.paths(Verdict.CONFLICT)
+    own = []
+    for item in code:
+        text, was = item.text, item.emitted or ""
+        if item.path in writes and item.path not in conflicts:
+            text, was = (side.get(item.path, b"").decode("utf-8", "replace") for side in (writes, new))
+        own.append((item.path, text, was))
+    return check_own_losses(emitted, new, own, labels.theirs)
 
 
 def _check_package(project: Path, old: Lock) -> None:
@@ -198,24 +220,26 @@ def _ask_git(
         return (), str(error)
 
 
+@dataclass(frozen=True)
+class _State:
+    """A project before its upgrade: what was emitted, lies there, is parked, and is imported by the owner."""
+
+    lock: Lock
+    base: Mapping[str, bytes]
+    disk: Mapping[str, FileOnDisk]
+    parked: Mapping[str, FileOnDisk]
+    users: Mapping[str, str]
+
+
 def _plan_managed(
-    project: Path,
-    old: Lock,
-    emitted: Mapping[str, bytes],
-    found: Mapping[str, FileOnDisk],
-    new: Lock,
-    tree: Tree,
-    code: Sequence[OwnerCode],
-    manifest: Manifest,
-    renamed: Renames,
+    state: _State, new: Lock, tree: Tree, manifest: Manifest, renamed: Renames
 ) -> tuple[Plan, UpgradeInputs]:
     """Decide on the files that vextract manages."""
+    old = state.lock
     before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
-    layout = relocate(old, emitted, found, {file.path for file in tree})
+    layout = relocate(old, state.base, state.disk, {file.path for file in tree})
     layout = follow_moved_code(layout, tree, new.options.package)
     successors = find_moved_files(layout.lock, layout.base, before, tree, new.options, manifest)
-    folder = project / ORPHANED
-    parked = readers.files_below(folder) if folder.is_dir() else ()
     sides = UpgradeInputs(
         lock=layout.lock,
         base=layout.base,
@@ -223,8 +247,8 @@ def _plan_managed(
         disk=layout.disk,
         successors=successors | {path: Successor(places, same=False) for path, places in layout.carried.items()},
         labels=labels(old.options, new.options, old.vextract),
-        parked=frozenset(path.relative_to(project).as_posix() for path in parked),
-        users=find_users(project, old, code, {file.path for file in tree}),
+        parked={path: item.data or b"" for path, item in state.parked.items()},
+        users=state.users,
         deletable=is_marked,
     )
     sides = with_settings(sides, renamed)

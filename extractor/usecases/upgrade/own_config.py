@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from itertools import takewhile
 
 from extractor.usecases.changes.config_keys import MAIN, below_config
-from extractor.usecases.upgrade.owner_edits import below, joined, own_remarks, referring, without
+from extractor.usecases.owner_edits import below, joined, own_remarks, referring, without
 from extractor.usecases.upgrade.settings import Moved
 from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree.settings import every_setting, packages

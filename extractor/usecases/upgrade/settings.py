@@ -16,7 +16,7 @@ from pathlib import Path
 
 from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.changes.config_keys import MAIN, below_config, gone_in, read_config
-from extractor.usecases.upgrade.owner_edits import OwnerEdit, below, edits_of, joined, own_remarks, referring, without
+from extractor.usecases.owner_edits import OwnerEdit, below, edits_of, joined, own_remarks, referring, without
 from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree.settings import every_setting, packages
 from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml, Value, put

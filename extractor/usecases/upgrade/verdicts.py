@@ -47,7 +47,7 @@ class UpgradeInputs:
         disk: What lies at the paths of both; nothing lies at those left out.
         successors: Path of a file that is emitted no longer -> what has taken its part.
         labels: What markers and notes call the sides.
-        parked: Paths below `orphaned/` that are taken.
+        parked: What lies below `orphaned/`, by path.
         settings: The owner's settings, as far as they are carried by name and not by line.
         users: Vendored file that is emitted no longer -> a file of the owner's that imports it.
         deletable: Of a path and the bytes there: whether vextract wrote them. A lock may come from anywhere.
@@ -59,7 +59,7 @@ class UpgradeInputs:
     disk: Mapping[str, FileOnDisk]
     successors: Mapping[str, Successor]
     labels: Labels
-    parked: AbstractSet[str] = frozenset()
+    parked: Mapping[str, bytes] = field(default_factory=dict)
     settings: CarriedSettings = field(default_factory=CarriedSettings)
     users: Mapping[str, str] = field(default_factory=dict)
     deletable: Callable[[str, bytes], bool] = lambda path, data: True
@@ -117,7 +117,24 @@ def plan_upgrade(sides: UpgradeInputs) -> Plan:
     for path, file in sorted(new.items()):
         if path not in actions:
             actions[path] = _stays(file, old.get(path), sides, actions)
+    for action in [item for parked in sorted(sides.parked) for item in _returned(parked, sides, actions)]:
+        actions[action.path] = action
     return Plan(tuple(actions[path] for path in sorted(actions)))
+
+
+def _returned(parked: str, sides: UpgradeInputs, actions: Mapping[str, Action]) -> list[Action]:
+    """Merge a parked file into one that comes back where it was, if nothing contradicts."""
+    path, note = parked.removeprefix(f"{ORPHANED}/"), parked + NOTE_SUFFIX
+    added, ours = actions.get(path), sides.parked[parked]
+    if added is None or added.verdict is not Verdict.ADD or added.data is None or note not in sides.parked:
+        return []
+    base = diff.undo_unified(ours, sides.parked[note])
+    merged = _merged(path, base, ours, added.data, sides.labels) if base is not None else None
+    if merged is None or merged.conflicts:
+        return [replace(added, note=f"your edits lie in {parked}, and do not fit in by themselves")]
+    gone = [Action(name, Verdict.DELETE, added.kind, Reason.CARRIED, note=f"back in {path}") for name in (parked, note)]
+    back = replace(added, verdict=Verdict.MERGE, reason=Reason.CARRIED, data=merged.data, note=f"edits of {parked}")
+    return [back, *gone]
 
 
 def _gone(

@@ -16,8 +16,8 @@ def note_on_mean(name: str, where: str, loss: Callable[..., Any], arguments: Map
 
     From verl 0.8.0 on, what passes return is added up, and `agg_loss` divides by the tokens or the responses of the
     whole batch, which the engine notes in `config.global_batch_info`. A mean of the same rows twice is the mean of
-    these rows; what is of the whole batch is twice as much. That is looked at with advantages of one, since those of a
-    group cancel.
+    these rows; what is of the whole batch is twice as much. Gradients are compared, since a loss may be 0 where the
+    policy has not moved, with advantages of one, since those of a group cancel.
 
     Args:
         name: what the loss is registered as.
@@ -41,15 +41,15 @@ def note_on_mean(name: str, where: str, loss: Callable[..., Any], arguments: Map
         for key, item in once.items()
     }
     try:
-        single, doubled = _value(loss, once), _value(loss, twice)
+        single, doubled = _gradient(loss, once), _gradient(loss, twice)[:rows]
     except Exception:
         _seen.add(name)
         return  # it is called with what it expects only by verl
-    if not single:
+    if not single.any():
         return  # nothing is learned from in this pass
     _seen.add(name)
     # Every process has called it: what it computes may need the others.
-    if abs(doubled - single) < abs(doubled - 2 * single) and os.environ.get("RANK", "0") == "0":
+    if (2 * doubled - single).norm() < (doubled - single).norm() and os.environ.get("RANK", "0") == "0":
         often = f"{passes:.0f}"
         print(
             f"note: the policy loss {name!r} is the mean of a pass, and an optimizer step adds {often} of them up: its "
@@ -60,9 +60,11 @@ def note_on_mean(name: str, where: str, loss: Callable[..., Any], arguments: Map
         )
 
 
-def _value(loss: Callable[..., Any], arguments: Mapping[str, Any]) -> float:
-    """Return a loss without its gradient; random numbers go on as if it had not been called."""
-    device = arguments["log_prob"].device
-    with torch.no_grad(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        found = loss(**arguments)
-    return float(found[0] if isinstance(found, (tuple, list)) else found)
+def _gradient(loss: Callable[..., Any], arguments: Mapping[str, Any]) -> torch.Tensor:
+    """Return a loss's gradient by log_prob; random numbers go on as if it had not been called."""
+    log_prob = arguments["log_prob"].detach().requires_grad_()
+    devices = [log_prob.device] if log_prob.device.type == "cuda" else []
+    with torch.enable_grad(), torch.random.fork_rng(devices=devices):
+        found = loss(**{**arguments, "log_prob": log_prob})
+        value = found[0] if isinstance(found, (tuple, list)) else found
+        return torch.autograd.grad(value, log_prob)[0]

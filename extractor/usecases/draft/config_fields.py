@@ -1,0 +1,95 @@
+"""Hold the keys of a project's config against the fields of upstream's dataclasses that they are handed to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from extractor.pipeline.generate import Generated
+from extractor.pipeline.source import Source
+from extractor.usecases.changes.config_keys import MAIN, below_config
+from extractor.usecases.owner_edits import joined, without
+from extractor.values import readers
+from extractor.values.config_files import FOLDER, is_config
+from extractor.values.configtree.settings import packages
+from extractor.values.configtree.yaml_text import Document, Entry, UnsupportedYaml
+from extractor.values.tree import Tree
+
+# As workers/role_configs.py of a project hands them over.
+_SECTIONS = {
+    "actor_rollout_ref.actor": "FSDPActorConfig",
+    "actor_rollout_ref.actor.policy_loss": "PolicyLossConfig",
+    "actor_rollout_ref.actor.fsdp_config": "FSDPEngineConfig",
+    "actor_rollout_ref.ref.fsdp_config": "FSDPEngineConfig",
+    "critic.model.fsdp_config": "FSDPEngineConfig",
+    "actor_rollout_ref.actor.optim": "FSDPOptimizerConfig",
+    "critic.optim": "FSDPOptimizerConfig",
+}
+_CONFIGS = "verl/workers/config/"
+
+
+@dataclass(frozen=True)
+class LostField:
+    """A key of a project's config whose field upstream has removed."""
+
+    file: str
+    key: str
+    dataclass: str
+
+    def __str__(self) -> str:
+        return f"{self.file} sets {self.key}, and upstream's {self.dataclass} has no such field any more"
+
+
+def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Generated, tuple[LostField, ...]]:
+    """Take keys out of a project's config whose fields the old release had and the new one has not."""
+    before, after = _fields(old), _fields(new)
+    files = {file.path: file.data.decode() for file in generated.tree if is_config(file.path)}
+    places = packages(below_config(files), MAIN)
+    lost: list[LostField] = []
+    written: dict[str, bytes] = {}
+    for path, text in files.items():
+        try:
+            document = Document.of(text)
+        except UnsupportedYaml:
+            continue
+        gone: dict[Entry, str | None] = {}
+        for place, entry in document.entries.items():
+            for package in places.get(path.removeprefix(FOLDER), ()):
+                section, _, name = joined(package, place).rpartition(".")
+                known = _SECTIONS.get(section, "")
+                if known in after and name in before.get(known, ()) and name not in after[known]:
+                    gone[entry] = None
+                    lost.append(LostField(path, f"{section}.{name}", known))
+        if gone:
+            written[path] = without(document, Document.of("_: 0\n"), gone, {}).encode()
+    tree = Tree.of([replace(file, data=written.get(file.path, file.data)) for file in generated.tree])
+    return replace(generated, tree=tree), tuple(lost)
+
+
+def _fields(source: Source) -> dict[str, set[str]]:
+    """Map the dataclasses of upstream's config to their fields, those of their bases included."""
+    classes = {node.name: node for node in _classes(source)}
+
+    def fields(name: str, above: tuple[str, ...] = ()) -> set[str]:
+        node = classes.get(name)
+        if node is None or name in above:
+            return set()
+        own = {
+            item.target.id
+            for item in node.body
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+        }
+        return own.union(*(fields(ast.unparse(base), (*above, name)) for base in node.bases))
+
+    return {name: fields(name) for name in set(_SECTIONS.values()) & classes.keys()}
+
+
+def _classes(source: Source) -> Iterator[ast.ClassDef]:
+    for path in source.files:
+        if path.startswith(_CONFIGS) and path.endswith(".py"):
+            try:
+                tree = readers.python(source.read(path))
+            except SyntaxError:
+                continue
+            yield from (node for node in tree.body if isinstance(node, ast.ClassDef))

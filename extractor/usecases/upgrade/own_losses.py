@@ -1,0 +1,182 @@
+"""Find the owner's losses and estimators that the new release calls otherwise, from what its vendored callers do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from extractor.values import readers
+
+_KINDS = {"register_policy_loss": "get_policy_loss_fn", "register_adv_est": "get_adv_estimator_fn"}
+_OF_BATCH = "global_batch_info"
+_RETURNED = {2: "(loss, metrics), a tensor and a dict", 4: "(loss, clip fraction, KL, lower clip fraction)"}
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class HookProblem:
+    """What the owner has to change in a loss or an estimator."""
+
+    file: str
+    line: int
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class Caller:
+    """How a release calls what is registered.
+
+    Attributes:
+        arguments: The keywords that it always passes.
+        values: How many values it takes back.
+        of_batch: Whether it adds up what passes return, each divided by the size of the whole batch.
+    """
+
+    arguments: frozenset[str]
+    values: int
+    of_batch: bool
+
+
+def check_own_losses(
+    before: Mapping[str, bytes], after: Mapping[str, bytes], own: Iterable[tuple[str, str, str]], release: str
+) -> tuple[HookProblem, ...]:
+    """Return what to change in the owner's losses and estimators.
+
+    Args:
+        before, after: What was and is emitted, by path.
+        own: Path, text and emitted text of each file with code of the owner's, as they will be.
+        release: What the new side is called.
+    """
+    old, new = _find_callers(before), _find_callers(after)
+    parsed = [(path, _parse(text), _parse(emitted)) for path, text, emitted in own]
+    helpers = {node.name: node for _, tree, _ in parsed for node in _functions(tree)}
+    found = []
+    for path, tree, emitted in parsed:
+        known = {ast.dump(node) for node in _functions(emitted)}
+        for node in _functions(tree):
+            for kind in _registered_as(node) if ast.dump(node) not in known else ():
+                problems = list(_compare(node, old.get(kind), new.get(kind), helpers, release))
+                found += [HookProblem(path, node.lineno, node.name, "; ".join(problems))] if problems else []
+    return tuple(found)
+
+
+def _find_callers(files: Mapping[str, bytes]) -> dict[str, Caller]:
+    """Map decorators to how the vendored code calls what they register."""
+    found: dict[str, Caller] = {}
+    for path, data in files.items():
+        if "/vendored/" not in path or not any(f"{name}(".encode() in data for name in _KINDS.values()):
+            continue
+        for node in _functions(_parse(data.decode("utf-8", "replace"))):
+            for kind, getter in _KINDS.items():
+                caller = _caller(node, getter)
+                if caller is not None:
+                    found[kind] = caller
+    return found
+
+
+def _caller(function: _Function, getter: str) -> Caller | None:
+    """Return how a function calls what it has from a registry; None where it does not."""
+    assigned = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+    calls = {ast.unparse(node.targets[0]) for node in assigned if _called(node.value) == getter}
+    for node in assigned:
+        if isinstance(node.value, ast.Call) and _called(node.value) in calls:
+            target, keywords = node.targets[0], node.value.keywords
+            values = len(target.elts) if isinstance(target, ast.Tuple) else 1
+            names = {item.arg for item in keywords if item.arg}
+            spread = {ast.unparse(item.value) for item in keywords if item.arg is None}
+            for other in assigned:
+                if isinstance(other.value, ast.Dict) and ast.unparse(other.targets[0]) in spread:
+                    names |= {str(key.value) for key in other.value.keys if isinstance(key, ast.Constant)}
+            of_batch = any(isinstance(item, ast.Attribute) and item.attr == _OF_BATCH for item in ast.walk(function))
+            return Caller(frozenset(names), values, of_batch)
+    return None
+
+
+def _compare(
+    function: _Function, old: Caller | None, new: Caller | None, helpers: Mapping[str, _Function], release: str
+) -> Iterator[str]:
+    """Yield what is to change in one function; nothing where both releases call it alike."""
+    if new is None or old == new:
+        return
+    counts = set(_count_returned(function, helpers, ()))
+    if (old is None or old.values != new.values) and counts and not counts & {new.values, 0}:
+        returned, wanted = max(counts), _RETURNED.get(new.values, f"{new.values} values")
+        yield f"it returns {returned} value{'s'[: returned > 1]}, and {release} takes {new.values}: return {wanted}"
+    names = {item.arg for item in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    lacking = sorted(new.arguments - names - (old.arguments if old is not None else set()))
+    if lacking and function.args.kwarg is None:
+        them = "it" if len(lacking) == 1 else "them"
+        yield f"{release} passes {', '.join(lacking)} as well: take {them}, or **others"
+    reached = _reach(function, helpers) if old is None or old.of_batch != new.of_batch else []
+    inside = [item for node in reached for item in ast.walk(node)]
+    reads = any(isinstance(item, ast.Attribute) and item.attr == _OF_BATCH for item in inside)
+    named = reads or any(isinstance(item, ast.Constant) and item.value == _OF_BATCH for item in inside)
+    if reached and new.of_batch and not named and not any(_delegates(node, helpers) for node in reached):
+        yield (
+            f"it is the mean of a pass, and {release} adds passes up, so that its gradient grows with their number:"
+            " agg_loss(..., **config.global_batch_info)"
+        )
+    elif reads and not new.of_batch:
+        yield f"{release} has no config.{_OF_BATCH}: agg_loss(...) without it"
+
+
+def _count_returned(function: _Function, helpers: Mapping[str, _Function], above: tuple[str, ...]) -> Iterator[int]:
+    """Yield how many values each `return` gives back; 0 where that cannot be told."""
+    nodes, stack = [], list[ast.AST](function.body)
+    while stack:
+        node = stack.pop()
+        nodes.append(node)
+        if not isinstance(node, (*_FUNCTIONS, ast.Lambda)):
+            stack += ast.iter_child_nodes(node)
+    assigned = {ast.unparse(node.targets[0]): node.value for node in nodes if isinstance(node, ast.Assign)}
+    left = [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
+    while left:
+        value = left.pop()
+        if isinstance(value, ast.Name) and isinstance(assigned.get(value.id), (ast.Tuple, ast.Call)):
+            value = assigned[value.id]
+        if isinstance(value, ast.IfExp):
+            left += [value.body, value.orelse]
+        elif isinstance(value, ast.Tuple):
+            yield len(value.elts) if not any(isinstance(item, ast.Starred) for item in value.elts) else 0
+        elif isinstance(value, ast.Call) and (name := _called(value)) in helpers and name not in above:
+            yield from _count_returned(helpers[name], helpers, (*above, name))
+        else:
+            yield 1 if isinstance(value, (ast.BinOp, ast.UnaryOp)) or _called(value) in ("agg_loss", "mean") else 0
+
+
+def _reach(function: _Function, helpers: Mapping[str, _Function]) -> list[_Function]:
+    """Return a function and the owner's functions that it calls, and that these call."""
+    found = [function]
+    for node in found:
+        names = {_called(item) for item in ast.walk(node)}
+        found += [helpers[name] for name in sorted(names & helpers.keys()) if helpers[name] not in found]
+    return found
+
+
+def _delegates(function: _Function, helpers: Mapping[str, _Function]) -> bool:
+    """Tell whether a function leaves the mean to a loss of the release."""
+    names = {_called(node) for node in ast.walk(function)} - helpers.keys()
+    return any(name == "get_policy_loss_fn" or name.startswith("compute_policy_loss") for name in names)
+
+
+def _called(node: ast.AST) -> str:
+    """Return the last name of what is called; "" for no call."""
+    return ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+
+
+def _registered_as(function: _Function) -> list[str]:
+    return [kind for kind in _KINDS if any(_called(item) == kind for item in function.decorator_list)]
+
+
+def _functions(tree: ast.Module) -> Iterator[_Function]:
+    yield from (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
+
+
+def _parse(text: str) -> ast.Module:
+    try:
+        return readers.python(text)
+    except SyntaxError:
+        return ast.Module([], [])

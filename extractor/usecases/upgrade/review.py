@@ -1,0 +1,119 @@
+"""Write an upgrade down for a reviewer, as Markdown; none of the project's code is run for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extractor.pipeline.merge.files import split_pieces
+from extractor.pipeline.merge.pieces import Unsupported, changed
+from extractor.pipeline.plan import Verdict
+from extractor.project import base
+from extractor.usecases.owner_code import OwnerCode, list_imported, read_owner_code
+from extractor.usecases.verify import closed_imports, hashes, subject
+from extractor.values.tree import FileKind
+
+if TYPE_CHECKING:
+    from extractor.project.lock import Lock
+    from extractor.usecases.changes import Changes, SymbolChange
+    from extractor.usecases.upgrade import Upgrade
+
+_EDITS = {
+    Verdict.CONFLICT: "edit in conflict",
+    Verdict.ORPHAN: "edit parked",
+    Verdict.MERGE: "edit carried",
+}
+_COMPUTES = ("body", "signature")
+
+
+def review(project: Path, found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> str:
+    """Return the upgrade as Markdown.
+
+    Args:
+        project: Its directory; where the upgrade is written, its files are checked.
+        found: The upgrade.
+        about: What upstream changed; None where that cannot be told.
+        mine: From `find_touched`, before the upgrade was written.
+    """
+    rows = list(_rows(found, about, mine))
+    lines = [f"# {found.title}", ""]
+    lines += ["| what | where | why |", "|---|---|---|", *map(_row, rows)] if rows else ["Nothing of yours is touched."]
+    if about is not None:
+        computing = [item.place for item in about.symbols if item.change.value in _COMPUTES]
+        first = [f"`{place.name}`" for place in computing if "/algorithms/" in place.path and place.kind == "function"]
+        rest = f"{len(computing) - len(first)} more (`vextract changes {about.old} {about.new} -v`)"
+        lines += ["", f"May change numbers: {', '.join([*first, rest])}."]
+        keys = [f"`{item.key}` {item.old} -> {item.new}" for item in about.project_keys.defaults]
+        lines += [f"Other defaults: {', '.join(keys)}."] if keys else []
+    lines += ["", f"Checked, without running any of it: {_check(project, found)}."]
+    lines += [
+        "Next: `make setup`, `make test` and `vextract verify`, which compares numbers with upstream's.",
+        "To undo: close this before the merge; after it, `git revert -m 1 MERGE_COMMIT`, or"
+        f" `vextract upgrade --to {found.old.options.verl}`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def find_touched(project: Path, lock: Lock) -> dict[str, str]:
+    """Map what the owner has edited or imports, as "file: symbol" and "verl.module:symbol", to which of the two."""
+    emitted = base.read(project, lock)
+    code = tuple(read_owner_code(project, lock, emitted))
+    emitted_hooks = {file.path: file.sha256 for file in lock.files if file.kind is FileKind.HOOK}
+    own = [item for item in code if sha256(item.text.encode()).hexdigest() != emitted_hooks.get(item.path)]
+    found = dict.fromkeys(list_imported(own, lock), "you import it")
+    return found | {f"{item.path}: {name}": "you edited it" for item in code for name in _edited(item)}
+
+
+def _edited(item: OwnerCode) -> Iterator[str]:
+    if item.emitted is not None:
+        try:
+            names = changed(split_pieces(item.path, item.emitted), split_pieces(item.path, item.text))
+        except Unsupported:
+            return
+        yield from sorted({name.partition(" / ")[0] for name in names})
+
+
+def _rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for item in about.symbols if about is not None else ():
+        places = [place for place in (item.old, item.new) if place is not None]
+        keys = [
+            key for place in places for key in (place.symbol, f"{found.old.options.package}/{place.path}: {place.name}")
+        ]
+        keys += [f"{place.path}: {place.name}" for place in places]
+        why = next((mine[key] for key in keys if key in mine), None)
+        if why is not None and item.change.value not in ("unchanged", "wording"):
+            yield f"upstream: {item.change.value}", _shown(item), "; ".join((why, *item.details[:3]))
+    for problem in found.hooks:
+        yield "to change", f"{problem.file}:{problem.line} {problem.name}", problem.problem
+    for key in found.stale:
+        yield "to change", f"{key.file}:{key.line}", key.problem
+    for moved in found.settings.moved:
+        yield "setting moved", moved.key, f"now {moved.new_key} in {moved.new_file}"
+    for lost in found.settings.lost:
+        yield "setting lost", lost.key, f"{lost.value}: {found.labels.theirs} has no such setting"
+    for verdict, said in _EDITS.items():
+        for action in found.plan.actions:
+            if action.verdict is verdict:
+                yield said, action.path, action.note or action.reason.value
+
+
+def _check(project: Path, found: Upgrade) -> str:
+    """Say what can be checked of the project as it lies there."""
+    if found.counts["conflict"]:
+        return "not yet, there are conflicts to resolve"
+    made = subject.read(project)
+    if made.lock != found.new:
+        return "not yet, nothing was written"
+    checks = [closed_imports.check_imports(made, None), closed_imports.check_ray_free(made), hashes.check_base(made)]
+    return "; ".join(f"{check.name} {check.status.value}" for check in checks)
+
+
+def _shown(item: SymbolChange) -> str:
+    return f"{item.place.path}: {item.place.name}"
+
+
+def _row(cells: tuple[str, str, str]) -> str:
+    what, where, why = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {what} | `{where}` | {why} |"
