@@ -14,6 +14,7 @@ from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.locate import VERSION
 from extractor.importers.adopt.method_hooks import FILE, arguments_of, columns_of
 from extractor.importers.adopt.recognised import recognise
+from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.usecases.verify import interpreter, subject
 from extractor.usecases.verify.compare import difference
@@ -21,6 +22,8 @@ from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values.errors import CheckFailed
 
 _TIMEOUT = 300.0
+# Files that packages of verl open when they are imported.
+_VERSIONS = (VERSION, "verl/single_controller/version/version")
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def check_methods(project: Path, directory: Path, python: str | None, *, offline
         return Check("methods", CheckStatus.SKIPPED, "the fork has no estimator and no loss of its own")
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         top = Path(folder) / "fork"
-        for path, data in {VERSION: b"0.0.0\n", **found.copy.files, **found.copy.own}.items():
+        for path, data in {**dict.fromkeys(_VERSIONS, b"0.0.0\n"), **found.copy.files, **found.copy.own}.items():
             text = decode(data) if path.endswith(".py") else None
             target = top / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +80,13 @@ def _described(fork: ForkCode, method: Method, hooks: str) -> dict[str, Any]:
     """Return a method as the driver takes it."""
     registered = set(re.findall(r'@register_\w+\("([\w-]+)"\)', hooks))
     name = next((item for item in (f"{method.name}_fork", method.name) if item in registered), method.name)
-    arguments, code = arguments_of(fork, method)
+    try:
+        arguments, code = arguments_of(fork, method)
+    except NoPlace as reason:  # of one that is parked: the project has no hook to call
+        arguments, code = [], ""
+        lacking = str(reason)
+    else:
+        lacking = ""
     tensors, arrays = columns_of(code)
     texts = [
         node.value
@@ -89,6 +98,7 @@ def _described(fork: ForkCode, method: Method, hooks: str) -> dict[str, Any]:
     ]
     return {
         "symbol": method.symbol,
+        "lacking": lacking,
         "kind": method.kind,
         "name": name,
         "is_hook": name in registered,
@@ -114,8 +124,8 @@ def _run(python: str, job: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _compare(method: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any]) -> Measured:
     """Compare the first result that the fork has, with numbers or with texts in its own columns."""
-    note = "the fork's own function raises"
-    for values, result in theirs[method["symbol"]].items():
+    note = method["lacking"]
+    for values, result in theirs[method["symbol"]].items() if not note else ():
         mine = ours[method["symbol"]][values]
         if "value" not in result:
             note = f"the fork's own function raises {' '.join(str(result.get('error', result)).split())[:200]}"

@@ -362,9 +362,9 @@ def _names_registered(files: Mapping[str, str], package: str) -> set[str]:
     text = "\n".join(
         text for path, text in files.items() if path.startswith((f"{package}/vendored/alg", f"{package}/cus"))
     )
-    found = set(re.findall(r'register_(?:adv_est|policy_loss)\(\s*"(\w+)"', text))
+    found = set(re.findall(r"""register_(?:adv_est|policy_loss)\(\s*["'](\w+)["']""", text))
     enum = re.search(r"class AdvantageEstimator\b.*?(?=^\S)", text, re.DOTALL | re.MULTILINE)
-    return found | set(re.findall(r'= "(\w+)"', enum[0] if enum else "")) | {"vanilla"}
+    return found | set(re.findall(r"""= ["'](\w+)["']""", enum[0] if enum else "")) | {"vanilla"}
 
 
 def _chooses_losses(files: Mapping[str, str], package: str) -> bool:
