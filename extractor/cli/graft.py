@@ -25,7 +25,7 @@ def command(fork: Fork, path: Target = Path(), offline: Offline = False, json: J
     from extractor.importers.adopt import recognise
     from extractor.importers.adopt.graft import graft, list_ideas
     from extractor.importers.adopt.method_states import Runs
-    from extractor.project import disk, location, lock
+    from extractor.project import disk
 
     directory, _, symbol = fork.partition("::")
     with output.steps("reading the fork") as say:
@@ -37,9 +37,8 @@ def command(fork: Fork, path: Target = Path(), offline: Offline = False, json: J
         for idea in ideas if not json else ():
             output.data(f"{idea.kind} {idea.name} ({idea.path}): {idea.about}")
         return 0
-    root = location.find(path)
-    unfinished.refuse(root)
-    made = graft(found, symbol, root, lock.read(root), offline=offline)
+    root, locked = unfinished.open_project(path)
+    made = graft(found, symbol, root, locked, offline=offline)
     for name, data in made.files.items():
         target = disk.gate(root, name)
         target.parent.mkdir(parents=True, exist_ok=True)
