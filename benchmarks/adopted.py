@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks.launch_scripts import request_of, scripts_of, summary, tried, with_variables
 from extractor.cli.adopt import write
 from extractor.importers.adopt import Adoption, Outcome, Recognised, adopt, adopt_with_run, recognise
+from extractor.importers.adopt.method_states import summarize
 from extractor.pipeline.generate import complete
 from extractor.values import releases
 from extractor.values.errors import VextractError
@@ -47,9 +48,10 @@ def adopted(found: Recognised, script: Path | None, target: Path) -> Adoption:
 
 
 def said(adoption: Adoption) -> str:
-    """Say what became of the edits."""
+    """Say whether the method runs, and what became of the edits."""
     counts = Counter(edit.outcome for edit in adoption.edits if edit.is_symbol)
-    return ", ".join(f"{counts[fate]} {fate.value}" for fate in Outcome) + " symbols"
+    symbols = ", ".join(f"{counts[fate]} {fate.value}" for fate in Outcome) + " symbols"
+    return f"{summarize(adoption.methods)}; {symbols}"
 
 
 def outcomes(root: Path, scripts: list[Path], folder: Path) -> Iterator[tuple[str, str, str]]:

@@ -58,7 +58,7 @@ def command(
     dry_run: DryRun = False,
     verbose: Verbose = False,
     json: Json = False,
-) -> None:
+) -> int:
     """Make a project from a copy of verl, with your edits in it.
 
     Finds the release that was copied, and carries your edits over to what vextract vendors of it. What has no place
@@ -66,6 +66,7 @@ def command(
     the project also has the experiment of a launch script of yours.
     """
     from extractor.importers.adopt import adopt, adopt_with_run, recognise
+    from extractor.importers.adopt.method_states import Runs, overall
     from extractor.pipeline.generate import complete
     from extractor.project import location
     from extractor.values import releases
@@ -87,20 +88,24 @@ def command(
             adoption = adopt_with_run(found, asked, chosen, request, manifest, say)
         if written is not None:
             say(f"writing {target}")
-            _write(written, adoption, found)
+            write(written, adoption, found)
+    is_parked = bool(adoption.methods) and overall(adoption.methods) is Runs.NO
     for text in (*found.warnings, *adoption.generated.warnings):
         output.warning(text)
     if json:
         output.data_json(_report(found, adoption, place, written is not None))
-        return
+        return int(is_parked)
     _show(found, adoption, verbose)
     if target is not None and written is not None:
-        output.data(f"made {target}\nnext:\n  cd {in_shell(target)}\n  vextract diff\n  make setup\n  make train")
+        made = f"made {target}{', without your method' if is_parked else ''}"
+        output.data(f"{made}\nnext:\n  cd {in_shell(target)}\n  vextract diff\n  make setup\n  make train")
     else:
         output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
+    return int(is_parked)
 
 
-def _write(target: Path, adoption: "Adoption", found: "Recognised") -> None:
+def write(target: Path, adoption: "Adoption", found: "Recognised") -> None:
+    """Write an adoption's project."""
     from extractor import __version__
     from extractor.pipeline import apply
     from extractor.project import base, lock
@@ -135,9 +140,16 @@ def _show(found: "Recognised", adoption: "Adoption", verbose: bool) -> None:
 
 
 def _head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
-    """Say which release was copied, and how much of the edits came along."""
+    """Say whether the method runs, which release was copied, and how much of the edits came along."""
+    from extractor.importers.adopt.method_states import Runs, summarize
+
     copy, score, older = found.copy, found.score, found.older
-    head = [f"copy of verl: {copy.root}"]
+    head = [summarize(adoption.methods)]
+    for item in adoption.methods:
+        place = f" ({item.why})" if item.why else f" -> {item.where}"
+        choice = f", chosen by {item.setting}" if item.setting and item.runs is not Runs.NO else ""
+        head.append(f"  {item.kind} {item.name} {item.runs.value}{choice}{place}")
+    head.append(f"copy of verl: {copy.root}")
     if copy.others:
         head.append(f"other copies of verl here: {', '.join(map(str, copy.others))} (name one to adopt it)")
     if copy.prefixes:
@@ -197,6 +209,7 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
             }
             for edit in adoption.edits
         ],
+        "methods": output.pick_all(adoption.methods, "kind name runs where setting why"),
         "own": [output.pick(file, "path copied", upstreams=file.is_upstreams) for file in adoption.own],
         "outside": adoption.outside,
         "carried": {name: output.pick(getattr(adoption, name), "carried total") for name in ("hunks", "symbols")},

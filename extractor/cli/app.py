@@ -14,6 +14,7 @@ from extractor.cli import (
     diff,
     explain,
     export,
+    graft,
     graph,
     in_project,
     manifest,
@@ -45,6 +46,7 @@ app = typer.Typer(
 _COMMANDS: dict[str, Any] = {
     "new": new.command,
     "adopt": adopt.command,
+    "graft": graft.command,
     "sync": sync.command,
     "status": status.command,
     "diff": diff.command,

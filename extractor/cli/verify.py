@@ -27,6 +27,9 @@ def command(
             help="Check instead that the project is what this vextract makes of the wheel and the options in its lock.",
         ),
     ] = False,
+    fork: Annotated[
+        Path | None, typer.Option("--fork", help="Compare the methods of this fork with what the project runs.")
+    ] = None,
     from_: From = None,
     offline: Offline = False,
     verbose: Verbose = False,
@@ -46,6 +49,13 @@ def command(
         with output.steps("making the project anew"):
             report = check_provenance(root, locked, origin=from_, offline=offline, strict=strict)
         return _finish(root, report, "`vextract diff` shows your edits", verbose=verbose, json=json)
+    if fork is not None:
+        from extractor.importers.adopt.measure import check_methods
+        from extractor.usecases.verify import Report
+
+        with output.steps("running the fork's methods and the project's"):
+            report = Report((check_methods(root, fork, python, offline=offline),))
+        return _finish(root, report, "-v shows what differs", verbose=verbose, json=json)
     with output.steps(f"reading verl {locked.options.verl}"):
         manifest, source = restore.upstream(locked, origin=from_, offline=offline)
     if source.sha256 != locked.source_sha256:

@@ -28,6 +28,7 @@ Options:
 Commands:
   new       Make a project: the core of verl, without Ray.
   adopt     Make a project from a copy of verl, with your edits in it.
+  graft     Take one method of a fork into a project, as a hook.
   sync      Restore missing vendored files, byte for byte.
   status    Show what is edited, missing, conflicted or orphaned.
   diff      Show your edits against what was emitted.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ from extractor.values.tree import File, FileKind, Tree
 
 if TYPE_CHECKING:
     from extractor.importers.adopt.carry import Carried
+    from extractor.importers.adopt.method_hooks import Hook
+    from extractor.importers.adopt.method_states import MethodState
     from extractor.importers.adopt.target_project import AdoptTarget
     from extractor.importers.runs.carry_over import RunRequest
     from extractor.importers.runs.imported_project import ImportedProject
@@ -40,6 +42,8 @@ class Adoption:
         own: The fork's files that upstream does not have.
         code: The text of the edits that came along.
         outside: Packages that edits import and the project does not require by itself, sorted.
+        methods: What became of the fork's estimators, losses, rewards and datasets.
+        hooks: The methods that are hooks in the project.
         run: What became of a run of the fork's; None: there is none.
     """
 
@@ -50,6 +54,8 @@ class Adoption:
     own: tuple[ForkFile, ...]
     code: tuple[str, ...] = field(repr=False)
     outside: tuple[str, ...]
+    methods: tuple[MethodState, ...] = ()
+    hooks: tuple[Hook, ...] = field(default=(), repr=False)
     run: ImportedProject | None = None
 
     @property
@@ -131,25 +137,39 @@ def adopt_with_run(
     for file in settled.tree:  # a run's settings count as the owner's edits as well
         action = actions.get(file.path) or Action(file.path, Verdict.ADD, file.kind, Reason.OWNED)
         actions[file.path] = replace(action, data=file.data)
+    settled_files = {path: action.data for path, action in actions.items() if action.data is not None}
+    for path, data in choose(settled_files, {}, adoption.hooks, asked.package).items():
+        actions[path] = replace(actions[path], data=data)
     return replace(adoption, plan=_in_order(actions), run=settled)
 
 
 def _carry_over(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
+    from extractor.importers.adopt import method_states
     from extractor.importers.adopt.assemble import assemble, find_narrower
     from extractor.importers.adopt.carry import carry
+    from extractor.importers.adopt.file_hooks import copy_files
     from extractor.importers.adopt.ledger import list_edits, park
+    from extractor.importers.adopt.method_hooks import FILE
     from extractor.importers.adopt.own_keys import add_own_keys
-    from extractor.importers.adopt.target_project import AdoptTarget, Unit
+    from extractor.importers.adopt.target_project import AdoptTarget
 
     copy, source = recognised.copy, recognised.source
     target = AdoptTarget(copy, source, generated, options.package, recognised.compared)
-    barred: dict[Unit, str] = {}
+    barred = method_states.barred_units(target, recognised.methods)
     while more := find_narrower(target, carried := carry(target, barred)):
         barred |= more
-    edits = tuple(list_edits(target, source, carried))
-    code = tuple(work.core for work in carried.works.values())
-    files = assemble(target, carried) | add_own_keys(copy, source, target.files, code)
+    files = assemble(target, carried)
+    hook_files, methods, hooks = method_states.add_hooks(recognised, target, carried, files)
+    files |= hook_files
+    place = f"{options.package}/{FILE}"
+    edits = tuple(method_states.credit(tuple(list_edits(target, source, carried)), hooks, methods, place))
+    copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *method_states.list_others(edits)])
+    files |= copied
+    code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
+    files |= add_own_keys(copy, source, target.files, code)
+    files |= choose(files, {path: file.data for path, file in target.files.items()}, hooks, options.package)
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
+    outside = {line.outside for line in lines if line.outside}.union(*(hook.outside for hook in hooks))
     return Adoption(
         options=options,
         generated=generated,
@@ -157,8 +177,29 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
         edits=edits,
         own=tuple(_own_files(target, carried)),
         code=code,
-        outside=tuple(sorted({line.outside for line in lines if line.outside} - _known_packages(generated, options))),
+        outside=tuple(sorted(outside - _known_packages(generated, options))),
+        methods=tuple(methods),
+        hooks=tuple(hooks),
     )
+
+
+def choose(
+    files: Mapping[str, bytes], others: Mapping[str, bytes], hooks: Sequence[Hook], package: str
+) -> dict[str, bytes]:
+    """Return the config that chooses the hooks which stand for upstream's methods, and the class of a loss's keys.
+
+    Args:
+        files: The project's files that were changed, by path.
+        others: All files, as they were before.
+        hooks: The hooks.
+        package: The project's.
+    """
+    from extractor.importers.adopt.method_states import add_config_fields, choose_hooks
+
+    whole = {**others, **files}
+    config = {path: data for path, data in whole.items() if path.startswith("config/") and path.endswith(".yaml")}
+    found = {path: new for path, data in config.items() if (new := choose_hooks(data.decode(), hooks).encode()) != data}
+    return found | add_config_fields({**whole, **found}, package)
 
 
 def _own_files(target: AdoptTarget, carried: Carried) -> Iterator[ForkFile]:

@@ -40,7 +40,7 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
         raise UsageError(f"{directory}: {problem}", hint=_HINT)
     top = Path(os.path.realpath(top))
     try:
-        found = dict(_files(top))
+        found = dict(read_files(top))
     except OSError as error:
         raise UsageError(
             f"{error.filename or directory}: cannot be read: {error.strerror}",
@@ -66,7 +66,7 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
     )
 
 
-def _files(top: Path) -> Iterator[tuple[str, bytes]]:
+def read_files(top: Path) -> Iterator[tuple[str, bytes]]:
     """Yield path below the top and bytes of every file that may matter; other vextract projects are passed over."""
 
     def enter(folder: Path) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from extractor.importers.adopt.findings import Copy
+from extractor.importers.adopt.locate import read_files
 from extractor.importers.adopt.upstream_names import decode
 from extractor.pipeline.render.unread import named
 from extractor.pipeline.source import Source
@@ -25,7 +27,7 @@ _SELF = "  - _self_\n"
 _LINE = f"  # Settings that came with the fork: {FILE.removeprefix('config/')}.\n  - fork@_global_: keys\n{_SELF}"
 
 
-def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Iterable[str]) -> dict[str, bytes]:
+def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Sequence[str]) -> dict[str, bytes]:
     """Return the config files that give a project the settings that carried code reads; none where it has them.
 
     Args:
@@ -37,8 +39,8 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Ite
     folder = copy.root / "trainer/config"
     inside = readers.files_below(folder) if folder.is_dir() else ()
     texts = {f"{_FOLDER}{path.relative_to(folder).as_posix()}": path.read_bytes() for path in inside}
-    theirs, known = _compose(texts, _FOLDER), _compose(source.files, _FOLDER)
-    have = _compose({path: file.data for path, file in tree.items()}, "config/")
+    theirs, known = compose_settings(texts, _FOLDER), compose_settings(source.files, _FOLDER)
+    have = compose_settings({path: file.data for path, file in tree.items()}, "config/")
     without = {key.partition(".")[0] for key in known} - {key.partition(".")[0] for key in have}
     added = {
         key: value
@@ -48,7 +50,7 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Ite
         and all(map(str.isidentifier, key.split(".")))
         and not _is_taken(key, have)
     }
-    new = select_read(added, code)
+    new = {**select_read(added, code), **_asked_by_hooks(copy.top, have, code)}
     # A value that follows a setting, `${data.seed}`, needs that one.
     while lost := [
         key for key, value in new.items() if not set(re.findall(r"\$\{([^{}]*)", str(value))) <= {*have, *new}
@@ -69,7 +71,23 @@ def select_read(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
     return {key: value for key, value in new.items() if key in read and words.issuperset(key.split("."))}
 
 
-def _compose(files: Mapping[str, bytes], folder: str) -> Mapping[str, Any]:
+def _asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
+    """Return the settings that hooks read and the project lacks, as a config of the fork's has them, or null."""
+    keys = {key for text in code for key in re.findall(r"\bnow\.config\.([\w.]+)(?![\w.(])", text)}
+    lacking = {key for key in keys if key not in have and not any(name.startswith(f"{key}.") for name in have)}
+    found: dict[str, Any] = {}
+    for name, data in read_files(top) if lacking else ():
+        if name.endswith((".yaml", ".yml")):
+            try:
+                body = yaml.safe_load(decode(data) or "")
+            except yaml.YAMLError:
+                continue
+            values = flatten(body) if isinstance(body, dict) else {}
+            found = {**{key: values[key] for key in lacking if key in values}, **found}
+    return {**dict.fromkeys(sorted(lacking)), **found}
+
+
+def compose_settings(files: Mapping[str, bytes], folder: str) -> Mapping[str, Any]:
     """Return the settings of a directory of configs, flat; none where it cannot be composed."""
     paths = [path for path in files if path.startswith(folder) and path.endswith(".yaml")]
     texts = {path.removeprefix(folder): decode(files[path]) or "" for path in paths}

@@ -17,6 +17,8 @@ from extractor.values.errors import SourceError, UsageError
 
 if TYPE_CHECKING:
     from extractor.importers.adopt.differences import Compared
+    from extractor.importers.adopt.find_methods import Method
+    from extractor.importers.adopt.fork_code import ForkCode
     from extractor.pipeline.source import Source
     from extractor.values.manifest import SourcePin
 
@@ -64,6 +66,20 @@ class Recognised:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
             return compare(self.copy, self.source, self.bases)
+
+    @cached_property
+    def code(self) -> ForkCode:
+        """Return all modules of the fork."""
+        from extractor.importers.adopt.fork_code import ForkCode
+
+        return ForkCode(self.copy)
+
+    @cached_property
+    def methods(self) -> list[Method]:
+        """Return the estimators and losses that the fork has and upstream never had."""
+        from extractor.importers.adopt.find_methods import find_methods
+
+        return find_methods(self.code)
 
     @property
     def warnings(self) -> tuple[str, ...]:

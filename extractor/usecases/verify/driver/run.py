@@ -29,9 +29,12 @@ HEAVY = (
 
 
 def main(script: str, job_path: Path, result_path: Path) -> None:
-    """Run a job, "imports" or "parity", and write down its result."""
+    """Run a job, "imports", "parity" or "methods", and write down its result."""
     job = json.loads(job_path.read_text(encoding="utf-8"))
-    result = {"imports": run_imports, "parity": run_parity}[script](job)
+    if script == "methods":
+        result = importlib.import_module(f"{__package__}.methods").run_methods(job)
+    else:
+        result = {"imports": run_imports, "parity": run_parity}[script](job)
     result_path.write_text(json.dumps(result), encoding="utf-8")
     # Worker threads and process groups of upstream's must not keep this process alive.
     sys.stdout.flush()
@@ -103,14 +106,15 @@ def iterate_family(
         for part, case in family.expand(side):
             name = f"{family.name}[{part}]" if part else family.name
             if chosen is None or name in chosen:
-                yield name, {name: {**_run_case(case), **common}}
+                yield name, {name: {**run_case(case), **common}}
     except NotVendored as error:
         yield family.name, {family.name: {"absent": str(error), **common}}
     except Exception as error:
         yield family.name, {family.name: {**_failure(error), **common}}
 
 
-def _run_case(case: Any) -> dict[str, Any]:
+def run_case(case: Any) -> dict[str, Any]:
+    """Return what a case returned or raised."""
     import numpy as np
     import torch
 

@@ -17,7 +17,7 @@ from omegaconf import DictConfig
 
 from ..errors import ConfigError
 from ..hook_effects import SharedState
-from ..hooks import ESTIMATOR, calling, check_advantages
+from ..hooks import ESTIMATOR, AtHand, at_hand, calling, check_advantages
 from ..registries import compute_advantage
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.process import StopRequested, without_running_loop
@@ -351,6 +351,7 @@ class LocalPPOTrainer(RunLoop):
             batch.batch.pop("rollout_log_probs", None)
         if algorithm.adv_estimator == "gdpo":
             check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")
+        at_hand.set(AtHand(batch, self.config, self.steps_done + 1, self.total_steps, self.tokenizer))
         with calling(ESTIMATOR, algorithm.adv_estimator), same_random_numbers(f"{self._seed} advantages"):
             batch = compute_advantage(
                 batch,

@@ -1,0 +1,97 @@
+"""A fork's scorers and dataset, copied to files that a setting of the project chooses."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from extractor.importers.adopt.method_states import MethodState, Runs
+from extractor.importers.adopt.own_keys import compose_settings
+from extractor.importers.adopt.recognised import Recognised
+from extractor.importers.adopt.target_project import AdoptTarget
+from extractor.importers.runs.copied_code import managers
+from extractor.importers.runs.copied_code.target import TargetProject
+from extractor.importers.runs.places import RunFolders
+from extractor.values.errors import UsageError
+from extractor.values.tree import File, FileKind, Tree
+
+_DATASET, _DATASETS = "custom/verl_dataset.py", "verl.utils.dataset.rl_dataset"
+# What a project makes its dataset of, by name.
+_GIVEN = {"data_files", "tokenizer", "config"}
+
+
+def copy_files(
+    recognised: Recognised, target: AdoptTarget, files: Mapping[str, bytes], release: str, states: Sequence[MethodState]
+) -> tuple[dict[str, bytes], list[MethodState]]:
+    """Copy the scorers and the dataset that have no place in the project's copy of verl.
+
+    Args:
+        recognised: The fork.
+        target: The project.
+        files: The project's files that were changed, by path.
+        release: The project's.
+        states: What became of the fork's methods so far.
+
+    Returns:
+        More files, and the states with the copies.
+    """
+    lost = {item.kind for item in states if item.runs is Runs.NO}
+    copy = target.copy
+    whole = dict(target.files)
+    whole |= {path: File(path, FileKind.HOOK, data) for path, data in files.items()}
+    places = RunFolders((copy.root.parent, copy.top), is_said=True, home=copy.top)
+    project = TargetProject(Tree.of(list(whole.values())), target.package, recognised.source, places, {}, release)
+    found: dict[str, tuple[str, str, str]] = {}
+    if lost & {"reward manager", "reward function"}:
+        before = compose_settings({path: file.data for path, file in whole.items()}, "config/")
+        taken = managers.take_unnamed(project, "", before)
+        if taken.settings:
+            key, value = next(iter(taken.settings.items()))
+            choice = f"{key}={value}"
+            if str(value).endswith(".py"):
+                manager = next(iter(project.with_manager(managers.PLAIN)), "")
+                choice += f" {manager}={managers.PLAIN}" if manager else ""
+            where = str(value) if str(value).endswith(".py") else f"{target.package}/{managers.TARGET}.py"
+            asked = "; ".join(item.why for item in taken.remarks if item.what == "to do")
+            found["reward manager"] = found["reward function"] = (where, choice, asked)
+            project = replace(project, tree=taken.tree)
+    if "dataset" in lost and _takes_config(recognised):
+        copying = project.copying()
+        try:
+            copied = copying.copy(f"from {_DATASETS} import RLHFDataset\n", ["RLHFDataset"])
+        except (SyntaxError, UsageError, OSError):
+            copied = None
+        if copied is not None and not copied.missing and copying.files:
+            project = replace(project, tree=project.with_hooks({_DATASET: copied.text, **copying.files}, {}))
+            where = f"{target.package}/{_DATASET}"
+            asked = f"needs packages: {', '.join(copied.packages)}" if copied.packages else ""
+            found["dataset"] = (where, f"data.custom_cls.path={where} data.custom_cls.name=RLHFDataset", asked)
+    new = {file.path: file.data for file in project.tree if whole.get(file.path) is not file}
+    written = {path: data for path, data in new.items() if path not in whole or whole[path].data != data}
+    return written, [_with_copy(item, found, written) if item.runs is Runs.NO else item for item in states]
+
+
+def _with_copy(
+    item: MethodState, found: Mapping[str, tuple[str, str, str]], written: Mapping[str, bytes]
+) -> MethodState:
+    """Return a method's state where its code was copied; a manager whose function alone was runs in part."""
+    if item.kind not in found:
+        return item
+    where, setting, why = found[item.kind]
+    is_whole = any(re.search(rf"\b(class|def) {re.escape(item.name)}\b".encode(), data) for data in written.values())
+    runs = Runs.YES if is_whole or item.kind != "reward manager" else Runs.IN_PART
+    if runs is Runs.IN_PART:
+        why = f"only what it scores by was copied{f'; {why}' if why else ''}"
+    return replace(item, runs=runs, where=where, setting=setting, why=why)
+
+
+def _takes_config(recognised: Recognised) -> bool:
+    """Tell whether the fork's dataset is made of what the project has."""
+    module = recognised.code.find(_DATASETS)
+    node = module.by_name["RLHFDataset"].node if module is not None and "RLHFDataset" in module.by_name else None
+    makes = [item for item in getattr(node, "body", ()) if getattr(item, "name", "") == "__init__"]
+    if not makes or not isinstance(makes[0], ast.FunctionDef):
+        return False
+    return {item.arg for item in makes[0].args.args} >= _GIVEN

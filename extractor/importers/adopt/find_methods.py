@@ -1,0 +1,184 @@
+"""The advantage estimators and policy losses that a fork has and upstream never had."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from extractor.importers.adopt.fork_code import ForkCode, ForkModule
+from extractor.pipeline.index.syntax import attribute_chain
+from extractor.values import readers
+from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
+
+ESTIMATOR, LOSS = "advantage estimator", "policy loss"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Method:
+    """An estimator or a loss that a fork has and upstream has not.
+
+    Attributes:
+        kind: ESTIMATOR or LOSS.
+        name: What a config calls it.
+        module: Where it is computed.
+        function: Its function, or the one that has a branch for it.
+        branch: The statements for it, and the if statement that they belong to; None: the function is for it alone.
+        functions: The functions that are the fork's own, as module and name.
+        about: One sentence on it.
+    """
+
+    kind: str
+    name: str
+    module: ForkModule = field(repr=False)
+    function: str
+    branch: tuple[list[ast.stmt], ast.If] | None = field(repr=False)
+    functions: tuple[tuple[str, str], ...]
+    about: str
+
+    @property
+    def symbol(self) -> str:
+        """Return its function as `module:name`."""
+        return f"{self.module.name}:{self.function}"
+
+
+def find_methods(fork: ForkCode) -> list[Method]:
+    """Return the estimators and losses that a fork has and no version of upstream's."""
+    found: dict[tuple[str, str], Method] = {}
+    for module in fork.mentions("def compute_advantage"):
+        if "compute_advantage" in module.by_name and not module.name.startswith("recipe."):
+            for method in _branches(fork, module):
+                found.setdefault((method.kind, method.name), method)
+    for word, kind in (("register_adv_est", ESTIMATOR), ("register_policy_loss", LOSS)):
+        for module in fork.mentions(word):
+            for name, segment in module.by_name.items():
+                called = _registered_as(fork, module, segment.node, word)
+                own = _own_functions(fork, module, name) if called else ()
+                if called and own and not module.name.startswith("recipe."):
+                    found.setdefault(
+                        (kind, called), Method(kind, called, module, name, None, own, describe(segment.node))
+                    )
+    for module in fork.mentions("def compute_policy_loss"):
+        for name, segment in module.by_name.items():
+            if name.startswith("compute_policy_loss") and not module.name.startswith("recipe."):
+                known = {item.function for item in found.values()}
+                own = _own_functions(fork, module, name)
+                if own and name not in known and isinstance(segment.node, _FUNCTIONS):
+                    called = name.removeprefix("compute_policy_loss").strip("_") or "vanilla"
+                    found.setdefault(
+                        (LOSS, called), Method(LOSS, called, module, name, None, own, describe(segment.node))
+                    )
+    return list(found.values())
+
+
+def method_of(fork: ForkCode, symbol: str) -> Method | None:
+    """Return the method that a name, a function or `module:function` means; None: it is no estimator and no loss."""
+    short = symbol.rpartition(":")[2].rpartition(".")[2]
+    for method in find_methods(fork):
+        if short in (method.name, method.function) or any(short == name for _, name in method.functions):
+            return method
+    for module in fork.mentions(f"def {short}("):
+        node = module.by_name[short].node if short in module.by_name else None
+        if isinstance(node, _FUNCTIONS):
+            taken = {item.arg for item in list_parameters(node)}
+            kind = LOSS if "log_prob" in taken else ESTIMATOR if "token_level_rewards" in taken else None
+            if kind is not None:
+                name = re.sub(r"^compute_|^policy_loss_|_(outcome_)?advantages?$|_policy_loss$", "", short)
+                return Method(kind, name or short, module, short, None, ((module.name, short),), describe(node))
+    return None
+
+
+def _branches(fork: ForkCode, module: ForkModule) -> Iterator[Method]:
+    """Yield what compute_advantage of a module computes by name that upstream's does not, or not so."""
+    node = readers.python(module.by_name["compute_advantage"].core).body[0]  # of this text, not of the module's
+    if not isinstance(node, _FUNCTIONS) or len(node.args.args) < 2:
+        return
+    chosen = node.args.args[1].arg
+    for top in node.body:
+        item = top if isinstance(top, ast.If) and _names_in_test(fork, module, top.test, chosen) else None
+        chain = item
+        while item is not None and chain is not None:
+            own = tuple(sorted({pair for statement in item.body for pair in _reached(fork, module, statement)}))
+            places = [(place, name) for where, name in own if (place := fork.find(where)) is not None]
+            about = describe(places[0][0].by_name[places[0][1]].node) if places else ""
+            for name in _names_in_test(fork, module, item.test, chosen) if own else ():
+                yield Method(ESTIMATOR, name, module, "compute_advantage", (item.body, chain), own, about)
+            rest = item.orelse
+            item = rest[0] if len(rest) == 1 and isinstance(rest[0], ast.If) else None
+
+
+def _names_in_test(fork: ForkCode, module: ForkModule, test: ast.expr, chosen: str) -> list[str]:
+    """Return the names that a test compares the estimator with."""
+    found = []
+    for part in ast.walk(test):
+        if isinstance(part, ast.Compare) and ast.unparse(part.left) == chosen:
+            values = part.comparators[0]
+            for value in values.elts if isinstance(values, (ast.List, ast.Tuple, ast.Set)) else [values]:
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    found.append(value.value)
+                elif isinstance(value, ast.Attribute):
+                    found.append(_member(fork, module, value))
+    return found
+
+
+def _member(fork: ForkCode, module: ForkModule, value: ast.Attribute) -> str:
+    """Return the value of an enum's member; its name in small letters where that is not found."""
+    chain = [name for name in attribute_chain(value) if name != "value"]
+    place = module if chain[0] in module.by_name else None
+    if place is None and chain[0] in module.imports:
+        found = fork.resolve(module.imports[chain[0]])
+        place = found[0] if found is not None else None
+    enum = place.by_name.get(chain[-2]) if place is not None and len(chain) > 1 else None
+    for item in getattr(enum.node, "body", ()) if enum is not None else ():
+        is_it = isinstance(item, ast.Assign) and ast.unparse(item.targets[0]) == chain[-1]
+        if is_it and isinstance(item.value, ast.Constant):
+            return str(item.value.value)
+    return chain[-1].lower()
+
+
+def _registered_as(fork: ForkCode, module: ForkModule, node: ast.stmt | None, word: str) -> str:
+    """Return the name under which a function registers itself; empty: it does not."""
+    for decorator in getattr(node, "decorator_list", ()):
+        if isinstance(decorator, ast.Call) and attribute_chain(decorator.func)[-1:] == (word,) and decorator.args:
+            value = decorator.args[0]
+            if isinstance(value, ast.Constant):
+                return str(value.value)
+            return _member(fork, module, value) if isinstance(value, ast.Attribute) else ""
+    return ""
+
+
+def _own_functions(fork: ForkCode, module: ForkModule, name: str) -> tuple[tuple[str, str], ...]:
+    """Return the functions that are no version of upstream's: this one, or what it calls."""
+    segment = module.by_name[name]
+    if segment.node is not None and fingerprint_statement(segment.node) not in load_upstream_parts():
+        return ((module.name, name),)
+    return ()
+
+
+def _reached(fork: ForkCode, module: ForkModule, statement: ast.stmt) -> set[tuple[str, str]]:
+    """Return the fork's own functions that a statement names."""
+    found = set()
+    for part in ast.walk(statement):
+        chain = attribute_chain(part) if isinstance(part, (ast.Name, ast.Attribute)) else ()
+        place, name = module, chain[0] if chain else ""
+        if name in module.imports:
+            resolved = fork.resolve(module.imports[name])
+            if resolved is None:
+                continue
+            place, name = resolved[0], resolved[1] or (chain[1] if len(chain) > 1 else "")
+        segment = place.by_name.get(name)
+        if segment is not None and isinstance(segment.node, _FUNCTIONS):
+            found |= set(_own_functions(fork, place, name))
+    return found
+
+
+def list_parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+
+
+def describe(node: ast.stmt | None) -> str:
+    """Return the first sentence of a function's docstring, in one line."""
+    text = ast.get_docstring(node) if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) else None
+    return " ".join((text or "").split("\n\n")[0].split())[:160]

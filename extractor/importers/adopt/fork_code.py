@@ -1,0 +1,321 @@
+"""A fork's modules, and the code that one of its functions needs, as text that stands by itself."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from textwrap import indent
+
+from extractor.importers.adopt.differences import Imported, list_bound, list_imports
+from extractor.importers.adopt.findings import Copy
+from extractor.importers.adopt.locate import read_files
+from extractor.importers.adopt.segments import Segment, split
+from extractor.importers.adopt.target_project import NoPlace
+from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
+from extractor.pipeline.index.syntax import attribute_chain, first_line, global_names
+from extractor.values import readers
+from extractor.values.modules import is_package, module_name
+
+_BUILTIN = frozenset(dir(builtins))
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Cuts = list[tuple[ast.AST, str]]
+
+
+@dataclass(frozen=True)
+class ForkModule:
+    """One module of a fork.
+
+    Attributes:
+        name: Dotted, below upstream's `verl` where it belongs to the copy.
+        path: Below the fork's directory.
+        segments: Its top-level statements.
+    """
+
+    name: str
+    path: str
+    segments: tuple[Segment, ...] = field(repr=False)
+
+    @cached_property
+    def by_name(self) -> dict[str, Segment]:
+        """Name -> the segment, other than a plain import, that binds it."""
+        return {name: item for item in self.segments if not item.is_import for name in item.binds}
+
+    @cached_property
+    def imports(self) -> dict[str, Imported]:
+        return list_imports(self.segments, self.name, is_package=is_package(self.path))
+
+
+class ForkCode:
+    """All modules of a fork, by dotted name; what is no Python has none."""
+
+    def __init__(self, copy: Copy) -> None:
+        self._paths: dict[str, tuple[str, bytes]] = {}
+        self._prefixes = copy.prefixes
+        self._read: dict[str, ForkModule | None] = {}
+        root = copy.root.relative_to(copy.top).as_posix()
+        inside = "" if root == "." else f"{root}/"
+        beside = inside.rstrip("/").rpartition("/")[0]
+        for path, data in read_files(copy.top):
+            if path.endswith(".py"):
+                short = path.removeprefix(f"{beside}/") if beside else path
+                name = f"verl/{path.removeprefix(inside)}" if path.startswith(inside) else short
+                self._paths.setdefault(module_name(name), (path, data))
+
+    def __iter__(self) -> Iterator[ForkModule]:
+        return (module for name in sorted(self._paths) if (module := self.find(name)) is not None)
+
+    def find(self, name: str) -> ForkModule | None:
+        """Return a module; None: the fork has none of the name."""
+        if name not in self._read:
+            path, data = self._paths.get(name, ("", b""))
+            text = decode(data) if path else None
+            try:
+                segments = split(restore_upstream_names(text, self._prefixes)) if text is not None else None
+            except SyntaxError:
+                segments = None
+            self._read[name] = None if segments is None else ForkModule(name, path, segments)
+        return self._read[name]
+
+    def mentions(self, text: str) -> Iterator[ForkModule]:
+        """Yield the modules whose text has some words."""
+        for name, (_, data) in sorted(self._paths.items()):
+            if text.encode() in data and (module := self.find(name)) is not None:
+                yield module
+
+    def resolve(self, item: Imported) -> tuple[ForkModule, str | None] | None:
+        """Return the module that an import leads to, and the name in it, behind re-exports; None: not the fork's."""
+        for _ in range(8):
+            if item.name is None:
+                module = self.find(item.module)
+                return None if module is None else (module, None)
+            whole, module = self.find(f"{item.module}.{item.name}"), self.find(item.module)
+            if module is None or item.name not in module.by_name:
+                if whole is not None:
+                    return whole, None
+                if module is None or item.name not in module.imports:
+                    return None
+                item = module.imports[item.name]
+                continue
+            return module, item.name
+        return None
+
+
+class Closure:
+    """What a function needs of its fork, gathered: definitions in order, and imports.
+
+    Args:
+        fork: The fork.
+        project: What the project has under upstream's name: name -> the module of its package to import it from.
+        package: The project's package.
+        taken: Names that the text is to stand beside.
+    """
+
+    def __init__(self, fork: ForkCode, project: Mapping[str, str], package: str, taken: frozenset[str]) -> None:
+        self._fork, self._project, self._package, self._taken = fork, project, package, taken
+        self.imports: dict[str, str] = {}
+        self.texts: dict[tuple[str, str], str] = {}
+        self.outside: set[str] = set()
+        self._names: dict[tuple[str, str], str] = {}
+
+    def add(self, module: ForkModule, name: str) -> str:
+        """Take a definition along; return what it is called.
+
+        Raises:
+            NoPlace: it needs something that cannot come along.
+        """
+        key = (module.name, name)
+        if key not in self._names:
+            segment = module.by_name[name]
+            self._names.update({(module.name, other): self._free_name(module, other) for other in segment.binds})
+            self.texts[key] = ""  # what leads back here finds it
+            self.texts[key] = self.rewrite(module, segment.core)
+            self.texts[key] = self.texts.pop(key)  # behind what it needs
+        return self._names[key]
+
+    def _free_name(self, module: ForkModule, name: str) -> str:
+        last = module.name.rpartition(".")[2]
+        names = [name, f"{name}_of_{last}", *(f"{name}_of_{last}_{number}" for number in range(2, 99))]
+        return next(item for item in names if item not in {*self._taken, *self._names.values(), *self.imports})
+
+    def rewrite(self, module: ForkModule, text: str) -> str:
+        """Return text of a module with its names as they are here, all that it names taken along.
+
+        Raises:
+            NoPlace: something cannot come along.
+        """
+        tree = readers.python(text)
+        bound, cuts = self._cut_imports(module, tree)
+        removed = {id(part) for node, _ in cuts for part in ast.walk(node)}
+        types = {id(part) for node in _annotations(tree) for part in ast.walk(node)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            inner = {name for name, item in bound.items() if item is not module.imports.get(name)}
+            names = (global_names(text, "fork") | inner) - _BUILTIN
+        names |= {node.id for node in ast.walk(tree) if id(node) in types and isinstance(node, ast.Name)} - _BUILTIN
+        for node in ast.walk(tree):
+            chain = attribute_chain(node) if isinstance(node, (ast.Name, ast.Attribute)) else ()
+            if not chain or id(node) in removed or chain[0] not in names:
+                continue
+            new, length = self._place(module, bound, chain, is_type=id(node) in types)
+            while len(chain) > length and isinstance(node, ast.Attribute):
+                node, chain = node.value, chain[:-1]
+            removed |= {id(part) for part in ast.walk(node)}
+            if ".".join(chain) != new:
+                cuts.append((node, new))
+        for node in tree.body:
+            name = getattr(node, "name", "")
+            if (renamed := self._names.get((module.name, name), name)) != name:
+                text = _rename(text, node, name, renamed, cuts)
+        return _replace(text, cuts)
+
+    def _cut_imports(
+        self, module: ForkModule, tree: ast.Module
+    ) -> tuple[dict[str, Imported], list[tuple[ast.AST, str]]]:
+        """Return what names are bound to, and the fork's imports and decorators in a text, which go."""
+        bound, cuts = dict(module.imports), _Cuts()
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                items = list_bound(node, module.name, is_package=is_package(module.path))
+                if any(self._is_forks(item) for item in items):
+                    bound.update({item.local: item for item in items})
+                    cuts.append((node, "pass"))
+                else:
+                    self._need_packages(items)
+            for decorator in getattr(node, "decorator_list", ()):
+                chain = attribute_chain(decorator.func if isinstance(decorator, ast.Call) else decorator)
+                if chain and (chain[0] in module.by_name or (chain[0] in bound and self._is_forks(bound[chain[0]]))):
+                    cuts.append((decorator, ""))
+        return bound, cuts
+
+    def _is_forks(self, item: Imported) -> bool:
+        return item.module.partition(".")[0] == "verl" or self._fork.resolve(item) is not None
+
+    def _place(
+        self, module: ForkModule, bound: Mapping[str, Imported], chain: tuple[str, ...], *, is_type: bool
+    ) -> tuple[str, int]:
+        """Return what stands for the beginning of a chain of names, and how many of these that are."""
+        name = chain[0]
+        if name in module.by_name and name not in bound:
+            return self._own(module, name, is_type), 1
+        item = bound.get(name)
+        if item is None:
+            if name.startswith("__"):
+                return name, 1
+            if is_type:
+                return self._any(), 1
+            raise NoPlace(f"it needs {name}, which {module.path} does not define")
+        if not self._is_forks(item):
+            self._import(item)
+            return name, 1
+        found = self._fork.resolve(item)
+        if found is None:
+            return self._missing(f"{item.module}{f':{item.name}' if item.name else ''}", is_type), 1
+        other, symbol = found
+        if symbol is not None:
+            return self._own(other, symbol, is_type), 1
+        if len(chain) == 1:
+            raise NoPlace(f"it uses the module {other.name} itself")
+        if chain[1] in other.by_name:
+            return self._own(other, chain[1], is_type), 2
+        deeper = other.imports.get(chain[1])
+        if deeper is not None:
+            return self._place(other, other.imports, chain[1:], is_type=is_type)[0], 2
+        return self._missing(f"{other.name}:{chain[1]}", is_type), 2
+
+    def _need_packages(self, items: Sequence[Imported]) -> None:
+        roots = {item.module.partition(".")[0] for item in items}
+        if "ray" in roots:
+            raise NoPlace("it needs Ray")
+        self.outside |= roots
+
+    def _import(self, item: Imported) -> None:
+        """Have a package's name imported."""
+        self._need_packages([item])
+        name = item.local
+        line = f"import {item.module}" + ("" if item.dotted or item.module == name else f" as {name}")
+        if item.name is not None:
+            line = f"from {item.module} import {item.name}" + ("" if item.name == name else f" as {name}")
+        self.imports[name] = line
+
+    def _own(self, module: ForkModule, name: str, is_type: bool) -> str:
+        """Take a name of the fork's along; a class that the project has is the project's."""
+        segment = module.by_name[name]
+        if name in self._project and (isinstance(segment.node, ast.ClassDef) or "REGISTRY" in name):
+            where = self._project[name]
+            self.imports[name] = f"from {self._package}.{where} import {name}"
+            return name
+        return self._any() if is_type else self.add(module, name)
+
+    def _missing(self, what: str, is_type: bool) -> str:
+        if is_type:
+            return self._any()
+        raise NoPlace(f"it needs {what}, which the fork does not have")
+
+    def _any(self) -> str:
+        self.imports["Any"] = "from typing import Any"
+        return "Any"
+
+
+def prune(text: str, name: str, chosen: str, branch: list[ast.stmt], chain: ast.If) -> str:
+    """Return a function with one branch of an if statement in the place of all, under another name.
+
+    Args:
+        text: The function's.
+        name: Its new name.
+        chosen: What is said above the branch.
+        branch: The statements of the branch.
+        chain: The if statement.
+    """
+    function = readers.python(text).body[0]
+    assert isinstance(function, _FUNCTIONS)
+    lines = text.split("\n")
+    start = function.lineno - 1
+    body = function.body[0]
+    head = lines[start : first_line(body)]
+    head[0] = head[0].replace(f" {function.name}(", f" {name}(", 1)
+    is_documented = isinstance(body, ast.Expr) and isinstance(body.value, ast.Constant)
+    before = lines[(body.end_lineno or 0) if is_documented else first_line(body) : chain.lineno - 1]
+    inside = _dedented(lines[first_line(branch[0]) : branch[-1].end_lineno], branch[0].col_offset)
+    after = lines[(chain.end_lineno or 0) :]
+    space = " " * chain.col_offset
+    return "\n".join([*head, *before, f"{space}# {chosen}", *indent("\n".join(inside), space).split("\n"), *after])
+
+
+def _dedented(lines: list[str], column: int) -> list[str]:
+    return [line[column:] if not line[:column].strip() else line for line in lines]
+
+
+def _rename(text: str, node: ast.stmt, name: str, renamed: str, cuts: _Cuts) -> str:
+    """Rename a definition in a text; what is to be cut behind its name moves along."""
+    for cut, _ in cuts:
+        if isinstance(cut, (ast.expr, ast.stmt)) and cut.lineno == node.lineno:
+            cut.col_offset += len(renamed) - len(name)
+            cut.end_col_offset = (cut.end_col_offset or 0) + (len(renamed) - len(name)) * (cut.end_lineno == cut.lineno)
+    return text.replace(f" {name}(", f" {renamed}(", 1)
+
+
+def _annotations(tree: ast.AST) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        found = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+        yield from (item for item in found if isinstance(item, ast.expr))
+
+
+def _replace(text: str, cuts: _Cuts) -> str:
+    """Replace the text of nodes; a decorator that becomes nothing goes with its line."""
+    lines = [line.encode() for line in text.split("\n")]
+    places = sorted(((*_span(node), new) for node, new in cuts), reverse=True)
+    for line, column, end_line, end_column, new in places:
+        if not new:
+            del lines[line : end_line + 1]
+            continue
+        lines[line : end_line + 1] = [lines[line][:column] + new.encode() + lines[end_line][end_column:]]
+    return b"\n".join(lines).decode()
+
+
+def _span(node: ast.AST) -> tuple[int, int, int, int]:
+    assert isinstance(node, (ast.expr, ast.stmt))
+    return node.lineno - 1, node.col_offset, (node.end_lineno or node.lineno) - 1, node.end_col_offset or 0

@@ -1,0 +1,113 @@
+"""One idea of somebody's fork, for a project that exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from extractor.importers.adopt import choose
+from extractor.importers.adopt.find_methods import describe, method_of
+from extractor.importers.adopt.method_hooks import FILE, make_hook
+from extractor.importers.adopt.method_states import MethodState, state_of
+from extractor.importers.adopt.own_keys import add_own_keys
+from extractor.importers.adopt.recognised import Recognised
+from extractor.importers.adopt.target_project import NoPlace
+from extractor.project.lock import Lock
+from extractor.usecases.restore import upstream
+from extractor.values import readers
+from extractor.values.errors import CheckFailed, UsageError
+from extractor.values.tree import File, FileKind
+
+
+@dataclass(frozen=True)
+class Idea:
+    """Something that a fork has and its base has not.
+
+    Attributes:
+        kind: "advantage estimator" or "policy loss"; or "function" or "class", which no hook is made of by itself.
+        name: What to name behind `::`.
+        path: The fork's file.
+        about: One sentence.
+    """
+
+    kind: str
+    name: str
+    path: str
+    about: str
+
+
+@dataclass(frozen=True)
+class Graft:
+    """A method as a hook, worked out for a project and not yet written.
+
+    Attributes:
+        state: How much of it runs, and what chooses it.
+        files: Text of the project's files that change, by path.
+        outside: Packages that it imports.
+    """
+
+    state: MethodState
+    files: dict[str, bytes]
+    outside: tuple[str, ...]
+
+
+def list_ideas(found: Recognised) -> Iterator[Idea]:
+    """Yield the methods of a fork, and then the other functions and classes that upstream never had."""
+    methods = found.methods
+    for method in methods:
+        yield Idea(method.kind, method.name, method.module.path, method.about or "it says nothing of itself")
+    shown = {pair for method in methods for pair in ((method.module.name, method.function), *method.functions)}
+    for path, compared in sorted(found.compared.items()):
+        module = path.removesuffix(".py").replace("/", ".")
+        for item in compared.symbols:
+            if item.new is None or item.is_upstreams or not item.new.is_definition or (module, item.key) in shown:
+                continue
+            said = describe(item.new.node) or " ".join(
+                [item.what, *([f"in {', '.join(item.parts)}"] if item.parts else [])]
+            )
+            kind = "class" if item.new.core.lstrip().startswith("class ") else "function"
+            yield Idea(kind, item.key, path, said)
+
+
+def graft(found: Recognised, symbol: str, project: Path, locked: Lock, *, offline: bool) -> Graft:
+    """Make a hook of one of a fork's methods, for a project of any release; writes nothing.
+
+    Args:
+        found: The fork.
+        symbol: The method: its name, or that of its function.
+        project: The project's directory.
+        locked: Its lock.
+        offline: Never download.
+
+    Raises:
+        UsageError: the fork has no such method.
+        CheckFailed: it needs what no project has.
+    """
+    package = locked.options.package
+    fork = found.code
+    method = method_of(fork, symbol)
+    if method is None:
+        raise UsageError(
+            f"the fork has no estimator and no loss {symbol}",
+            hint=f"`vextract graft {found.copy.top}` lists what it has; rewards come by custom_reward_function.path",
+        )
+    paths = [
+        *readers.python_below(project, package),
+        *(f"config/{path.relative_to(project / 'config').as_posix()}" for path in (project / "config").rglob("*.yaml")),
+    ]
+    data = {path: readers.read_bytes(project / path) for path in paths}
+    texts = {path: text.decode() for path, text in data.items() if path.endswith(".py")}
+    try:
+        hook = make_hook(fork, method, texts, package)
+    except NoPlace as reason:
+        raise CheckFailed(
+            f"{method.kind} {method.name} cannot run here: {reason}", hint="nothing was written"
+        ) from None
+    place = f"{package}/{FILE}"
+    files = {place: hook.text.encode()}
+    _, source = upstream(locked, offline=offline)
+    tree = {path: File(path, FileKind.HOOK, content) for path, content in data.items()}
+    files |= add_own_keys(found.copy, source, tree, [hook.text[len(texts[place]) :]])
+    files |= choose(files, data, (), package)
+    return Graft(state_of(hook, place), files, tuple(sorted(hook.outside)))

@@ -1,0 +1,137 @@
+"""Whether a project computes what a fork does: both run on the same made-up batch, compared bit for bit."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from extractor.importers.adopt.find_methods import Method
+from extractor.importers.adopt.fork_code import ForkCode
+from extractor.importers.adopt.locate import VERSION
+from extractor.importers.adopt.method_hooks import FILE, arguments_of, columns_of
+from extractor.importers.adopt.recognised import recognise
+from extractor.importers.adopt.target_project import NoPlace
+from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
+from extractor.usecases.verify import interpreter, subject
+from extractor.usecases.verify.compare import difference
+from extractor.usecases.verify.report import Check, CheckStatus
+from extractor.values.errors import CheckFailed
+
+_TIMEOUT = 300.0
+# Files that packages of verl open when they are imported.
+_VERSIONS = (VERSION, "verl/single_controller/version/version")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How one method of a fork compares with what the project runs.
+
+    Attributes:
+        name: What the project's config calls it.
+        is_equal: Both give the same numbers, bit for bit.
+        note: What differs, or why nothing could be compared.
+    """
+
+    name: str
+    is_equal: bool
+    note: str
+
+
+def check_methods(project: Path, directory: Path, python: str | None, *, offline: bool) -> Check:
+    """Compare each estimator and loss of a fork with the project's, in the project's Python."""
+    found = recognise(directory, None, offline=offline)
+    fork, read = found.code, subject.read(project)
+    hooks = next((file.text for file in read.files.values() if file.path.endswith(f"/{FILE}")), "")
+    methods = [_described(fork, method, hooks) for method in found.methods]
+    if not methods:
+        return Check("methods", CheckStatus.SKIPPED, "the fork has no estimator and no loss of its own")
+    with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
+        top = Path(folder) / "fork"
+        for path, data in {**dict.fromkeys(_VERSIONS, b"0.0.0\n"), **found.copy.files, **found.copy.own}.items():
+            text = decode(data) if path.endswith(".py") else None
+            target = top / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            restored = data if text is None else restore_upstream_names(text, found.copy.prefixes).encode()
+            target.write_bytes(restored)
+        job = {
+            "package": read.lock.options.package,
+            "modules": {file.upstream: file.module for file in read.vendored if file.upstream},
+            "methods": methods,
+        }
+        chosen = interpreter.choose(project, python)
+        ours = _run(chosen, {**job, "side": "project", "root": str(project.resolve()), "roots": []}, Path(folder))
+        roots = [str(found.copy.root.parent), str(found.copy.top)]
+        theirs = _run(
+            chosen, {**job, "side": "fork", "root": str(top), "roots": roots, "config": ours["config"]}, Path(folder)
+        )
+    measured = [_compare(item, theirs["results"], ours["results"]) for item in methods]
+    equal = sum(item.is_equal for item in measured)
+    details = tuple(f"{'equal' if item.is_equal else 'differs'}: {item.name}: {item.note}" for item in measured)
+    status = CheckStatus.OK if equal == len(measured) else CheckStatus.FAILED
+    verdict = "runs" if equal == len(measured) else "runs in part" if equal else "does not run"
+    return Check("methods", status, f"your method {verdict}: {equal} of {len(measured)} equal bit for bit", details)
+
+
+def _described(fork: ForkCode, method: Method, hooks: str) -> dict[str, Any]:
+    """Return a method as the driver takes it."""
+    registered = set(re.findall(r'@register_\w+\("([\w-]+)"\)', hooks))
+    name = next((item for item in (f"{method.name}_fork", method.name) if item in registered), method.name)
+    try:
+        arguments, code = arguments_of(fork, method)
+    except NoPlace as reason:  # of one that is parked: the project has no hook to call
+        arguments, code = [], ""
+        lacking = str(reason)
+    else:
+        lacking = ""
+    tensors, arrays = columns_of(code)
+    texts = [
+        node.value
+        for where in {where for where, _ in method.functions}
+        if (module := fork.find(where)) is not None
+        for segment in module.segments
+        for node in (ast.walk(segment.node) if segment.node is not None else ())
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"\S*<\S+", node.value)
+    ]
+    return {
+        "symbol": method.symbol,
+        "lacking": lacking,
+        "kind": method.kind,
+        "name": name,
+        "is_hook": name in registered,
+        "is_branch": method.branch is not None,
+        "arguments": arguments,
+        "tensors": sorted(tensors),
+        "arrays": sorted(arrays),
+        "texts": texts,
+    }
+
+
+def _run(python: str, job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    scratch = folder / f"run-{job['side']}"
+    scratch.mkdir()
+    running = interpreter.start(python, "methods", {**job, "scratch": str(scratch)}, scratch)
+    try:
+        return interpreter.finish(running, _TIMEOUT)
+    except CheckFailed as error:
+        raise CheckFailed(f"running the {job['side']}'s code {error.message}", hint=error.hint) from None
+    finally:
+        interpreter.stop(running)
+
+
+def _compare(method: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any]) -> Measured:
+    """Compare the first result that the fork has, with numbers or with texts in its own columns."""
+    note = method["lacking"]
+    for values, result in theirs[method["symbol"]].items() if not note else ():
+        mine = ours[method["symbol"]][values]
+        if "value" not in result:
+            note = f"the fork's own function raises {' '.join(str(result.get('error', result)).split())[:200]}"
+        elif "value" not in mine:
+            return Measured(method["name"], False, " ".join(str(mine.get("error", mine)).split())[:200])
+        else:
+            apart = difference(result["value"], mine["value"])
+            return Measured(method["name"], apart is None, apart or "the same numbers")
+    return Measured(method["name"], False, note)

@@ -1,0 +1,216 @@
+"""Whether a fork's method runs in its project: carried with the copy of verl, as a hook, or parked."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from extractor.importers.adopt.carry import Carried
+from extractor.importers.adopt.find_methods import ESTIMATOR, Method
+from extractor.importers.adopt.findings import ForkEdit, Outcome
+from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
+from extractor.importers.adopt.own_keys import compose_settings
+from extractor.importers.adopt.recognised import Recognised
+from extractor.importers.adopt.segments import split
+from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
+from extractor.importers.adopt.upstream_names import decode
+from extractor.values.modules import module_name
+
+_MAIN = "config/ppo_trainer.yaml"
+_POLICY_LOSS = "actor_rollout_ref.actor.policy_loss."
+# Where else a fork has methods, by the beginning of upstream's path.
+_OTHERS = (
+    ("verl/workers/reward_manager/", "reward manager"),
+    ("verl/experimental/reward", "reward manager"),
+    ("verl/utils/reward_score/", "reward function"),
+    ("verl/utils/dataset/rl_dataset.py", "dataset"),
+)
+
+
+class Runs(str, Enum):
+    """Says how much of a method runs."""
+
+    YES = "runs"
+    IN_PART = "runs in part"
+    NO = "is parked"
+
+
+_PLURAL = {Runs.YES: "run", Runs.IN_PART: "run in part", Runs.NO: "are parked"}
+
+
+@dataclass(frozen=True)
+class MethodState:
+    """What became of one of a fork's methods.
+
+    Attributes:
+        kind: "advantage estimator", "policy loss", "reward manager", "reward function" or "dataset".
+        name: What the fork calls it.
+        runs: How much of it runs.
+        where: The project's file that has it, or the one below `orphaned/`.
+        setting: What chooses it, where a setting does.
+        why: What is missing.
+        symbol: The fork's function, `module:name`, where there is one to compare numbers with.
+    """
+
+    kind: str
+    name: str
+    runs: Runs
+    where: str
+    setting: str = ""
+    why: str = ""
+    symbol: str = ""
+
+
+def summarize(states: Sequence[MethodState]) -> str:
+    """Return the report's first line: whether the fork's method runs."""
+    if not states:
+        return "no method of yours: no estimator, loss, reward or dataset differs from upstream's"
+    parts = [(runs, [item.name for item in states if item.runs is runs]) for runs in Runs]
+    if all(item.runs is states[0].runs for item in states):
+        return f"your method {states[0].runs.value}: {', '.join(item.name for item in states)}"
+    said = (f"{', '.join(names)} {runs.value if len(names) == 1 else _PLURAL[runs]}" for runs, names in parts if names)
+    return f"your method runs in part: {'; '.join(said)}"
+
+
+def overall(states: Sequence[MethodState]) -> Runs:
+    """Return how much runs of all methods together."""
+    found = {item.runs for item in states}
+    return Runs.YES if found <= {Runs.YES} else Runs.NO if found == {Runs.NO} else Runs.IN_PART
+
+
+def add_hooks(
+    recognised: Recognised, target: AdoptTarget, carried: Carried, files: Mapping[str, bytes]
+) -> tuple[dict[str, bytes], list[MethodState], list[Hook]]:
+    """Return the files with a hook for each estimator and loss that did not come along, and what became of each."""
+    texts = {path: file.data.decode() for path, file in target.files.items() if path.endswith(".py")}
+    texts |= {path: data.decode() for path, data in files.items() if path.endswith(".py")}
+    states, hooks = [], []
+    for method in recognised.methods:
+        path = _path_in_project(target, carried, method)
+        if path is not None:
+            setting = f"algorithm.adv_estimator={method.name}" if method.kind == ESTIMATOR else ""
+            states.append(MethodState(method.kind, method.name, Runs.YES, path, setting, symbol=method.symbol))
+            continue
+        place = f"{target.package}/{FILE}"
+        try:
+            hook = make_hook(recognised.code, method, texts, target.package)
+        except NoPlace as reason:
+            states.append(MethodState(method.kind, method.name, Runs.NO, "orphaned/", why=str(reason)))
+            continue
+        texts[place] = hook.text
+        hooks.append(hook)
+        states.append(state_of(hook, place))
+    written = {f"{target.package}/{FILE}": texts[f"{target.package}/{FILE}"].encode()} if hooks else {}
+    return written, states, hooks
+
+
+def state_of(hook: Hook, place: str) -> MethodState:
+    """Say how much of a hook runs, and what it lacks."""
+    why = (
+        f"the batch has to have {', '.join(hook.needs)}: report it with the reward, or add a column"
+        if hook.needs
+        else ""
+    )
+    runs = Runs.IN_PART if hook.needs else Runs.YES
+    return MethodState(hook.method.kind, hook.method.name, runs, place, hook.setting, why, hook.method.symbol)
+
+
+def list_others(edits: Sequence[ForkEdit]) -> Iterator[MethodState]:
+    """Yield what became of the reward managers, reward functions and datasets that a fork has changed."""
+    for start, kind in _OTHERS:
+        for edit in edits:
+            if not edit.upstream_path.startswith(start) or not edit.is_symbol or edit.what == "removed":
+                continue
+            if edit.outcome is not Outcome.UPSTREAM and re.match(r"(async )?(def|class) |@", edit.new.lstrip()):
+                runs = Runs.YES if edit.outcome is Outcome.CARRIED else Runs.NO
+                yield MethodState(kind, edit.symbol, runs, edit.where, why=edit.why)
+
+
+def credit(
+    edits: Sequence[ForkEdit], hooks: Sequence[Hook], states: Sequence[MethodState], place: str
+) -> list[ForkEdit]:
+    """Return the edits, those that came along as a hook marked so."""
+    functions = {pair for hook in hooks for pair in hook.functions}
+    lost = {state.symbol for state in states if state.runs is Runs.NO}
+    whole = {hook.method.symbol for hook in hooks if hook.method.branch is not None} - lost
+    found = []
+    for edit in edits:
+        module = module_name(edit.upstream_path) if edit.upstream_path.endswith(".py") else ""
+        is_hook = (module, edit.symbol) in functions or f"{module}:{edit.symbol}" in whole
+        if edit.outcome is Outcome.ORPHANED and is_hook:
+            edit = replace(edit, outcome=Outcome.CARRIED, where=place, why="")
+        found.append(edit)
+    return found
+
+
+def choose_hooks(text: str, hooks: Sequence[Hook]) -> str:
+    """Return a config file, with the fork's method in the place of upstream's of that name."""
+    for hook in hooks:
+        key = hook.setting.partition("=")[0].rpartition(".")[2]
+        if hook.name != hook.method.name:
+            text = re.sub(rf"(?m)^(\s*{key}: *[\"']?){re.escape(hook.method.name)}\b", rf"\g<1>{hook.name}", text)
+    return text
+
+
+def add_config_fields(files: Mapping[str, bytes], package: str) -> dict[str, bytes]:
+    """Return the file of the policy loss's config class with a field for each key of the config that it lacks."""
+    keys = {
+        key.removeprefix(_POLICY_LOSS).partition(".")[0]
+        for key in compose_settings(files, "config/")
+        if key.startswith(_POLICY_LOSS)
+    }
+    for path, data in files.items():
+        text = decode(data) if path.startswith(f"{package}/vendored/") and b"class PolicyLossConfig" in data else None
+        segment = next((item for item in split(text) if "PolicyLossConfig" in item.binds), None) if text else None
+        if text is not None and segment is not None and isinstance(segment.node, ast.ClassDef):
+            lacking = keys - {ast.unparse(item.target) for item in segment.node.body if isinstance(item, ast.AnnAssign)}
+            lacking -= {"_target_"}
+            fields = "".join(f"    {name}: object = None  # of the fork's loss\n" for name in sorted(lacking))
+            if fields:
+                core = segment.core.rstrip("\n") + "\n"
+                return {path: text.replace(segment.core, core + fields, 1).encode()}
+    return {}
+
+
+def _path_in_project(target: AdoptTarget, carried: Carried, method: Method) -> str | None:
+    """Return the vendored file in which a method has come along; None: it needs a hook."""
+    if method.branch is not None and not _is_upstreams_branch(target, method):
+        return None
+    paths = [_carried_to(target, carried, module, name) for module, name in method.functions]
+    return paths[0] if paths and all(paths) else None
+
+
+def _carried_to(target: AdoptTarget, carried: Carried, module: str, name: str) -> str | None:
+    sides = target.sides.get(module)
+    if sides is None:
+        return None
+    units = [unit for unit in carried.works if unit.module == module and unit.key == name]
+    return sides.path if units else None
+
+
+def _is_upstreams_branch(target: AdoptTarget, method: Method) -> bool:
+    """Tell whether upstream calls the method's functions as the fork does."""
+    sides = target.sides.get(method.module.name)
+    if sides is None or method.branch is None:
+        return False
+    item = next((item for item in sides.compared.symbols if item.key == method.function), None)
+    if item is None:
+        return True
+    ours = [ast.dump(statement) for statement in method.branch[0]]
+    for text in item.bases:
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.If) and [ast.dump(statement) for statement in node.body] == ours:
+                return True
+    return False
+
+
+def barred_units(target: AdoptTarget, methods: Sequence[Method]) -> dict[Unit, str]:
+    """Return what is not merged into the project's copy of verl, since hooks stand for it."""
+    return {
+        Unit(method.module.name, method.function): "its estimators are hooks"
+        for method in methods
+        if method.branch is not None and not _is_upstreams_branch(target, method)
+    }

@@ -1,0 +1,141 @@
+"""Run a fork's methods, or what a project runs for them, on a made-up batch."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from omegaconf import OmegaConf
+
+from .cases import with_gradient
+from .run import Job, run_case
+from .sides import Side, Upstream, Vendored
+
+_PROMPTS, _EACH, _LENGTH = 2, 4, 6
+
+
+def run_methods(job: Job) -> dict[str, Any]:
+    """Return what each method computes: {side, root, roots, package, modules, methods, config, scratch}."""
+    torch.set_num_threads(1)
+    os.chdir(job["scratch"])
+    root, scratch = Path(job["root"]), Path(job["scratch"])
+    is_fork = job["side"] == "fork"
+    side: Side = (
+        Upstream(root, frozenset(), scratch) if is_fork else Vendored(root, job["modules"], frozenset(), scratch)
+    )
+    sys.path[1:1] = job["roots"]
+    if is_fork:
+        config = OmegaConf.create(job["config"])
+    else:
+        package = importlib.import_module(job["package"])
+        importlib.import_module(f"{job['package']}.hooks").import_hooks()
+        config = package.load_config()
+        OmegaConf.resolve(config)
+    OmegaConf.set_struct(config, False)
+    config.actor_rollout_ref.rollout.n = _EACH
+    results = {}
+    for method in job["methods"]:
+        results[method["symbol"]] = _compute(side, method, config, job["package"])
+    return {"results": results, "config": OmegaConf.to_container(config)}
+
+
+def _compute(side: Side, method: dict[str, Any], config: Any, package: str) -> dict[str, Any]:
+    """Return the result with numbers in the columns that only the fork has or, if that raises, with texts."""
+    result: dict[str, Any] = {}
+    for values in ("numbers", "texts") if method["arrays"] else ("numbers",):
+        make = _loss if method["kind"] == "policy loss" else _advantages
+        result[values] = run_case(lambda values=values, make=make: make(side, method, config, package, values))
+    return result
+
+
+def _advantages(side: Side, method: dict[str, Any], config: Any, package: str, values: str) -> Any:
+    """Return advantages and returns."""
+    batch = _batch(side, method, values)
+    now = SimpleNamespace(batch=batch, config=config, step=3, total_steps=10, tokenizer=None, column=_column_of(batch))
+    if side.upstream:
+        given = eval(f"dict({', '.join(method['arguments'])})", {"now": now})  # by this package alone
+        found = side.get(method["symbol"])
+        result = found(batch, **given) if method["is_branch"] else found(**given)
+        if not method["is_branch"]:
+            return result[:2]
+        data = result[0] if isinstance(result, tuple) else result
+        return data.batch["advantages"], data.batch["returns"]
+    hooks = importlib.import_module(f"{package}.hooks")
+    hooks.at_hand.set(hooks.AtHand(batch, config, now.step, now.total_steps, None))
+    algorithm = config.algorithm
+    data = importlib.import_module(f"{package}.registries").compute_advantage(
+        batch,
+        adv_estimator=method["name"],
+        gamma=algorithm.gamma,
+        lam=algorithm.lam,
+        num_repeat=_EACH,
+        norm_adv_by_std_in_grpo=algorithm.norm_adv_by_std_in_grpo,
+        config=algorithm,
+    )
+    return data.batch["advantages"], data.batch["returns"]
+
+
+def _loss(side: Side, method: dict[str, Any], config: Any, package: str, values: str) -> Any:
+    """Return the loss and its gradient."""
+    shape = (_PROMPTS * _EACH, _LENGTH)
+    log_prob = (torch.randn(shape) * 0.3).requires_grad_()
+    given = {
+        "old_log_prob": torch.randn(shape) * 0.3,
+        "log_prob": log_prob,
+        "advantages": torch.randn(shape),
+        "response_mask": _mask(),
+        "loss_agg_mode": "token-mean",
+        "config": config.actor_rollout_ref.actor,
+        "rollout_is_weights": None,
+    }
+    if side.upstream or not method["is_hook"]:
+        function = side.get(method["symbol"])
+        result = function(**eval(f"dict({', '.join(method['arguments'])})", dict(given)))
+    else:
+        result = importlib.import_module(f"{package}.registries").get_policy_loss_fn(method["name"])(**given)
+    return with_gradient((result[0] if isinstance(result, tuple) else result,), log_prob)
+
+
+def _batch(side: Side, method: dict[str, Any], values: str) -> Any:
+    rows = _PROMPTS * _EACH
+    shape, whole = (rows, _LENGTH), (rows, 2 * _LENGTH)
+    mask = _mask()
+    rewards = torch.zeros(shape)
+    rewards[torch.arange(rows), mask.sum(-1).long() - 1] = torch.randint(0, 2, (rows,)).float()
+    tensors = {
+        "prompts": torch.randint(0, 50, shape),
+        "responses": torch.randint(0, 50, shape),
+        "input_ids": torch.randint(0, 50, whole),
+        "attention_mask": torch.cat([torch.ones(shape), mask], dim=1).long(),
+        "position_ids": torch.arange(2 * _LENGTH).expand(whole).clone(),
+        "response_mask": mask,
+        "token_level_rewards": rewards,
+        "token_level_scores": rewards.clone(),
+        "reward_baselines": torch.rand(rows),
+        **{name: torch.randn(shape) for name in ("old_log_probs", "ref_log_prob", "values", "entropys")},
+        **{name: torch.rand(shape) for name in method["tensors"]},
+    }
+    texts = method["texts"] or ["a text", "another"]
+    arrays = {"uid": np.array([str(row // _EACH) for row in range(rows)], dtype=object)}
+    for name in method["arrays"]:
+        given = [texts[row % len(texts)] if values == "texts" else float(row) for row in range(rows)]
+        arrays[name] = np.array(given, dtype=object)
+    batch = side.get("verl.protocol:DataProto").from_dict(tensors=tensors, non_tensors=arrays)
+    batch.meta_info.update(global_steps=3)
+    return batch
+
+
+def _mask() -> torch.Tensor:
+    lengths = torch.tensor([_LENGTH - row % 3 for row in range(_PROMPTS * _EACH)])
+    return (torch.arange(_LENGTH)[None, :] < lengths[:, None]).float()
+
+
+def _column_of(batch: Any) -> Callable[[str], Any]:
+    return lambda name: batch.batch[name] if name not in batch.non_tensor_batch else batch.non_tensor_batch[name]

@@ -1,0 +1,106 @@
+"""A fork's estimators and losses become hooks, which compute what the fork computes, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.importers.adopt.forks import Fork
+from tests.importers.adopt.test_command import ALGOS, TRAINER
+from tests.releases import source_of
+
+pytestmark = pytest.mark.usefixtures("verl")
+
+ESTIMATOR = '''
+
+
+def helper_1(scores, texts):
+    return scores * torch.tensor([1.0 + len(text) for text in texts])[:, None]
+
+
+def compute_mine(rewards, mask, texts, share, step):
+    """Weighs a response by its text."""
+    return verl_F.masked_mean(helper_1(rewards, texts), mask) * share * step * mask, rewards
+'''
+BRANCH = """    elif adv_estimator == "mine":
+        data.batch["advantages"], data.batch["returns"] = core_algos.compute_mine(
+            data.batch["token_level_rewards"], data.batch["response_mask"], data.non_tensor_batch["texts"], share, step
+        )
+    else:
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+@pytest.fixture
+def fork(tmp_path: Path) -> Fork:
+    """A fork of 0.5.0 with an estimator that its compute_advantage chooses, and a setting for it."""
+    fork = Fork(tmp_path / "repo", source_of("0.5.0"))
+    fork.append(ALGOS, ESTIMATOR)
+    text = fork.read(TRAINER)
+    head, _, rest = text.partition("def compute_advantage(")
+    rest = rest.replace("AlgoConfig] = None,\n", "AlgoConfig] = None,\n    share=1.0,\n    step=0,\n", 1)
+    assert "share=1.0" in rest
+    before, end, after = rest.partition("    else:\n")
+    rest = before + BRANCH + after
+    assert end
+    call = "                            config=self.config.algorithm,\n"
+    assert call in rest
+    more = call + "                            share=self.config.algorithm.mine_share,\n"
+    rest = rest.replace(call, f"{more}                            step=self.global_steps,\n", 1)
+    fork.write(TRAINER, f"{head}def compute_advantage({rest}")
+    (fork.top / "mine.yaml").write_text("algorithm:\n  mine_share: 0.25\n")
+    return fork
+
+
+def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path, fork: Fork) -> None:
+    project = tmp_path / "toy"
+    result = run("adopt", fork.top, project, "--json", "--offline")
+    assert result.code == 0, result.err
+    method = json.loads(result.out)["methods"][0]
+    assert (method["name"], method["runs"]) == ("mine", "runs in part")
+    assert "texts" in method["why"]
+    text = (project / "toy/custom/algorithms.py").read_text()
+    assert '@register_adv_est("mine")' in text
+    assert "def helper_1(" in text
+    assert "step=now.step" in text
+    assert "mine_share: 0.25" in (project / "config/fork/keys.yaml").read_text()
+    checked = run("verify", project, "--fork", fork.top, "--json", "--offline")
+    assert checked.code == 0, checked.out
+    assert "1 of 1 equal bit for bit" in checked.out
+    hook = project / "toy/custom/algorithms.py"
+    hook.write_text(text.replace("1.0 + len(text)", "2.0 + len(text)"))
+    assert run("verify", project, "--fork", fork.top, "--offline").code == 1
+
+
+def test_a_method_is_grafted_into_a_project_of_another_release(run: Any, tmp_path: Path, fork: Fork) -> None:
+    project = tmp_path / "toy"
+    assert run("new", project).code == 0
+    listed = run("graft", fork.top, "--offline").out
+    assert "advantage estimator mine" in listed
+    assert "Weighs a response by its text." in listed
+    made = run("graft", f"{fork.top}::compute_mine", project, "--offline")
+    assert made.code == 0, made.err
+    assert "algorithm.adv_estimator=mine" in made.out
+    assert run("verify", project, "--fork", fork.top, "--offline").code == 0
+    assert run("graft", f"{fork.top}::nothing", project, "--offline").code == 2
+
+
+def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_path: Path, fork: Fork) -> None:
+    fork.write(
+        ALGOS,
+        fork.read(ALGOS).replace(
+            "def helper_1(scores, texts):\n", "def helper_1(scores, texts):\n    import ray\n    ray.get(0)\n"
+        ),
+    )
+    result = run("adopt", fork.top, tmp_path / "toy", "--offline")
+    assert result.code == 1
+    assert result.out.startswith("your method is parked: mine")
+    assert ", without your method" in result.out
