@@ -45,7 +45,6 @@ _PLACES = {
     "api.names.trl_names": "GRPOConfig",
     "api.parts": "LocalPolicy LocalReference LocalRollouts",
     "api.simple": "GRPOTrainer PPOTrainer",
-    "api.under_ray.trainer": "RayTrainer create_trainer",
     "custom.env_dataset": "EnvDataset",
     "errors": "ConfigError DataError ProjectError",
     "hooks": "HookError",

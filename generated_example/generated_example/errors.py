@@ -83,15 +83,6 @@ def describe(error: BaseException) -> tuple[int, str | None]:
     return 1, None
 
 
-def report_error(error: Exception) -> int:
-    """Print an error that can be put right, and return a command's exit code. Raise any other."""
-    code, text = describe(error)
-    if text is None:
-        raise error
-    print(f"error: {text}", file=sys.stderr)
-    return code
-
-
 def show_plainly() -> None:
     """Have Python print errors of a script that its owner can put right without a traceback."""
     former: Any = sys.excepthook

@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -99,6 +100,23 @@ def importing_hooks() -> Iterator[None]:
         if isinstance(first, ImportError):
             message += "\n  vextract explain says where a name of verl is in this project"
         raise HookError(message, own_line(first, __file__) or hook_file_of(error, "custom/")) from error
+
+
+class AtHand(NamedTuple):
+    """What an advantage estimator can ask for besides what verl hands it: `at_hand.get()`."""
+
+    batch: DataProto
+    config: Any
+    step: int
+    total_steps: int
+    tokenizer: Any
+
+    def column(self, name: str) -> Any:
+        """Return a column of the batch: a tensor, or an array of what the data or the reward says."""
+        return self.batch.batch[name] if name in self.batch.batch.keys() else self.batch.non_tensor_batch[name]
+
+
+at_hand: ContextVar[AtHand] = ContextVar("at_hand")
 
 
 class Registered(NamedTuple):

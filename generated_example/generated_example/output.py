@@ -39,9 +39,3 @@ def main_command(*words: str) -> str:
 def install_command(*requirements: str) -> str:
     """Write the shell command that installs packages where this interpreter finds them."""
     return " ".join([python_command(), "-m pip install", *map(shlex.quote, requirements)])
-
-
-def module_command(module: str) -> str:
-    """Write the shell command that runs a module of this package with the interpreter that runs now."""
-    path = "" if Path.cwd() == PROJECT else f"PYTHONPATH={shlex.quote(str(PROJECT))}:$PYTHONPATH "
-    return f"{path}{python_command()} -m {__name__.partition('.')[0]}.{module}"

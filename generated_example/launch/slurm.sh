@@ -13,8 +13,7 @@ set -euo pipefail
 
 # Processes find each other at the first node; each job has a port of its own.
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-read -r -a entry <<< "${ENTRY:-main.py}"
 srun --kill-on-bad-exit=1 .venv/bin/torchrun \
     --nnodes "$SLURM_NNODES" --nproc-per-node "${SLURM_GPUS_ON_NODE:-1}" \
     --rdzv-id "$SLURM_JOB_ID" --rdzv-backend c10d --rdzv-endpoint "$first:$((20000 + SLURM_JOB_ID % 20000))" \
-    "${entry[@]}" "$@"
+    main.py "$@"

@@ -36,7 +36,7 @@ def test_a_config_of_ones_own_starts_from_the_projects(own):
     ("arguments", "message"),
     [
         (["--config-name", "mime"], "no such file\nhint: did you mean mine? There are: empty, mine, ppo_trainer"),
-        (["--config-name", "empty"], "defaults: [ppo_trainer, _self_]"),
+        (["--config-name", "empty"], "unknown key a"),
         (["--config-nam", "mine"], "unknown option --config-nam"),
         (["data.train_batch_size=1,2"], "--multirun"),
     ],

@@ -38,8 +38,9 @@ def test_a_seed_gives_the_same_questions_again():
 
 @pytest.mark.parametrize("task", ["add1", "succ2"])
 def test_validation_questions_are_held_out(task):
-    train, val, held_out = make_env({"task": task}).split(val_size=20, seed=0)
-    assert held_out and (len(train), len(val)) == (80, 20) and not set(train) & set(val)
+    (_, train), (source, val) = (make_env({"task": task}).states(split, {}) for split in ("train", "val"))
+    assert source.endswith("_held_out") and (len(train), len(val)) == (80, 20)
+    assert not any(state in train for state in val)
 
 
 def test_a_task_too_small_to_hold_questions_out_says_so(capsys):

@@ -36,12 +36,16 @@ class ToyArithmeticEnv:
             heart. succ: `3=` -> `4`; 10 states, too few to hold any out.
     """
 
-    tasks = ("add1", "succ", "succ2")
+    tasks = {
+        "add1": [f"{a}+{b}=" for a in range(10) for b in range(10)],
+        "succ": [f"{a}=" for a in range(10)],
+        "succ2": [f"{a}{b}=" for a in range(10) for b in range(10)],
+    }
 
     def __init__(self, task: str = "succ2") -> None:
         if task not in self.tasks:
             raise ValueError(f"unknown task {task!r}: choose one of {', '.join(self.tasks)}")
-        self.task = task
+        self.task, self.questions = task, self.tasks[task]
         self._random: random.Random | None = None
         self._question: str | None = None
 
@@ -60,7 +64,7 @@ class ToyArithmeticEnv:
         question = (options or {}).get("question")
         if question is None:
             self._random = self._random or random.Random()
-            question = self._random.choice(self.questions())
+            question = self._random.choice(self.questions)
         self._question = str(question)
         return self._question, {"ground_truth": self.answer(self._question), "turn": 0}
 
@@ -82,14 +86,6 @@ class ToyArithmeticEnv:
 
     def close(self) -> None:
         """Release what the environment holds: nothing here."""
-
-    def questions(self) -> list[str]:
-        """Return every state of the task, in order."""
-        if self.task == "succ":
-            return [f"{a}=" for a in range(10)]
-        if self.task == "succ2":
-            return [f"{a}{b}=" for a in range(10) for b in range(10)]
-        return [f"{a}+{b}=" for a in range(10) for b in range(10)]
 
     @staticmethod
     def answer(question: str) -> str:
@@ -116,7 +112,9 @@ class ToyArithmeticEnv:
         }
 
     def states(self, split: str, settings: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-        """List the states that prompts are made of.
+        """List the states that prompts are made of: those to train on, or some others to validate on.
+
+        A task with too few states to hold any out validates on the training questions, and says so.
 
         Args:
             split: "train" or "val".
@@ -125,23 +123,13 @@ class ToyArithmeticEnv:
         Returns:
             The name of the data source, which validation reports under, and the options of `reset` for each state.
         """
-        train, val, held_out = self.split(settings.get("val_size", 20), settings.get("seed", 0))
-        source = f"toy_{self.task}"
+        source, val_size = f"toy_{self.task}", settings.get("val_size", 20)
+        held_out = set[str]()
+        if 0 < val_size <= len(self.questions) / 5:
+            held_out = set(random.Random(settings.get("seed", 0)).sample(self.questions, val_size))
         if split == "val":
             source += "_held_out" if held_out else "_seen"
             if not held_out:
                 print(f"note: {self.task} holds no questions out: validation ({source}) shows only what was memorised")
-        return source, [{"question": question} for question in (val if split == "val" else train)]
-
-    def split(self, val_size: int = 20, seed: int = 0) -> tuple[list[str], list[str], bool]:
-        """Divide the states into training and validation.
-
-        Returns:
-            The questions to train on, those to validate on, and whether the latter are held out. A task with too
-            few states to hold any out validates on the training questions, and says so with False.
-        """
-        questions = self.questions()
-        if val_size <= 0 or len(questions) < 5 * val_size:
-            return questions, questions, False
-        held_out = set(random.Random(seed).sample(questions, val_size))
-        return [q for q in questions if q not in held_out], sorted(held_out), True
+        chosen = sorted(held_out) if split == "val" and held_out else [q for q in self.questions if q not in held_out]
+        return source, [{"question": question} for question in chosen]

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,10 +95,8 @@ def dataset_of_files(files: list[str], split: str, data: Any, tokenizer: Any, *,
     elif not files:
         with importing_hooks():
             cls = importlib.import_module("..custom.env_dataset", __package__).EnvDataset
-    elif (rows := _rows_of_files(files, split, data, needs_truth=needs_truth)) is not None:
-        cls, source = RowPrompts, [rows]
     else:
-        cls = FilePrompts
+        cls, source = RowPrompts, [_rows_of_files(files, split, data, needs_truth=needs_truth)]
     return _built(cls, source, split, data, tokenizer)
 
 
@@ -112,15 +110,15 @@ def dataset_of_rows(
     Raises:
         DataError: a row cannot be used, or there is none.
     """
-    schema = rows_in_schema(rows, split, data, needs_truth=needs_truth)
-    return _built(RowPrompts, [Rows(map(plain, schema))], split, data, tokenizer)
+    table = Rows(map(plain, rows_in_schema(rows, split, data, needs_truth=needs_truth)))
+    return _built(RowPrompts, [table], split, data, tokenizer)
 
 
 def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Dataset:
     """Make a dataset, with what it is made of, and check it."""
-    is_own = cls not in (FilePrompts, RowPrompts)
+    is_own = cls is not RowPrompts
     has_template = bool(getattr(tokenizer, "chat_template", None))
-    if not has_template and (not is_own or issubclass(cls, Prompts)):
+    if not has_template and issubclass(cls, RowPrompts):
         tokenizer = as_it_stands(tokenizer)
     most = data.get(f"{split}_max_samples", -1)  # newer than some releases, and than owners' classes
     arguments = {"data_files": source, "tokenizer": tokenizer, "processor": None, "config": data, "max_samples": most}
@@ -128,8 +126,8 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
         dataset = cls(**taken_by(cls, arguments))
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
-        if isinstance(dataset, Prompts):
-            dataset.wrong = [*_too_long(split, dataset), *([] if has_template else _without_template(split, dataset))]
+        if isinstance(dataset, RowPrompts):
+            dataset.wrong = [*find_wrong_prompts(split, dataset, has_template)]
             if dataset.wrong and split not in ("train", "val"):
                 raise DataError(dataset.wrong[0][0], "leave it out, or set data.truncation=left, or a larger limit")
         dataset = EncodedPrompts(dataset, tokenizer, data)
@@ -175,22 +173,32 @@ def load_class(path: str, name: str | None) -> Any:
 # verl's dataset, of files and of rows
 
 
-class Prompts(RLHFDataset):
-    """verl's dataset, with prompts checked as it is made, and their lengths counted as they are later encoded.
+class RowPrompts(RLHFDataset):
+    """verl's dataset of rows in its schema, with prompts checked as it is made: `data_files` is a list of one table.
 
     Upstream counts with `apply_chat_template(tokenize=True)`, which returns a dict of two entries on transformers 5:
     every prompt then has "length" 2 and none is ever filtered out.
 
     Attributes:
-        lengths: how many tokens each prompt has; empty where any number will do.
+        lengths: how many tokens each prompt has, counted as they are later encoded; empty where any number will do.
     """
 
     filter_overlong_prompts: bool
     dataframe: Any
     lengths: list[int]
 
-    def use(self, table: Any) -> None:
-        """Take prompts from a table, without those that are too long, if so configured."""
+    def _download(self, use_origin_parquet: bool = False) -> None:
+        """Fetch nothing."""
+
+    def rows(self) -> Any:
+        """Return the rows, or a table of them."""
+        return self.data_files[0]
+
+    def _read_files_and_tokenize(self) -> None:
+        """Take the rows, without those that are too long, if so configured."""
+        rows, limit = self.rows(), getattr(self, "max_samples", -1)
+        table = rows if hasattr(rows, "select") else Rows(map(plain, rows))
+        table = table.select(range(limit)) if 0 < limit < len(table) else table
         self.dataframe, self.lengths = table, []
         chats = self.chats()
         if not chats or not (self.filter_overlong_prompts or self.truncation == "error"):
@@ -212,72 +220,45 @@ class Prompts(RLHFDataset):
     def chats(self) -> list[Any]:
         """Return the messages of each prompt, as templates take them."""
         prompts = enumerate(self.dataframe[self.prompt_key]) if len(self.dataframe) else ()
-        return [messages_of(given, self.place(number)) for number, given in prompts]
-
-    def place(self, number: int) -> str:
-        """Say where a row is, for messages."""
-        return f"row {number}"
+        return [messages_of(given, f"{getattr(self.dataframe, 'files', '')}row {number}") for number, given in prompts]
 
     def _build_messages(self, example: dict[str, Any], *others: Any, **named: Any) -> Any:
         example[self.prompt_key] = messages_of(example[self.prompt_key], "a prompt")
         return super()._build_messages(example, *others, **named)
 
 
-class FilePrompts(Prompts):
-    """verl's dataset of files in its schema that are large, or that have columns which `datasets` decodes."""
-
-    def _read_files_and_tokenize(self) -> None:
-        import datasets
-
-        datasets.disable_progress_bars()
-        wanted, self.filter_overlong_prompts = self.filter_overlong_prompts, False  # prompts are looked at first
-        super()._read_files_and_tokenize()
-        self.filter_overlong_prompts = wanted
-        self.use(self.dataframe)
-
-    def place(self, number: int) -> str:
-        return f"{', '.join(map(str, self.data_files))}, row {number}"
-
-
-class RowPrompts(Prompts):
-    """verl's dataset of rows that are in memory, in verl's schema: `data_files` is a list of one list of rows."""
-
-    def _download(self, use_origin_parquet: bool = False) -> None:
-        """Fetch nothing."""
-
-    def rows(self) -> Any:
-        """Return the rows."""
-        return self.data_files[0]
-
-    def _read_files_and_tokenize(self) -> None:
-        rows, limit = self.rows(), getattr(self, "max_samples", -1)
-        rows = rows if isinstance(rows, Rows) else Rows(map(plain, rows))
-        self.use(rows.select(range(limit)) if 0 < limit < len(rows) else rows)
-
-
 # What the config names
 
 
-def _rows_of_files(files: list[str], split: str, data: Any, *, needs_truth: bool) -> Rows | None:
-    """Return the rows of files in verl's schema, as many as are configured; None: `datasets` is to map the files."""
-    paths, key = [Path(file).expanduser() for file in files], f"data.{split}_files"
-    in_schema = [_is_in_schema(path, key, data) for path in paths]
-    if all(in_schema):
-        size = sum(path.stat().st_size for path in paths)
-        if size > MOST_BYTES or not all(is_as_stored(open_parquet(path, key)) for path in paths):
-            return None
-    found: list[dict[str, Any]] = []
-    for file, path, is_so in zip(files, paths, in_schema, strict=True):
-        for number, row in enumerate(read_rows(file, key)):
-            converted = to_schema(row, number, path, data, needs_truth=needs_truth)
-            found.append(row if is_so else converted)
-    rows, most = Rows(found), data.get(f"{split}_max_samples", -1)
+def _rows_of_files(files: list[str], split: str, data: Any, *, needs_truth: bool) -> Any:
+    """Return the rows of files in verl's schema, as many as are configured: in memory, or mapped by `datasets`."""
+    key, most = f"data.{split}_files", data.get(f"{split}_max_samples", -1)
+    paths = [Path(file).expanduser() for file in files]
+    rows: Any
+    if all(_is_in_schema(path, key, data) for path in paths) and _is_for_datasets(paths, key):
+        import datasets
+
+        datasets.disable_progress_bars()
+        rows = datasets.load_dataset("parquet", data_files=list(map(str, paths)), split="train")
+        rows.files = f"{', '.join(files)}, "
+    else:
+        rows = Rows(
+            to_schema(row, number, path, data, needs_truth=needs_truth)
+            for file, path in zip(files, paths, strict=True)
+            for number, row in enumerate(read_rows(file, key))
+        )
     if not 0 < most < len(rows):
         return rows
     if not data.get("shuffle", False):
         return rows.select(range(most))
     # As upstream draws them.
     return rows.select(np.random.default_rng(data.get("seed")).choice(len(rows), size=most, replace=False).tolist())
+
+
+def _is_for_datasets(paths: list[Path], key: str) -> bool:
+    """Tell whether files are large, or hold what `datasets` decodes."""
+    size = sum(path.stat().st_size for path in paths)
+    return size > MOST_BYTES or not all(is_as_stored(open_parquet(path, key)) for path in paths)
 
 
 def _is_in_schema(path: Path, key: str, data: Any) -> bool:
@@ -305,28 +286,24 @@ def as_it_stands(tokenizer: Any) -> Any:
     return made
 
 
-def _without_template(split: str, dataset: Prompts) -> list[tuple[str, str, str]]:
-    """Find what is wrong with prompts where there is no chat template: that they are conversations.
+def find_wrong_prompts(split: str, dataset: RowPrompts, has_template: bool) -> Iterator[tuple[str, str, str]]:
+    """Find what is wrong with prompts before their turn comes: a text, and the setting that mends it, with its value.
 
-    Single messages of the user are encoded as they stand, with a note.
+    They are too long; or conversations, and there is no chat template. Single messages of the user are encoded as they
+    stand then, with a note.
     """
-    if all(len(chat) == 1 and chat[0]["role"] == "user" for chat in dataset.chats()):
-        if split == "train":
-            print("note: the tokenizer has no chat template: prompts are encoded as they stand", file=sys.stderr)
-        return []
-    text = "prompts are conversations, and the tokenizer has no chat template (that of a model for chats has one)"
-    return [(text, "actor_rollout_ref.model.custom_chat_template", f"'{dataset.tokenizer.chat_template}'")]
-
-
-def _too_long(split: str, dataset: Prompts) -> list[tuple[str, str, str]]:
-    """Find prompts that are too long now, rather than when their turn comes in the training."""
     most, longest = dataset.max_prompt_length, max(dataset.lengths, default=0)
-    if longest <= most or dataset.truncation != "error":
-        return []
-    text = (
-        f"{split} prompt {dataset.lengths.index(longest)} has {longest} tokens, more than data.max_prompt_length={most}"
-    )
-    return [(f"{text} (data.filter_overlong_prompts=true leaves it out)", "data.max_prompt_length", str(longest))]
+    if longest > most and dataset.truncation == "error":
+        text = f"{split} prompt {dataset.lengths.index(longest)} has {longest} tokens"
+        text += f", more than data.max_prompt_length={most} (data.filter_overlong_prompts=true leaves it out)"
+        yield text, "data.max_prompt_length", str(longest)
+    if has_template:
+        return
+    if not all(len(chat) == 1 and chat[0]["role"] == "user" for chat in dataset.chats()):
+        text = "prompts are conversations, and the tokenizer has no chat template (that of a model for chats has one)"
+        yield text, "actor_rollout_ref.model.custom_chat_template", f"'{dataset.tokenizer.chat_template}'"
+    elif split == "train":
+        print("note: the tokenizer has no chat template: prompts are encoded as they stand", file=sys.stderr)
 
 
 def check_item(split: str, item: Mapping[str, Any], cls: type) -> None:

@@ -8,6 +8,7 @@ set `actor_rollout_ref.model.path` to your model and forget this file.
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from .toy_size import HEADS, HIDDEN_SIZE, INITIALIZER_RANGE
 
@@ -30,12 +31,7 @@ LAYERS = {"add1": 1, "guess": 1, "succ": 2, "succ2": 1}
 
 
 def ensure_toy_model(
-    directory: str | Path,
-    *,
-    task: str = "succ2",
-    seed: int = 0,
-    layers: int | None = None,
-    tie_word_embeddings: bool = False,
+    directory: str | Path, *, task: str = "succ2", seed: int = 0, layers: int | None = None, **settings: Any
 ) -> Path:
     """Create the toy model, unless the directory holds a model; several processes may call this at once.
 
@@ -44,7 +40,7 @@ def ensure_toy_model(
         task: chooses the alphabet (digits for the toy's own tasks, printable ASCII for any other name), and the number
             of layers unless `layers` does.
         seed: of the initial weights. The global random state is left as it was.
-        tie_word_embeddings: whether input and output embeddings are one matrix.
+        settings: of the model besides, such as tie_word_embeddings.
 
     Returns:
         The directory, to be given as `actor_rollout_ref.model.path`.
@@ -57,7 +53,7 @@ def ensure_toy_model(
         made = Path(scratch) / "made"
         made.mkdir()
         size = _save_tokenizer(made, ALPHABET if task in LAYERS else TEXT, WORDS.get(task, ()))
-        _save_model(made, size, seed, layers or LAYERS.get(task, 1), tie_word_embeddings)
+        _save_model(made, size, seed, num_hidden_layers=layers or LAYERS.get(task, 1), **settings)
         try:
             os.replace(made, directory)
         except OSError:
@@ -78,21 +74,15 @@ def _save_tokenizer(directory: Path, alphabet: str, words: tuple[str, ...]) -> i
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in (*TOKENS[2:], *words)])
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token="<eos>",
-        pad_token="<eos>",
-        unk_token="<unk>",
-        padding_side="left",
-        clean_up_tokenization_spaces=False,
-        model_max_length=512,
-    )
+    ends = {"eos_token": "<eos>", "pad_token": "<eos>", "unk_token": "<unk>", "padding_side": "left"}
+    made = {"tokenizer_object": tokenizer, "clean_up_tokenization_spaces": False, "model_max_length": 512}
+    fast = PreTrainedTokenizerFast(**ends, **made)
     fast.chat_template = CHAT_TEMPLATE
     fast.save_pretrained(directory)
     return len(fast)
 
 
-def _save_model(directory: Path, size: int, seed: int, layers: int, tie_word_embeddings: bool) -> None:
+def _save_model(directory: Path, size: int, seed: int, **settings: Any) -> None:
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
     from transformers.utils import logging
@@ -101,15 +91,14 @@ def _save_model(directory: Path, size: int, seed: int, layers: int, tie_word_emb
         vocab_size=size,
         hidden_size=HIDDEN_SIZE,
         intermediate_size=256,
-        num_hidden_layers=layers,
         num_attention_heads=HEADS,
         num_key_value_heads=HEADS,
         max_position_embeddings=512,
         initializer_range=INITIALIZER_RANGE,
-        tie_word_embeddings=tie_word_embeddings,
         pad_token_id=TOKENS.index("<eos>"),
         eos_token_id=TOKENS.index("<eos>"),
         bos_token_id=None,
+        **settings,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -78,7 +78,8 @@ class TextRewardManager:
         texts = self._texts(responses.tolist(), lengths.tolist())
         extra = self._scored(data, texts)
         rewards = self._rewards(data, extra, lengths.tolist())
-        self._show(data, texts, rewards, extra)
+        if self.num_examine:
+            self._show(data, texts, rewards)
         reward_tensor = torch.zeros(responses.shape, dtype=torch.float32, device=responses.device)
         rows = torch.arange(len(rewards), device=responses.device)
         reward_tensor[rows, (lengths - 1).clamp(min=0)] = torch.tensor(
@@ -134,9 +135,9 @@ class TextRewardManager:
                 extra["overlong"] = [float(penalty < 0) for penalty in penalties]
         return rewards
 
-    def _show(self, data: Any, texts: list[str], rewards: list[float], extra: dict[str, list[Any]]) -> None:
+    def _show(self, data: Any, texts: list[str], rewards: list[float]) -> None:
         printed: dict[str, int] = defaultdict(int)
-        for row, source in enumerate(self._sources(data) if self.num_examine else ()):
+        for row, source in enumerate(self._sources(data)):
             if printed[source] < self.num_examine:
                 printed[source] += 1
                 truth = data.non_tensor_batch["reward_model"][row]["ground_truth"]

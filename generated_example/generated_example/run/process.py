@@ -3,6 +3,7 @@
 
 import contextlib
 import gc
+import itertools
 import logging
 import os
 import shlex
@@ -181,8 +182,8 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
         hint = "set trainer.default_local_dir to a directory that you can write to"
         raise ConfigError(f"cannot write to {directory}: {error.strerror}", hint) from error
     own, deadline = f"process {os.getpid()} on {socket.gethostname()}", time.monotonic() + PATIENCE
-    waited = False
-    while True:
+    for seconds in itertools.chain([0.0], itertools.repeat(0.2)):
+        time.sleep(seconds)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
@@ -191,16 +192,14 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
             other = file.read(200).strip()
         except OSError:  # a file system without locks
             break
-        if waited and (other == own or time.monotonic() > deadline):
+        if seconds and (other == own or time.monotonic() > deadline):
             file.close()
-            anew = f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"
             text = f"another run is going on in {directory} ({other})"
+            anew = f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"
             if other == own:
                 raise ConfigError(f"{text}: another trainer of this same process", f"close that one first, or {anew}")
             raise ConfigError(text, f"{anew}; or wait")
         gc.collect()  # a trainer that nothing refers to any more may not have ended yet
-        time.sleep(0.2 if waited else 0)
-        waited = True
     with contextlib.suppress(OSError):  # a full disk does not keep a run from starting
         file.truncate(0)
         file.write(f"{own}\n")

@@ -3,10 +3,10 @@
 
 import argparse
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ..errors import ConfigError
 from ..output import main_command
@@ -16,8 +16,7 @@ MAIN = "ppo_trainer"
 GROUPS = ("preset", "recipe", "scale", "critic_scale")
 
 
-@dataclass(frozen=True)
-class ConfigFiles:
+class ConfigFiles(NamedTuple):
     """Says where the files of a config are.
 
     Attributes:
@@ -38,23 +37,9 @@ class ConfigFiles:
         found = [directory.expanduser().resolve() for directory in (*self.paths, self.directory)]
         return sorted(found, key=lambda directory: not (directory / f"{self.name}.yaml").is_file())
 
-    def check(self) -> None:
-        """Look for the file and for the directories.
-
-        Raises:
-            ConfigError: one is not there, or the file builds on no other.
-        """
-        for directory in self.directories:
-            if not directory.is_dir():
-                raise ConfigError(f"--config-path {directory}: no such directory", "give the path of a directory")
-        file = self.directories[0] / f"{self.name}.yaml"
-        if not file.is_file():
-            names = {file.stem for directory in self.directories for file in directory.glob("*.yaml")}
-            raise ConfigError(f"--config-name {self.name}: no such file", choose(self.name, names))
-        if "defaults:" not in file.read_text(encoding="utf-8", errors="replace"):
-            raise ConfigError(
-                f"{file.name} has no settings but its own", "begin it with defaults: [ppo_trainer, _self_]"
-            )
+    def options(self, group: str = "") -> list[str]:
+        """Return what can be chosen in a folder of them: the names of its files."""
+        return sorted({file.stem for directory in self.directories for file in (directory / group).glob("*.yaml")})
 
 
 def config_files(directory: Path, named: str, path: Path | None = None, main: str = MAIN) -> ConfigFiles:
@@ -63,19 +48,24 @@ def config_files(directory: Path, named: str, path: Path | None = None, main: st
     A file that lists `defaults` is what the config starts from; the settings of any other go over those of `main`.
 
     Raises:
-        ConfigError: what looks like a path is no file.
+        ConfigError: there is no such file, or directory.
     """
     paths, given = () if path is None else (path,), Path(named).expanduser()
     plain = ConfigFiles(directory, named.removesuffix(".yaml"), paths)
-    if given.name == named and (plain.directories[0] / f"{plain.name}.yaml").is_file():
-        return plain
-    file = given if given.is_file() else given.with_name(f"{given.name}.yaml")
-    if not file.is_file():
-        names = {file.stem for each in plain.directories for file in each.glob("*.yaml")}
-        raise ConfigError(f"{named}: no such file", f"{choose(plain.name, names)}; or give the path of a YAML file")
-    if "defaults" in read_values(file):
-        return ConfigFiles(directory, file.stem, (file.resolve().parent, *paths))
-    return ConfigFiles(directory, main.removesuffix(".yaml"), paths, file.resolve())
+    for folder in plain.directories:
+        if not folder.is_dir():
+            raise ConfigError(f"--config-path {folder}: no such directory", "give the path of a directory")
+    places = [given, given.with_name(f"{given.name}.yaml")]
+    if given.name == named:
+        places.insert(0, plain.directories[0] / f"{plain.name}.yaml")
+    file = next((place.absolute() for place in places if place.is_file()), None)
+    if file is None:
+        hint = f"{choose(plain.name, plain.options())}; or give the path of a YAML file"
+        raise ConfigError(f"{named}: no such file", hint)
+    if not re.search(r"^defaults:", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
+        return ConfigFiles(directory, main.removesuffix(".yaml"), paths, file)
+    inside = file.parent.resolve() in plain.directories
+    return ConfigFiles(directory, file.stem, paths if inside else (file.parent, *paths))
 
 
 def read_values(file: Path) -> dict[str, Any]:
@@ -93,8 +83,7 @@ def read_values(file: Path) -> dict[str, Any]:
     return {str(key): value for key, value in found.items()}
 
 
-@dataclass(frozen=True)
-class CommandLine:
+class CommandLine(NamedTuple):
     """Holds what a command line asks for.
 
     Attributes:
@@ -102,7 +91,7 @@ class CommandLine:
         files: where the config is.
         cfg: whether the config is to be printed.
         flags: those that say where the config is, as they stand there.
-        multirun: whether there are several runs; `trials`: how many, if they are a search.
+        multirun: whether there are several runs.
     """
 
     overrides: list[str]
@@ -140,10 +129,7 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     if found.multirun:
         raise ConfigError("this project was made without --multirun", "vextract add sweep")
     main = found.config_name or MAIN
-    if found.config:
-        files = config_files(directory, found.config, found.config_path, main)
-    else:
-        files = config_files(directory, main, found.config_path)
+    files = config_files(directory, found.config or main, found.config_path, main if found.config else MAIN)
     given = {"--config": found.config, "--config-name": found.config_name, "--config-path": found.config_path}
     flags = [f"{flag}={value}" for flag, value in given.items() if value is not None]
     return CommandLine(overrides, files, found.cfg, flags)

@@ -27,8 +27,8 @@ MODEL = "actor_rollout_ref.model.path"
 # Sections that hold what the owner's own code takes: what is new in them needs no +.
 OPEN = tuple(f"{part}reward_kwargs" for part in ("reward.", "reward.custom_reward_function."))
 OPEN += ("reward_model.reward_kwargs", "custom_reward_function.reward_kwargs", "data.env")
-TYPE_NAMES: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false"}
-TYPE_NAMES |= {str: "text", list: "a list", dict: "a mapping"}
+TYPE_NAMES: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+TYPE_NAMES |= {list: "a list", dict: "a mapping"}
 
 
 def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> DictConfig:
@@ -45,19 +45,19 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
         ConfigError: an override is malformed, its key is unknown, or a value cannot be right.
     """
     files = where if isinstance(where, ConfigFiles) else ConfigFiles(where)
-    files.check()
     of_file = as_overrides(read_values(files.values)) if files.values else []
     words = [*of_file, *overrides]
     chosen = [word for word in words if word.partition("=")[0] in GROUPS]
     for word in chosen:
         _check_choice(word, files)
     # The toy model has sizes of its own. Whether it is the toy is clear when all is composed, and guessed until then.
+    sizes = [f"{group}=toy" for group in ("scale", "critic_scale") if (files.directory / group).is_dir()]
     may_be_toy = not any(word.startswith("scale=") for word in chosen)
     names_model = [word for word in words if word.lstrip("+").startswith(f"{MODEL}=")]
     is_toy = may_be_toy and all(word.endswith("=null") for word in names_model)
-    config, usual = _with_settings(files, _sizes(files, toy=is_toy) + chosen, of_file, overrides)
+    config, usual = _with_settings(files, sizes * is_toy + chosen, of_file, overrides)
     if may_be_toy and (config.actor_rollout_ref.model.path is None) != is_toy:
-        config, usual = _with_settings(files, _sizes(files, toy=not is_toy) + chosen, of_file, overrides)
+        config, usual = _with_settings(files, sizes * (not is_toy) + chosen, of_file, overrides)
     if files.name != MAIN:  # the types are those of the project's own values
         usual = _plain(_compose(ConfigFiles(files.directory), ()))
     check_types(config, usual)
@@ -150,11 +150,6 @@ def _plain(config: DictConfig) -> dict[str, Any]:
         raise ConfigError(" ".join(str(error).split()), _all_keys()) from error
 
 
-def _sizes(files: ConfigFiles, *, toy: bool) -> list[str]:
-    groups = ("scale", "critic_scale") if toy else ()
-    return [f"{group}=toy" for group in groups if (files.directory / group).is_dir()]
-
-
 def _with_settings(
     files: ConfigFiles, chosen: Sequence[str], of_file: Sequence[str], given: Sequence[str]
 ) -> tuple[DictConfig, dict[str, Any]]:
@@ -227,12 +222,11 @@ def unreadable(error: Any) -> ConfigError:
 def _check_choice(override: str, files: ConfigFiles) -> None:
     """Refuse an override such as preset=ppo that names no file."""
     group, _, option = override.partition("=")
-    options = sorted({path.stem for directory in files.directories for path in (directory / group).glob("*.yaml")})
-    if option in options:
+    if option in files.options(group):
         return
     if group == "preset" and option in PRESETS:
         raise _lacking(override, PRESETS[option])
-    raise ConfigError(f"{override}: no such file in config/{group}", choose(option, options))
+    raise ConfigError(f"{override}: no such file in config/{group}", choose(option, files.options(group)))
 
 
 def _lacking(what: str, feature: str) -> ConfigError:
@@ -261,9 +255,8 @@ def _check_override(override: str, usual: Mapping[str, Any]) -> None:
         hint = f"settings have no dashes: {main_command(f'{meant}={example}')}" if meant else main_command("--help")
         raise ConfigError(f"unknown option {override}", hint)
     if not equals or not key:
-        is_file = Path(override).suffix in (".yaml", ".yml")
-        hint = main_command("--config", override) if is_file else main_command("--help")
-        raise ConfigError(f"{override!r} is not key=value", hint)
+        words = ("--config", override) if Path(override).suffix in (".yaml", ".yml") else ("--help",)
+        raise ConfigError(f"{override!r} is not key=value", main_command(*words))
     inside = sorted(other for other in settings if other.startswith(f"{key}."))
     if inside and value != "null" and not value.startswith(("{", "$")):
         within = min(inside, key=lambda other: usual[other] is None)

@@ -57,13 +57,11 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
     most = config.local.max_logits_mb
     if isinstance(most, str) and most != "auto":
         yield f"local.max_logits_mb is {most!r}", "give a number of MiB, auto, or null: always whole"
-    for name, setting in SCHEMA.items():
-        value = OmegaConf.select(config, name) if setting.needs and setting.needs not in SHIPPED["features"] else None
-        if value not in (setting.without, None):
-            yield (
-                f"{name}={str(value).lower()} asks for {setting.needs}, which this project was made without",
-                f"leave it out, or: vextract add {setting.needs}",
-            )
+    lacking = {name: it for name, it in SCHEMA.items() if it.needs and it.needs not in SHIPPED["features"]}
+    for name, it in lacking.items():
+        if (value := OmegaConf.select(config, name)) not in (it.without, None):
+            text = f"{name}={str(value).lower()} asks for {it.needs}, which this project was made without"
+            yield text, f"leave it out, or: vextract add {it.needs}"
     yield from unknown_loggers(config)
     if "trainer.logger" in names:
         yield from missing_loggers(config)
@@ -156,8 +154,8 @@ def wrong_paths(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Say which paths of a config are not there, or cannot be written, each with a hint.
 
     By what a setting's value is the path of: `model`, which may be a name on the hub; `data`, which an owner's class
-    may take for anything; `code`; `written`, a directory that is made where it is missing; `prefix`, the beginning of
-    the name of a file that is written; `cache`, which is only kept where it can be.
+    may take for anything; `code`; `written`, a directory that is made where it is missing; `cache`, which is only kept
+    where it can be.
     """
     kinds = {key: setting.path for key, setting in SCHEMA.items() if setting.path}
     kinds["actor_rollout_ref.ref.model.path"] = "model"  # which the config that ships has not
@@ -166,8 +164,12 @@ def wrong_paths(config: DictConfig) -> Iterator[tuple[str, str]]:
         kind, path, there = kinds[key], Path(given).expanduser(), f"check {key}"
         if "://" in given or (kind == "data" and own_class):
             continue
-        if kind in ("written", "prefix", "cache"):
-            yield from _unwritable(key, kind, path.parent if kind == "prefix" else path)
+        if kind in ("written", "cache"):
+            there_is = next((each for each in (path, *path.parents) if os.path.lexists(each)), path)
+            if not there_is.is_dir() or (kind != "cache" and not os.access(there_is, os.W_OK | os.X_OK)):
+                what = "writable" if there_is.is_dir() else "a directory"
+                hint = f"set {key} to a directory that you can write to"
+                yield f"cannot write to {path}: {there_is} is not {what}", hint
         elif kind == "model" and (given.startswith(("/", ".", "~")) or given.count("/") > 1) and not path.exists():
             yield f"no model at {given}: there is no such directory", there
         elif kind == "data" and not path.exists():
@@ -184,13 +186,6 @@ def wrong_paths(config: DictConfig) -> Iterator[tuple[str, str]]:
     resume = config.trainer.resume_from_path if config.trainer.resume_mode == "resume_path" else None
     if resume is not None and not Path(resume).expanduser().exists():
         yield f"{resume} is not a global_step_N directory", resume_hint(resume, config.trainer.default_local_dir)
-
-
-def _unwritable(key: str, kind: str, directory: Path) -> Iterator[tuple[str, str]]:
-    there = next((each for each in (directory, *directory.parents) if os.path.lexists(each)), directory)
-    if not there.is_dir() or (kind != "cache" and not os.access(there, os.W_OK | os.X_OK)):
-        what = "writable" if there.is_dir() else "a directory"
-        yield f"cannot write to {directory}: {there} is not {what}", f"set {key} to a directory that you can write to"
 
 
 def resume_hint(*places: Any) -> str:

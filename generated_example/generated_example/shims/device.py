@@ -13,15 +13,7 @@ from typing import Any
 import torch
 
 _in_use: ContextVar[str | None] = ContextVar("device", default=None)
-_DTYPES = {
-    "bfloat16": torch.bfloat16,
-    "bf16": torch.bfloat16,
-    "float16": torch.float16,
-    "fp16": torch.float16,
-    "half": torch.float16,
-    "float32": torch.float32,
-    "fp32": torch.float32,
-}
+_NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "half": "float16"}
 
 
 @contextmanager
@@ -86,10 +78,11 @@ def to_dtype(name: str | torch.dtype) -> torch.dtype:
     """
     if isinstance(name, torch.dtype):
         return name
-    try:
-        return _DTYPES[str(name).removeprefix("torch.").lower()]
-    except KeyError:
-        raise ValueError(f"unknown dtype {name!r}; one of {', '.join(sorted(_DTYPES))}") from None
+    word = str(name).removeprefix("torch.").lower()
+    full = _NAMES.get(word, word)
+    if full not in _NAMES.values():
+        raise ValueError(f"unknown dtype {name!r}; such as bfloat16, float16 or float32")
+    return getattr(torch, full)
 
 
 @contextmanager
@@ -109,11 +102,10 @@ def always_the_same() -> None:
     Where there is none torch says so, once. As upstream's `enable_full_determinism`, but seeds are left alone, and
     cuDNN on. What somebody has set in the environment stays.
     """
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    os.environ.setdefault("FLASH_ATTENTION_DETERMINISTIC", "1")
-    os.environ.setdefault("NCCL_ALGO", "Ring")
-    os.environ.setdefault("NCCL_PROTO", "Simple")
-    os.environ.setdefault("VERL_DISABLE_FLASH_ATTN_CE", "1")  # flash-attn's log-probabilities, in code that asks
+    settings = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "FLASH_ATTENTION_DETERMINISTIC": "1", "NCCL_ALGO": "Ring"}
+    settings |= {"NCCL_PROTO": "Simple", "VERL_DISABLE_FLASH_ATTN_CE": "1"}  # the last: in vendored code that asks
+    for name, value in settings.items():
+        os.environ.setdefault(name, value)
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # for debugging: nothing here reads such memory
     torch.backends.cudnn.deterministic = True

@@ -9,11 +9,8 @@ class FeatureNotVendored(NotImplementedError):
     """The configuration or the data ask for a part of verl that is not in this project."""
 
 
-# Features that no project has, and why.
-WITHHELD = {
-    "sequence_parallel": "it changes the attention of a model that upstream's own workers build, by flash-attn; this "
-    "project builds the model itself",
-}
+# Features that no project has.
+WITHHELD = ("sequence_parallel",)
 
 
 def _left_out(symbol: str, feature: str) -> Callable[..., NoReturn]:
@@ -21,8 +18,8 @@ def _left_out(symbol: str, feature: str) -> Callable[..., NoReturn]:
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         if feature in WITHHELD:
-            why = f"`{feature}`, which no project has: {WITHHELD[feature]}\nhint: switch off what asks for it"
-            raise FeatureNotVendored(f"{symbol} belongs to {why}")
+            text = f"{symbol} belongs to `{feature}`, which no project has\nhint: switch off what asks for it"
+            raise FeatureNotVendored(text)
         raise FeatureNotVendored(
             f"{symbol} belongs to the feature `{feature}`, which this project was made without\n"
             f"hint: add it with `vextract add {feature}`, or switch off what asks for it"

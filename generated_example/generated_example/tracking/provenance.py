@@ -29,18 +29,16 @@ def surroundings() -> dict[str, Any]:
     """Describe what this process runs on and with, as values for JSON. Nothing in it names the machine or its user."""
     import torch
 
-    commit, packages = None, dict[str, str]()
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    commit, command = None, ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     with contextlib.suppress(OSError, subprocess.SubprocessError):  # there is no git
         here = Path(__file__).resolve().parent
         done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=5, check=True)
         commit = done.stdout.strip()
+    packages = dict[str, str]()
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             packages[name] = importlib.metadata.version(name)
     device = f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
-    if torch.cuda.is_available():
-        device = torch.cuda.get_device_name()
     return {
         "command": shlex.join([Path(sys.executable).name, *map(argument_without_secret, sys.orig_argv[1:])]),
         "commit": commit,
@@ -48,7 +46,7 @@ def surroundings() -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": packages,
         "platform": f"{platform.system()} {platform.machine()}",
-        "device": device,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else device,
     }
 
 

@@ -13,7 +13,7 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -68,8 +68,7 @@ class RunTracker:
         total_steps: how many steps the run has in all.
         start_step: the step of the checkpoint that the run resumes from. Rows after it are dropped from the files.
             With 0 the run is new: files of an earlier run are kept as metrics.1.jsonl and so on.
-        processes: how many processes train.
-        active: whether it records at all.
+        processes: how many train; active: whether it records at all.
     """
 
     def __init__(
@@ -101,19 +100,18 @@ class RunTracker:
         begin = {"time": round(time.time(), 3), "step": start_step, "total_steps": total_steps}
         self._starts.append({**begin, "processes": processes, **surroundings()})
         self._write_starts()
-        self._metrics, self._generations = (
-            _open_lines(self.run_dir / name, start_step) for name in (METRICS, GENERATIONS)
-        )
+        self._metrics, self._generations = (_open_lines(self.run_dir / it, start_step) for it in (METRICS, GENERATIONS))
         self._view = LineView(total_steps, quiet=True)
         self._trackers: Any = None  # it has the methods of TensorBoard
 
     def __enter__(self) -> "RunTracker":
         if not self._closed:
             names, trainer = logger_names(self._config), self._config.trainer
-            self._open_trackers(names)  # before the table is there: one may ask for a password
-            self._title = " / ".join(
-                str(trainer[key]) for key in ("project_name", "experiment_name") if trainer.get(key)
-            )
+            found = {name: it for name, it in TRACKER_CLASSES.items() if name in names and is_installed(it.package)}
+            # Before the table is there: one may ask for a password.
+            if found:
+                self._trackers = TensorBoard(self._settings, self.run_dir, self._start_step)
+            self._title = " / ".join(str(trainer[key]) for key in ("project_name", "experiment_name") if trainer[key])
             self._view = make_view(self._title, self._total_steps, self._start_step, quiet="console" not in names)
         return self
 
@@ -141,7 +139,7 @@ class RunTracker:
             return
         self._step = step
         numbers = as_numbers(metrics)
-        _write_line(self._metrics, {"step": step, "time": round(time.time(), 3), **numbers})
+        self._metrics.write(_json_line({"step": step, "time": round(time.time(), 3), **numbers}))
         if self._trackers is not None:
             self._trackers.log(numbers, step)
         self._view.row(step, numbers)
@@ -161,7 +159,7 @@ class RunTracker:
         """
         rows = [] if self._closed else list(rows)
         for row in rows:
-            _write_line(self._generations, {"step": step, **row})
+            self._generations.write(_json_line({"step": step, **row}))
             self._view.sample(row)
 
     def message(self, text: str) -> None:
@@ -183,13 +181,6 @@ class RunTracker:
     def _write_starts(self) -> None:
         text = json.dumps({"starts": self._starts}, indent=2, ensure_ascii=False, default=str)
         write_whole(self.run_dir / ENVIRONMENT, text + "\n")
-
-    def _open_trackers(self, names: Sequence[str]) -> None:
-        """Open those that `trainer.logger` names and that are installed."""
-        found = {name: TRACKER_CLASSES[name] for name in names if name in TRACKER_CLASSES}
-        found = {name: tracker for name, tracker in found.items() if is_installed(tracker.package)}
-        if found:
-            self._trackers = TensorBoard(self._settings, self.run_dir, self._start_step)
 
     def _say_where(self) -> None:
         """Draw the curves, and say where they and the report are."""
@@ -214,25 +205,18 @@ def _open_lines(path: Path, start_step: int) -> TextIO:
     """Open a file of one JSON object a line for more; rows after `start_step` are dropped."""
     if path.exists():
         write_whole(path, "".join(_json_line(row) for row in read_rows(path) if row.get("step", 0) <= start_step))
-    # What UTF-8 has no bytes for, half a surrogate pair, is written as JSON's \uXXXX.
-    return path.open("a", encoding="utf-8", errors="backslashreplace")
-
-
-def _write_line(file: TextIO, row: Mapping[str, Any]) -> None:
-    file.write(_json_line(row))
-    file.flush()
+    # Each line is there at once. What UTF-8 has no bytes for, half a surrogate pair, is written as JSON's \uXXXX.
+    return path.open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a JSON lines file; a last line that a killed process left half-written is skipped."""
-    rows = []
+    found: list[Any] = []
     # Lines end with \n and nothing else: str.splitlines would also break at the odd characters that models write.
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return [row for row in rows if isinstance(row, dict)]
+        with contextlib.suppress(json.JSONDecodeError):
+            found.append(json.loads(line))
+    return [row for row in found if isinstance(row, dict)]
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -113,8 +113,11 @@ class RunLoop(Closing):
         settings, is_over = self.config.trainer, self._is_last
         if is_over and not settings.val_only:
             self.finished = True
-            if self.ranks.rank == 0:
-                self._say_nothing_to_do()
+            if self.ranks.rank != 0:
+                return
+            place = self.resumed_from or "the model"
+            print(f"nothing to do: {place} is at step {self.steps_done} of {self.total_steps}")
+            print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
             return
         stop = StopSignal()
         with self._surrounded(), stop:
@@ -220,11 +223,6 @@ class RunLoop(Closing):
         """
         if self._steps == self.steps_done:
             set_random_state(self._random)
-
-    def _say_nothing_to_do(self) -> None:
-        place = self.resumed_from or "the model"
-        print(f"nothing to do: {place} is at step {self.steps_done} of {self.total_steps}")
-        print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
 
     @contextlib.contextmanager
     def _surrounded(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from ..errors import ConfigError
-from ..hooks import ESTIMATOR, calling, check_advantages
+from ..hooks import ESTIMATOR, AtHand, at_hand, calling, check_advantages
 from ..registries import compute_advantage
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.process import StopRequested, without_running_loop
@@ -26,6 +26,7 @@ from ..vendored.algorithms.metric_utils import compute_data_metrics, compute_thr
 from ..vendored.algorithms.trainer_functions import apply_kl_penalty
 from ..vendored.protocol import DataProto
 from ..workers.policy import Policy, Reference
+from ..workers.role_configs import TAKES_OWN_LOG_PROBS
 from ..workers.rollout_interface import RolloutError
 from ..workers.trained_model import reduced
 from .assembly import assemble
@@ -124,6 +125,7 @@ class LocalPPOTrainer(RunLoop):
         self.require_open()
         ranks, metrics = self.ranks, Metrics()
         step, timing = self.steps_done + 1, {} if timing is None else timing
+        self._seed = f"{self.config.local.seed} {self.steps_done}"  # the same on all processes, whatever their number
         with timed("step", timing), without_running_loop():
             # gen: `prompts` (bs, P), `responses` and `response_mask` (bs, R), and of both together `input_ids`,
             # `attention_mask` and `position_ids` (bs, P + R), int64; `rollout_log_probs` (bs, R) float32, if the engine
@@ -159,7 +161,7 @@ class LocalPPOTrainer(RunLoop):
 
             # update_actor: the policy learns, and the engine gets its weights.
             with timed("update_actor", timing):
-                with self._same_random_numbers("actor"):
+                with same_random_numbers(f"{self._seed} actor"):
                     actor_metrics = self.policy.update(batch)
                 metrics.update(reduced(actor_metrics, ranks))
                 self.divergence.after_update("actor", metrics, step)
@@ -187,11 +189,10 @@ class LocalPPOTrainer(RunLoop):
 
     def _asks_old_log_probs(self, responses: int) -> bool:
         """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
-        return bool(
-            self.config.local.recompute_old_log_probs
-            or self.config.algorithm.use_kl_in_reward
-            or not self.policy.takes_own_log_probs(responses)
-        )
+        asked = self.config.local.recompute_old_log_probs or self.config.algorithm.use_kl_in_reward
+        actor = self.config.actor_rollout_ref.actor
+        is_only_update = responses <= actor.ppo_mini_batch_size * self.rollout_n and actor.ppo_epochs == 1
+        return bool(asked or not (TAKES_OWN_LOG_PROBS and is_only_update))
 
     def _advantages(self, batch: DataProto, reward: "Future[Reward] | None") -> tuple[DataProto, Metrics]:
         """Add the reward, and from it `advantages` and `returns`, (bs, response_length), over the global batch."""
@@ -208,7 +209,8 @@ class LocalPPOTrainer(RunLoop):
         batch.batch.pop("rollout_log_probs", None)
         if algorithm.adv_estimator == "gdpo":
             check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")
-        with calling(ESTIMATOR, algorithm.adv_estimator), self._same_random_numbers("advantages"):
+        at_hand.set(AtHand(batch, self.config, self.steps_done + 1, self.total_steps, self.tokenizer))
+        with calling(ESTIMATOR, algorithm.adv_estimator), same_random_numbers(f"{self._seed} advantages"):
             batch = compute_advantage(
                 batch,
                 adv_estimator=algorithm.adv_estimator,
@@ -219,17 +221,9 @@ class LocalPPOTrainer(RunLoop):
                 config=algorithm,
             )
         check_advantages(batch, algorithm.adv_estimator, self.tokenizer)
-        if self.ranks.rank == 0:
-            self._record_samples(batch, scores.sum(dim=-1).tolist(), extra)
-        return batch, metrics
-
-    def _record_samples(self, batch: DataProto, scores: list[float], extra: dict[str, list[Any]]) -> None:
-        """Record some samples of this step, if it is one of about a hundred through the run; all, if so configured."""
-        step = self.steps_done + 1
-        if step in (1, self.total_steps) or step % max(1, self.total_steps // TRAINING_SAMPLES_AT) == 0:
+        step, rewards = self.steps_done + 1, scores.sum(dim=-1).tolist()
+        is_shown = step in (1, self.total_steps) or step % max(1, self.total_steps // TRAINING_SAMPLES_AT) == 0
+        if is_shown and self.ranks.rank == 0:
             count = self.config.local.log_train_generations
-            self.tracker.log_generations(shown_training_rows(batch, scores, extra, count, self.tokenizer), step)
-
-    def _same_random_numbers(self, purpose: str) -> contextlib.AbstractContextManager[None]:
-        """Have all processes draw the same random numbers within it, whatever their number."""
-        return same_random_numbers(f"{self.config.local.seed} {self.steps_done} {purpose}")
+            self.tracker.log_generations(shown_training_rows(batch, rewards, extra, count, self.tokenizer), step)
+        return batch, metrics

@@ -38,12 +38,15 @@ class LocalEngine(FSDPEngineWithLMHead):
 
     Attributes:
         passes: how its passes are shared between the processes.
+        pieces: computes logits in pieces where they would be too large; None: it has none.
 
     Args:
         config: the section of the model (actor, ref or critic), with `use_remove_padding`.
         module: the model, on its device.
         optimizer: of what is trained; None: it is not trained.
     """
+
+    pieces: LogitsInPieces | None = None
 
     def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
         model: Any = SimpleNamespace(use_remove_padding=config.use_remove_padding, lora_rank=0)
@@ -74,14 +77,31 @@ class LocalEngine(FSDPEngineWithLMHead):
             self._partition = self.passes.partition(_lengths_of(micro_batch))
             self._part = tu.index_select_tensor_dict(micro_batch, self.passes.own(self._partition))
             micro_batch = self._part
-        return super().prepare_model_inputs(micro_batch)
+        inputs, output_args = super().prepare_model_inputs(micro_batch)
+        if self.pieces is not None:  # where logits would be too large, its last layer is asked for less
+            tokens, self.pieces.asked = inputs["input_ids"], None
+            needs_logits = any(tu.get_non_tensor_data(micro_batch, name, False) for name in NEEDS_LOGITS)
+            if self.pieces.wanted(tokens.numel()) and not needs_logits:
+                labels = torch.roll(tokens, shifts=-1, dims=-1)
+                if tokens.shape[0] == 1 and "input_ids_rmpad_rolled" in output_args:
+                    labels = output_args["input_ids_rmpad_rolled"].unsqueeze(0)
+                entropy = tu.get_non_tensor_data(micro_batch, "calculate_entropy", False)
+                self.pieces.asked = Asked(labels, float(micro_batch["temperature"]), entropy)
+        return inputs, output_args
 
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
         """Return what the model gave, by token: in an update of all rows of the pass."""
-        if not self._sharing:
-            return super().prepare_model_outputs(output, output_args, micro_batch, **settings)
-        outputs = super().prepare_model_outputs(output, output_args, self._part, **settings)
-        return {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
+        part = self._part if self._sharing else micro_batch
+        if self.pieces is not None and self.pieces.asked is not None:
+            offsets = part["input_ids"].offsets()
+            log_probs, entropy = used_tokens(output.logits, offsets).unbind(-1)
+            given = {"log_probs": log_probs, **({"entropy": entropy} if self.pieces.asked.entropy else {})}
+            outputs = {k: torch.nested.nested_tensor_from_jagged(value, offsets) for k, value in given.items()}
+        else:
+            outputs = super().prepare_model_outputs(output, output_args, part, **settings)
+        if self._sharing:
+            return {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
+        return outputs
 
     def _whole_nested(self, part: torch.Tensor, micro_batch: Any) -> torch.Tensor:
         """Gather the values at all rows from those at this process's; both nested, a value for each token."""
@@ -144,39 +164,17 @@ class LocalEngine(FSDPEngineWithLMHead):
         """Add the metrics of one optimizer step, over all passes of all processes, to those of the steps before it."""
         found = {**output["metrics"], "loss": sum(output["loss"])}
         parts = self.passes.ranks.gather_objects(found)[:: self.passes.sharers]
-        append_to_dict(metrics, {name: _one_number([part[name] for part in parts]) for name in found})
+        for name in found:
+            values = [part[name] for part in parts]
+            if isinstance(values[0], Metric):  # verl's metrics know how to be reduced; others are averaged
+                found[name] = float(Metric.aggregate_dp(values))
+            else:
+                numbers = [one for value in values for one in (value if isinstance(value, list) else [value])]
+                found[name] = float(sum(numbers) / len(numbers))
+        append_to_dict(metrics, found)
 
 
-class EngineInPieces(FSDPEngineWithLMHead):
-    """Upstream's engine, which computes logits in pieces where they would be too large; see `LogitsInPieces`."""
-
-    pieces: LogitsInPieces
-
-    def prepare_model_inputs(self, micro_batch: Any) -> Any:
-        """Return what the model takes; where logits would be too large, its last layer is asked for less."""
-        inputs, output_args = super().prepare_model_inputs(micro_batch)
-        tokens = inputs["input_ids"]
-        needs_logits = any(tu.get_non_tensor_data(micro_batch, name, False) for name in NEEDS_LOGITS)
-        self.pieces.asked = None
-        if self.pieces.wanted(tokens.numel()) and not needs_logits:
-            labels = torch.roll(tokens, shifts=-1, dims=-1)
-            if tokens.shape[0] == 1 and "input_ids_rmpad_rolled" in output_args:
-                labels = output_args["input_ids_rmpad_rolled"].unsqueeze(0)
-            entropy = tu.get_non_tensor_data(micro_batch, "calculate_entropy", False)
-            self.pieces.asked = Asked(labels, float(micro_batch["temperature"]), entropy)
-        return inputs, output_args
-
-    def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
-        """Return what the model gave, by token, as the engine does: nested, (bs, j)."""
-        if self.pieces.asked is None:
-            return super().prepare_model_outputs(output, output_args, micro_batch, **settings)
-        offsets = micro_batch["input_ids"].offsets()
-        log_probs, entropy = used_tokens(output.logits, offsets).unbind(-1)
-        found = {"log_probs": log_probs, "entropy": entropy} if self.pieces.asked.entropy else {"log_probs": log_probs}
-        return {name: torch.nested.nested_tensor_from_jagged(value, offsets) for name, value in found.items()}
-
-
-class Actor(LocalEngine, EngineInPieces):
+class Actor(LocalEngine):
     """Upstream's `FSDPEngineWithLMHead` and `ppo_loss`, around a model that is there already.
 
     With `noting_entropy` its next update takes the log-probabilities that it computes as the old ones, too, and notes
@@ -199,7 +197,7 @@ class Actor(LocalEngine, EngineInPieces):
         max_logits_mb: float | str | None = None,
     ) -> None:
         super().__init__(config, module, optimizer)
-        self.pieces = LogitsInPieces(module, max_logits_mb)
+        self.pieces: LogitsInPieces = LogitsInPieces(module, max_logits_mb)
         self.noting_entropy = False
         self.loss: Callable[..., Any] = ppo_loss
         self.loss_settings: dict[str, Any] = {}
@@ -249,11 +247,3 @@ def used_tokens(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
 def named(prefix: str, metrics: dict[str, Any]) -> dict[str, Any]:
     """Have the names of metrics all begin with `prefix`."""
     return {name if name.startswith(prefix) else prefix + name: value for name, value in metrics.items()}
-
-
-def _one_number(values: list[Any]) -> float:
-    """Reduce what each process has to a number: verl's metrics know how; others are averaged."""
-    if isinstance(values[0], Metric):
-        return float(Metric.aggregate_dp(values))
-    numbers = [number for value in values for number in (value if isinstance(value, list) else [value])]
-    return float(sum(numbers) / len(numbers))

@@ -105,7 +105,9 @@ class SharedPasses:
 
     def partition(self, lengths: torch.Tensor) -> list[list[int]]:
         """Return which rows of the next pass, of these `lengths`, (bs,), each of its sharers forwards."""
-        return partition_rows(lengths, self.sharers)
+        order, ranks = lengths.argsort(descending=True, stable=True).tolist(), self.sharers
+        turns = [(rank, 2 * ranks - 1 - rank) for rank in range(ranks)]  # to and fro, so that each gets as much
+        return [[row for place, row in enumerate(order) if place % (2 * ranks) in turn] for turn in turns]
 
     def own(self, partition: list[list[int]]) -> list[int]:
         """Return the rows that this process forwards: never none, since all must take part in fetching the weights."""
@@ -117,16 +119,6 @@ class SharedPasses:
         place = self.ranks.rank % self.sharers
         outputs: torch.Tensor = _Whole.apply(part, partition, most, self.ranks.rank - place, place)
         return outputs
-
-
-def partition_rows(lengths: torch.Tensor, ranks: int) -> list[list[int]]:
-    """Return rows for each rank, of `lengths` (bs,): long ones first and to and fro, so that each gets as much."""
-    order = lengths.argsort(descending=True, stable=True).tolist()
-    turn = 2 * ranks
-    return [
-        [row for position, row in enumerate(order) if position % turn in (rank, turn - 1 - rank)]
-        for rank in range(ranks)
-    ]
 
 
 class _Whole(torch.autograd.Function):

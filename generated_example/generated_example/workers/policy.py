@@ -6,9 +6,9 @@ Both are a vendored actor around a model (see actor.py); what is here is what up
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 from omegaconf import OmegaConf, open_dict
 
@@ -19,7 +19,7 @@ from ..shims.device import computing_on, here
 from ..vendored.protocol import DataProto
 from .actor import Actor
 from .models import check_positions, load_model, note_dropout, place
-from .role_configs import TAKES_OWN_LOG_PROBS, actor_config
+from .role_configs import actor_config
 from .trained_model import TrainedModel
 
 
@@ -79,18 +79,12 @@ class Policy(TrainedModel):
         outputs["old_log_probs"] = outputs.pop("log_probs")
         return DataProto.from_dict({name: value.cpu() for name, value in outputs.items()})
 
-    def takes_own_log_probs(self, responses: int) -> bool:
-        """Tell whether an update on so many responses takes the log-probabilities that it computes as the old ones."""
-        section = self.config.actor_rollout_ref
-        only_mini_batch = responses <= section.actor.ppo_mini_batch_size * section.rollout.n
-        return bool(TAKES_OWN_LOG_PROBS and only_mini_batch and section.actor.ppo_epochs == 1)
-
     def update(self, batch: DataProto) -> dict[str, Any]:
         """Train on a batch: all its mini-batches, ppo_epochs times.
 
         Args:
             batch: the global batch, the same on every process, with `advantages`, `response_mask`
-                (bs, response_length), `old_log_probs` unless `takes_own_log_probs`, and, if actor.use_kl_loss,
+                (bs, response_length), `old_log_probs` unless this is its only update, and, if actor.use_kl_loss,
                 `ref_log_prob`.
 
         Returns:
@@ -104,7 +98,7 @@ class Policy(TrainedModel):
             self.is_usable = self.has_usable_weights()
         if self.device.type == "cuda":
             metrics.update(self.memory_metrics())
-        metrics["perf/cpu_memory_used_gb"] = psutil.virtual_memory().used / 1024**3
+        metrics.update(host_memory_metrics())
         metrics["actor/lr"] = self.step_learning_rate()
         return metrics
 
@@ -216,3 +210,12 @@ def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataPr
 def on_device(batch: DataProto, **meta_info: Any) -> DataProto:
     """Return the batch on the device in use, with more `meta_info`."""
     return DataProto(batch.batch.to(here()), batch.non_tensor_batch, {**batch.meta_info, **meta_info})
+
+
+def host_memory_metrics() -> dict[str, float]:
+    """Return how much of this machine's memory is in use, in GiB; nothing where there is no /proc."""
+    file = Path("/proc/meminfo")
+    if not file.is_file():
+        return {}
+    kib = {line.split()[0]: int(line.split()[1]) for line in file.read_text().splitlines()}
+    return {"perf/cpu_memory_used_gb": (kib["MemTotal:"] - kib["MemAvailable:"]) / 1024**2}

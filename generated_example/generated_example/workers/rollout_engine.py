@@ -4,7 +4,6 @@
 An engine is whatever has the methods of `RolloutEngine` in rollout_interface.py.
 """
 
-import contextlib
 import functools
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ from ..shims.device import computing_on, here
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
 from .rollout_interface import Ended, end_tokens, gives_log_probs, sampling_of
+from .rollout_interface import RolloutEngine as Engine
 from .trained_model import TrainedModel
 
 WHOLE_SEQUENCE = ("input_ids", "attention_mask", "position_ids")
@@ -37,7 +37,7 @@ def build_rollout_engine(config: Any, tokenizer: Any, ranks: Ranks, policy: Trai
     return RolloutEngine(config, tokenizer, ranks, policy)
 
 
-class RolloutEngine(HFRollout):
+class RolloutEngine(HFRollout, Engine):
     """Upstream's rollout by transformers, made complete.
 
     One process generates with the trained model itself, unless rollouts have a device of their own. Several hold it in
@@ -85,19 +85,12 @@ class RolloutEngine(HFRollout):
         size = min(self.config.get("micro_batch_size", len(prompts)), len(prompts))
         padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), size)
         with computing_on(self.device):
-            output: DataProto = unpad_dataproto(super().generate_sequences(padded), padding).to("cpu")
+            output: DataProto = unpad_dataproto(HFRollout.generate_sequences(self, padded), padding).to("cpu")
         for name in WHOLE_SEQUENCE:
             output.batch[name] = torch.cat([columns[name][..., :first].cpu(), output.batch[name]], dim=-1)
         output.batch["prompts"] = columns["input_ids"].cpu()
         output.non_tensor_batch = {k: v for k, v in prompts.non_tensor_batch.items() if k != "raw_prompt_ids"}
         return output
-
-    def session(self) -> contextlib.AbstractContextManager[object]:
-        """Have what generates on its device within it."""
-        return contextlib.nullcontext()
-
-    def finish(self) -> None:
-        """Do nothing: no other process needs this one for its responses."""
 
     @torch.no_grad()
     def sync_weights(self) -> None:
@@ -107,9 +100,6 @@ class RolloutEngine(HFRollout):
         own = self.model.state_dict(keep_vars=True)
         for name, weight in self.policy.full_weights(device=None):
             own[name].copy_(weight)
-
-    def close(self) -> None:
-        """Give back what the engine holds: nothing that its owner does not hold as well."""
 
     def _generate_minibatch(self, prompts: DataProto) -> DataProto:
         """Write the responses of a pass as upstream does, and what it has no place for."""

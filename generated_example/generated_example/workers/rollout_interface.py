@@ -6,7 +6,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from ..errors import ProjectError
@@ -63,6 +63,7 @@ class RolloutEngine(Protocol):
 
     def session(self) -> AbstractContextManager[object]:
         """Give the engine its memory within it, to write responses. Every process must enter and leave it."""
+        return nullcontext()
 
     def finish(self) -> None:
         """Wait for the responses of other processes, if they need this one, which has all of its own."""
