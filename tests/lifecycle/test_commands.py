@@ -353,6 +353,16 @@ def test_options_change(run: Run, small: Path) -> None:
     assert "vllm" in run("upgrade", small, "--engine", "vllm", "--dry-run").out
 
 
+def test_a_feature_that_vextract_has_no_longer_goes_by_itself(run: Run, small: Path) -> None:
+    from dataclasses import replace
+
+    was = lock.read(small)
+    options = replace(was.options, features=("critic", "gone"))
+    (small / lock.NAME).write_bytes(lock.dump(replace(was, options=options)))
+    assert "features that vextract has no longer: gone" in run("upgrade", small, "--to", "0.5.0").out
+    assert lock.read(small).options.features == ("critic",)
+
+
 def test_a_feature_is_added_and_removed(run: Run, small: Path) -> None:
     assert run("add", "critic", "--project", small).code == 0
     assert lock.read(small).options.features == ("critic",)

@@ -56,6 +56,18 @@ def _sorted_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]
     return tuple(name for name in names if name not in roots), roots
 
 
+def find_gone(present: Options, manifest: Manifest) -> tuple[str, ...]:
+    """Return the project's features that vextract no longer has: for its own release, or for any.
+
+    Args:
+        present: The project's options.
+        manifest: The release after the upgrade.
+    """
+    there = [manifest] if manifest.release == present.verl else map(releases.load, releases.supported())
+    known = {feature.name for release in there for feature in release.features}
+    return tuple(name for name in present.features if name not in known)
+
+
 def resolve(present: Options, request: UpgradeRequest) -> tuple[Options, Manifest]:
     """Return the checked options after the upgrade, and their manifest.
 
@@ -69,7 +81,8 @@ def resolve(present: Options, request: UpgradeRequest) -> tuple[Options, Manifes
             raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
     engine, algorithm = request.engine or present.engine, request.algorithm or present.algorithm
     wanted = replace(present, verl=manifest.release, engine=engine, algorithm=algorithm)
-    for feature in sorted(set(present.features) - set(request.dropped) - set(request.added)):
+    gone = find_gone(present, manifest)
+    for feature in sorted(set(present.features) - {*request.dropped, *request.added, *gone}):
         if feature not in known:
             raise UsageError(
                 f"verl {manifest.release} has no feature {feature} here, and the project has it",
@@ -83,7 +96,7 @@ def resolve(present: Options, request: UpgradeRequest) -> tuple[Options, Manifes
     for feature in request.dropped:
         if feature not in present.features:
             complete(replace(wanted, features=(feature,)), manifest)
-    features = tuple(sorted({*present.features, *request.added} - set(request.dropped)))
+    features = tuple(sorted({*present.features, *request.added} - {*request.dropped, *gone}))
     options = complete(replace(wanted, features=features), manifest)
     check_dropped(request.dropped, options, manifest)
     return options, manifest
