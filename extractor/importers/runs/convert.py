@@ -9,7 +9,7 @@ from typing import Any
 
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs import prime, reward_model
-from extractor.importers.runs.copied_code import named
+from extractor.importers.runs.copied_code import named, tools
 from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import readable, unknowns
 from extractor.importers.runs.release_match import ReleaseMatch
@@ -241,6 +241,7 @@ def _wanted_features(flat: Mapping[str, Any], run: Run, target: ReleaseConfig, f
         "overlap": has("local.rollout.ahead") or is_set("local.reward.early"),
         "reward_model": has(*reward_model.ENABLED) and not run.is_prime and not is_server,
         "episodes": has("actor_rollout_ref.rollout.multi_turn.enable"),
+        "tools": has(tools.CLASSES, tools.FUNCTIONS),
         "verl_checkpoints": has("local.checkpoint.begin_from", "trainer.resume_from_path"),
         "offload": any(bool(value) for key, value in flat.items() if _OFFLOAD.fullmatch(key)),
         "multimodal": _OF_PICTURES.search(str(flat.get(f"{_MODEL}.path"))) is not None,

@@ -11,6 +11,7 @@ from extractor.importers.config.keys import READ_BY_THE_ENGINE, about_the_machin
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import prime, reward_model
 from extractor.importers.runs.convert import SERVICES, Experiment, logger_names
+from extractor.importers.runs.copied_code.tools import CLASSES, FUNCTIONS
 from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import shown, unknowns
 from extractor.importers.runs.release_match import TAKES_ANYTHING
@@ -284,6 +285,8 @@ class _Carrying:
         key = f"{_ROLLOUT}.multi_turn.enable"
         if not self.flat.get(key) or "local.env.is_reward" not in self.project:
             return {}
+        if any(self.flat.get(name) and name in self.project for name in (CLASSES, FUNCTIONS)):
+            return {}  # upstream's loop plays, and the reward manager scores
         why = "the tools are the run's own: custom/env_wrapper.py has a toy environment in their place, put them there"
         self.remarks.append(Remark(key, True, "to do", why))
         return {"local.env.is_reward": False}

@@ -1,0 +1,79 @@
+"""The tools that a run's model calls: the classes of its YAML file, and its file of functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import yaml
+
+from extractor.importers.runs.copied_code.copying import Copied
+from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
+from extractor.importers.runs.unsupported_keys import Remark
+from extractor.values import limits, readers
+from extractor.values.configtree.compose import read_yaml
+from extractor.values.configtree.written import dumped
+from extractor.values.errors import UsageError
+from extractor.values.tree import File, FileKind, Tree
+
+MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+CLASSES, FUNCTIONS = f"{MULTI_TURN}.tool_config_path", f"{MULTI_TURN}.function_tool_path"
+_MODULE, _TABLE, _FUNCTIONS = "custom/verl_tools.py", "custom/verl_tools.yaml", "custom/verl_functions.py"
+
+
+def take_tools(project: TargetProject) -> CopyResult:
+    """Copy the files of tools that a run names, with what they import; the settings name the copies then."""
+    result = CopyResult(project.tree)
+    for key, take in ((CLASSES, _take_classes), (FUNCTIONS, _take_functions)):
+        path = str(project.settings.get(key) or "")
+        if not path or any(file.path == path for file in project.tree):
+            continue
+        place = project.places.find_like(path)
+        try:
+            if place is None:
+                raise UsageError("not found: put it there, or say --cwd", hint="")
+            tree, target, remarks = take(project, readers.read_text(place, limits.MAX_TEXT), key, path)
+        except (SyntaxError, UsageError, OSError, yaml.YAMLError) as error:
+            result.remarks.append(Remark(key, path, "to do", str(error)))
+            continue
+        project = replace(project, tree=tree)
+        names = {key, f"data.{key.rpartition('.')[2]}"} & project.settings.keys()
+        result = CopyResult(tree, [*result.remarks, *remarks], {**result.settings, **dict.fromkeys(names, target)})
+    return result
+
+
+def _take_classes(project: TargetProject, text: str, key: str, path: str) -> tuple[Tree, str, list[Remark]]:
+    """Copy the modules of the classes, and the YAML file that names them where they are then."""
+    table = read_yaml(text)
+    listed = (table.get("tools") or ()) if isinstance(table, dict) else ()
+    tools = [item for item in listed if isinstance(item, dict) and "class_name" in item]
+    named = [str(item["class_name"]) for item in tools]
+    if not named:
+        raise UsageError("it lists no tools", hint="")
+    lines = [f"from {name.rpartition('.')[0]} import {name.rpartition('.')[2]}" for name in dict.fromkeys(named)]
+    names = [name.rpartition(".")[2] for name in named]
+    copying = project.copying()
+    copied = copying.copy("\n".join(['"""The classes of the run\'s tools."""', "", *lines, ""]), names)
+    for item in tools:
+        item["class_name"] = f"{project.package}.custom.verl_tools.{str(item['class_name']).rpartition('.')[2]}"
+    target, module = f"{project.package}/{_TABLE}", f"{project.package}/{_MODULE}"
+    tree = project.with_hooks({**copying.files, _MODULE: copied.text}, {})
+    body = f"# The tools of {path}.\n{dumped(table)}"
+    tree = Tree.of([*tree, File(target, FileKind.HOOK, body.encode())])
+    return tree, target, _remarks(key, path, module, copied)
+
+
+def _take_functions(project: TargetProject, text: str, key: str, path: str) -> tuple[Tree, str, list[Remark]]:
+    """Copy a file of functions."""
+    copying = project.copying()
+    copied = copying.copy(readers.python_text(text.encode()), [], None, project.places.find_like(path))
+    target = f"{project.package}/{_FUNCTIONS}"
+    return (
+        project.with_hooks({**copying.files, _FUNCTIONS: copied.text}, {}),
+        target,
+        _remarks(key, path, target, copied),
+    )
+
+
+def _remarks(key: str, path: str, target: str, copied: Copied) -> list[Remark]:
+    missing = [Remark(key, path, "to do", f"{target} cannot be imported: {why}") for why in copied.missing]
+    return [*missing, *copied_remarks(key, path, "the run's checkout", target, copied)]

@@ -1,0 +1,93 @@
+"""Runs whose model calls tools: their classes and functions come along, and upstream's loop calls them."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.importers.conftest import vextract
+
+LAUNCH = """python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b \\
+    actor_rollout_ref.rollout.multi_turn.enable=True actor_rollout_ref.rollout.multi_turn.format=hermes \\
+    actor_rollout_ref.rollout.multi_turn.tool_config_path=$PWD/config/tools.yaml \\
+    actor_rollout_ref.rollout.multi_turn.function_tool_path=own/functions.py
+"""
+TABLE = """tools:
+  - class_name: own.tools.Looking
+    config: {type: native}
+    tool_schema: {type: function, function: {name: look, description: Look.}}
+"""
+CLASS = """from own.words import WORD
+from verl.tools.base_tool import BaseTool
+from verl.tools.schemas import ToolResponse
+
+
+class Looking(BaseTool):
+    async def execute(self, instance_id, parameters, **kwargs):
+        return ToolResponse(text=WORD), 1.0, {}
+"""
+FUNCTIONS = """from verl.tools.function_tool import function_tool
+
+
+@function_tool
+def add(a: int, b: int) -> str:
+    \"\"\"Add.
+
+    Args:
+        a: one.
+        b: another.
+    \"\"\"
+    return str(a + b)
+"""
+FILES = {
+    "run.sh": LAUNCH,
+    "config/tools.yaml": TABLE,
+    "own/__init__.py": "",
+    "own/tools.py": CLASS,
+    "own/words.py": "WORD = 'found'\n",
+    "own/functions.py": FUNCTIONS,
+}
+MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+
+
+@pytest.mark.usefixtures("verl")
+def test_tools_come_along(tmp_path: Path, pkg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings name the copies, whose imports are of the project; the tools load as upstream loads them."""
+    for name, text in FILES.items():
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "run" / name).write_text(text)
+    run = tmp_path / "run/run.sh"
+    made = vextract("new", pkg, "--package", "pkg", "--from-verl-run", run, "--cwd", run.parent, "--run-verl", "0.9.1")
+    assert made.code == 0, made.err
+    importlib.invalidate_caches()
+    monkeypatch.chdir(pkg)
+    settings = yaml.safe_load((pkg / "config/recipe/verl_run.yaml").read_text())
+    named = [
+        settings["actor_rollout_ref"]["rollout"]["multi_turn"][key]
+        for key in ("tool_config_path", "function_tool_path")
+    ]
+    assert named == ["pkg/custom/verl_tools.yaml", "pkg/custom/verl_functions.py"]
+    load = importlib.import_module("pkg.vendored.tools.tool_registry").load_all_tools
+    looking, added = load(*named)
+    assert (looking.name, type(looking).__module__) == ("look", "pkg.custom.from_run.own.tools")
+    assert (added.name, added.fn(1, 2)) == ("add", "3")
+
+
+@pytest.mark.usefixtures("verl")
+def test_tools_that_are_not_there_are_told(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text(LAUNCH)
+    made = vextract("new", tmp_path / "mine", "--from-verl-run", tmp_path / "run.sh", "--run-verl", "0.9.1")
+    assert made.code == 0, made.err
+    report = (tmp_path / "mine/from_run.md").read_text()
+    assert (
+        f"| `{MULTI_TURN}.function_tool_path` | `own/functions.py` | not found: put it there, or say --cwd |" in report
+    )
+    (tmp_path / "old.sh").write_text("".join(LAUNCH.splitlines(keepends=True)[:-1]).rstrip(" \\\n"))
+    earlier = vextract(
+        "new", tmp_path / "old", "--from-verl-run", tmp_path / "old.sh", "--verl", "0.7.1", "--run-verl", "0.7.1"
+    )
+    assert earlier.code == 0, earlier.err
+    assert "custom/env_wrapper.py" in (tmp_path / "old/from_run.md").read_text()
