@@ -197,7 +197,7 @@ def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> Non
     options = complete(Options("toy", newest, engine="mine"), loaded)
     found = map_templates(loaded, options)
     assert found["toy/workers/rollout_engine.py"] == ("engine/mine/__package__/workers/rollout_engine.py",)
-    assert found["toy/workers/servers/http.py"] == ("engine/connection/__package__/workers/servers/http.py",)
+    assert found["toy/workers/servers/http.py"] == ("engine/server/__package__/workers/servers/http.py",)
     assert not [path for path in found if path.endswith("engine.toml")]
     assert "\n    mode: async\n" in render_config(loaded, options)["config/ppo_trainer.yaml"]
     plain = set(map_templates(loaded, Options("toy", newest, engine="hf")))
@@ -233,10 +233,9 @@ def test_what_engine_and_feature_share_is_there_once() -> None:
     newest = releases.supported()[-1]
     loaded = releases.load(newest)
     for engine in loaded.engines:
-        options = complete(Options("toy", newest, engine=engine, algorithm="distill"), loaded)
-        assert "distillation" in options.features
+        options = complete(Options("toy", newest, engine=engine, features=("episodes",)), loaded)
         layers = list_layers(loaded, options)
         assert len({*layers}) == len(layers)
-        assert layers.index("engine/connection") < layers.index("feature/distillation")
+        assert layers.index("engine/seeds") < layers.index("feature/episodes")
         assert ("engine/server" in layers) == (engine != "hf")
-    assert "engine/connection" not in list_layers(loaded, Options("toy", newest, engine="hf"))
+    assert "engine/seeds" not in list_layers(loaded, Options("toy", newest, engine="hf"))
