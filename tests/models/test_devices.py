@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.models.test_parts import MODEL, check, config, default, model_path, module, ranks, refusal, root
-from tests.project.running import environment, overrides
+from tests.project.running import overrides, python
 from tests.project.support import PACKAGE, Configuration, make
 
 __all__ = ["config", "default", "model_path", "ranks", "root"]  # fixtures
@@ -94,15 +92,7 @@ def test_parts_on_devices_of_their_own(
 
     def run(places: Any) -> Any:
         arguments = [json.dumps(small), json.dumps(places), str(built)]
-        env = {**environment(root), "PYTHONPATH": str(root)}
-        done = subprocess.run(
-            [sys.executable, "-c", ON_DEVICES, *arguments],
-            cwd=root,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
+        done = python(root, "-c", ON_DEVICES, *arguments, timeout=600, PYTHONPATH=str(root))
         assert done.returncode == 0, done.stderr[-3000:]
         return json.loads(done.stdout.splitlines()[-1])
 

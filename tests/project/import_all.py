@@ -20,15 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-HEAVY = (
-    "torch.distributed.fsdp",
-    "torch.distributed.tensor",
-    "transformers",
-    "tensordict",
-    "datasets",
-    "pandas",
-    "hydra",
-)
+HEAVY = ["torch.distributed.fsdp", "torch.distributed.tensor", "transformers", "tensordict", "datasets", "hydra"]
 
 
 class Anything(ModuleType):
@@ -47,39 +39,22 @@ class Stubs:
         self.names = names
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Find a stub."""
         return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] in self.names else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Make a stub."""
         return Anything(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """There is nothing to run."""
 
 
-def block(names: list[str]) -> None:
-    """Make packages unimportable, by `None`: libraries ask with `find_spec` what is there, and no finder may raise."""
-    sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type]
-
-
-def unblock(names: list[str]) -> None:
-    """Make packages importable again."""
-    for name in names:
-        del sys.modules[name]
-
-
-def stub(names: list[str]) -> None:
-    """Put stand-ins in the place of packages, whether they are there or not: some cannot load with others blocked."""
-    sys.meta_path.insert(0, Stubs(names))  # type: ignore[arg-type]
-    version = importlib.metadata.version
-    importlib.metadata.version = lambda name: "0.16.0" if name in names else version(name)
-
-
 def failures(job: dict[str, Any]) -> dict[str, list[str]]:
-    """Import a project's modules; the last lines of each traceback."""
-    unblock(job["allowed"])
-    stub(job["stubbed"])
+    """Import a project's modules, with stand-ins for some packages, there or not; the last lines of each traceback."""
+    for name in job["allowed"]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, Stubs(job["stubbed"]))  # type: ignore[arg-type]
+    version = importlib.metadata.version
+    importlib.metadata.version = lambda name: "0.16.0" if name in job["stubbed"] else version(name)
     sys.path.insert(0, job["root"])
     found = {}
     for name in job["modules"]:
@@ -93,7 +68,8 @@ def failures(job: dict[str, Any]) -> dict[str, list[str]]:
 def main(job_path: str, result_path: str) -> None:
     """Run the job."""
     job = json.loads(Path(job_path).read_text(encoding="utf-8"))
-    block(job["blocked"])
+    # By `None`, not by a finder that raises: libraries ask with `find_spec` what is there.
+    sys.modules.update(dict.fromkeys(job["blocked"]))  # type: ignore[arg-type]
     for name in HEAVY:
         importlib.import_module(name)
     result = {}

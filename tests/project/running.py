@@ -40,16 +40,18 @@ def environment(root: Path) -> dict[str, str]:
     return {**os.environ, **settings}
 
 
-def python(root: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run Python in a project."""
+def python(
+    root: Path, *arguments: str, stdin: str = "", timeout: float = 300, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python in a project, with some variables of the environment."""
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=root,
-        env=environment(root),
+        env={**environment(root), **variables},
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout,
         check=False,
     )
 
@@ -57,6 +59,14 @@ def python(root: Path, *arguments: str, stdin: str = "") -> subprocess.Completed
 def forked(root: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run a script, a module (`-m`) or code (`-c`) in a project: `python`, with the libraries imported already."""
     return run(list(arguments), cwd=root, env=environment(root), stdin=stdin, timeout=300)
+
+
+def answer_of(root: Path, program: str, *, start: Callable[..., subprocess.CompletedProcess[str]] = forked) -> Any:
+    """Run a script in a project; return the last line that it prints, as JSON."""
+    (root / "script.py").write_text(program, encoding="utf-8")
+    done = start(root, "script.py")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def inside(root: Path, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:

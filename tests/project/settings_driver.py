@@ -1,7 +1,7 @@
 """Runs in a project: which settings its runs read, and what another value of each is answered with.
 
-python settings_driver.py record FILE    train as each line of stdin says; the settings that were read, as JSON
-python settings_driver.py change FILE    another value for each setting, one at a time; the answers, as JSON
+python settings_driver.py record FILE            train as each line of stdin says; the settings that were read, as JSON
+python settings_driver.py change FILE [BEGIN]    another value for each setting, one at a time; the answers, as JSON
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ def record(lines: list[str]) -> dict[str, list[str]]:
     return {"read": sorted(read), "handed_on": sorted(handed_on - {""})}
 
 
-def change() -> dict[str, str]:
-    """What is said to another value of each setting: "refused: ...", "said: ...", or "accepted"."""
+def change(begin: str) -> dict[str, str]:
+    """What is said to another value of each setting that begins so: "refused: ...", "said: ...", or "accepted"."""
     default = loading.load_config(main.CONFIG_DIRECTORY)
-    return {name: answer(default, name) for name, _ in unread.leaves(OmegaConf.to_container(default, resolve=False))}
+    names = [name for name, _ in unread.leaves(OmegaConf.to_container(default, resolve=False))]
+    return {name: answer(default, name) for name in names if name.startswith(begin)}
 
 
 def answer(default: DictConfig, name: str) -> str:
@@ -97,5 +98,5 @@ def another(name: str, value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    found: Any = record(sys.stdin.read().splitlines()) if sys.argv[1] == "record" else change()
+    found: Any = record(sys.stdin.read().splitlines()) if sys.argv[1] == "record" else change("".join(sys.argv[3:]))
     Path(sys.argv[2]).write_text(json.dumps(found))

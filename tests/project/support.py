@@ -68,7 +68,6 @@ def _configurations(release: str) -> list[Configuration]:
 
 
 CONFIGURATIONS = [configuration for release in ALL for configuration in _configurations(release)]
-DEFAULTS = [configuration for configuration in CONFIGURATIONS if not configuration.everything]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+# `counted` calls a function, and returns what it returns and how often files were composed for that.
 DRIVER = """
 import json, sys
 from pathlib import Path
@@ -15,13 +19,14 @@ from toy.errors import ConfigError
 from toy.settings import loading
 from toy.settings.flags import ConfigFiles
 
-files = ConfigFiles(Path("config").resolve())
-composed, answers = [0], []
 compose = loading._compose
 
-def counted(*arguments):
-    composed[0] += 1
-    return compose(*arguments)
+def counted(function, *arguments):
+    calls = []
+    loading._compose = lambda *given: calls.append(1) or compose(*given)
+    made = function(*arguments)
+    loading._compose = compose
+    return made, len(calls)
 
 def outcome(work):
     try:
@@ -29,17 +34,25 @@ def outcome(work):
     except ConfigError as error:
         return str(error)
 
-for line in json.load(sys.stdin):
+def of_overrides(line):
+    files = ConfigFiles(Path("config").resolve())
     chosen = [one for one in line if one.partition("=")[0] in loading.GROUPS]
     values = [one for one in line if one not in chosen]
-    loading._compose, composed[0] = counted, 0
-    ours = outcome(lambda: loading._with_settings(files, chosen, [], values)[0])
-    times, loading._compose = composed[0], compose
-    answers.append([ours == outcome(lambda: compose(files, line)), times])
-print(json.dumps(answers))
+    ours, times = counted(outcome, lambda: loading._with_settings(files, chosen, [], values)[0])
+    return [ours == outcome(lambda: compose(files, line)), times]
+
+def of_sizes(line, main=Path("config/ppo_trainer.yaml")):
+    model, *line = line
+    before, section, after = main.read_text().partition("  model:")
+    main.write_text(before + section + after.replace("path: null", f"path: {model}", 1))
+    config, times = counted(loading.load_config, main.parent.resolve(), line)
+    main.write_text(before + section + after)
+    return [config.data.train_batch_size, times]
+
+print(json.dumps([globals()[sys.argv[1]](line) for line in json.load(sys.stdin)]))
 """
 TEMPERATURE = "actor_rollout_ref.rollout.temperature"
-ONCE = [
+ONCE: list[list[str]] = [
     [],
     [f"{TEMPERATURE}=0.7"],
     [f"{TEMPERATURE}=0.7", f"{TEMPERATURE}=0.8"],
@@ -60,70 +73,35 @@ ANEW = [
     ["data={shuffle: false}"],
     ["data.shuffle=[1,"],
 ]
-
-
-def test_values_give_what_hydra_composes_from_all_overrides(project: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER],
-        cwd=project,
-        input=json.dumps(ONCE + ANEW),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    expected = [[True, 1]] * len(ONCE) + [[True, 2]] * len(ANEW)  # alike; and how often files were composed for it
-    found = json.loads(done.stdout)
-    assert [*zip(ONCE + ANEW, found, strict=True)] == [*zip(ONCE + ANEW, expected, strict=True)]
-
-
-SIZES_DRIVER = """
-import json, sys
-from pathlib import Path
-from toy.settings import loading
-
-composed = [0]
-compose = loading._compose
-
-def counted(*arguments):
-    composed[0] += 1
-    return compose(*arguments)
-
-loading._compose = counted
-main = Path("config/ppo_trainer.yaml")
-as_it_came, answers = main.read_text(), []
-for model, line in json.load(sys.stdin):
-    before, section, after = as_it_came.partition("  model:")
-    main.write_text(before + section + after.replace("path: null", f"path: {model}", 1))
-    composed[0] = 0
-    config = loading.load_config(main.parent.resolve(), line)
-    answers.append([config.data.train_batch_size, composed[0]])
-print(json.dumps(answers))
-"""
 MODEL = "actor_rollout_ref.model.path"
 TOY, FULL = 32, 1024
-SIZES = {
-    ("null",): [TOY, 1],
-    ("null", "preset=rloo"): [TOY, 1],
-    ("null", "scale=full"): [FULL, 1],
-    ("null", f"{MODEL}=some/model"): [FULL, 1],
-    ("null", f"++{MODEL}=some/model"): [FULL, 2],  # what adds is composed anew
-    ("null", f"{MODEL}=null"): [TOY, 1],
-    ("some/model",): [FULL, 2],  # what was guessed is wrong
-    ("some/model", "scale=toy"): [TOY, 1],
-    ("some/model", f"{MODEL}=null"): [TOY, 1],
-    ("${data.custom_cls.name}",): [TOY, 1],
-}
+# The toy's sizes are there without a model, and composed once: the model in the file, and a command line.
+SIZES = [
+    (["null"], [TOY, 1]),
+    (["null", "preset=rloo"], [TOY, 1]),
+    (["null", "scale=full"], [FULL, 1]),
+    (["null", f"{MODEL}=some/model"], [FULL, 1]),
+    (["null", f"++{MODEL}=some/model"], [FULL, 2]),  # what adds is composed anew
+    (["null", f"{MODEL}=null"], [TOY, 1]),
+    (["some/model"], [FULL, 2]),  # what was guessed is wrong
+    (["some/model", "scale=toy"], [TOY, 1]),
+    (["some/model", f"{MODEL}=null"], [TOY, 1]),
+    (["${data.custom_cls.name}"], [TOY, 1]),
+]
+# Of overrides: whether it is as Hydra composes it, and how often files were composed for that.
+OVERRIDES = [*((line, [True, 1]) for line in ONCE), *((line, [True, 2]) for line in ANEW)]
 
 
-def test_the_sizes_of_the_toy_are_there_without_a_model_and_composed_once(project: Path) -> None:
+@pytest.mark.parametrize(("function", "cases"), [("of_overrides", OVERRIDES), ("of_sizes", SIZES)])
+def test_what_is_composed_and_how_often(project: Path, function: str, cases: list[tuple[list[str], Any]]) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SIZES_DRIVER],
+        [sys.executable, "-c", DRIVER, function],
         cwd=project,
-        input=json.dumps([(model, line) for model, *line in SIZES]),
+        input=json.dumps([line for line, _ in cases]),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert dict(zip(SIZES, json.loads(done.stdout), strict=True)) == SIZES
+    found = json.loads(done.stdout)
+    assert [*zip([line for line, _ in cases], found, strict=True)] == cases

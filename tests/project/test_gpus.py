@@ -1,4 +1,4 @@
-"""What a run on GPUs asks torch for, as far as it can be seen without one."""
+"""What a run asks of torch and of the system: kernels on GPUs, as far as it can be seen without one, and memory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from extractor.values import resources
 from tests.project.support import Configuration, Made
 from tests.releases import NEWEST, newest_release
 
+Maker = Callable[[Configuration], Made]
 KEY = "actor_rollout_ref.actor.fsdp_config.full_determinism"
-DRIVER = f"""
+DETERMINISTIC = f"""
 import json, os, sys
 from pathlib import Path
 from toy import LocalPPOTrainer, load_config
@@ -40,34 +42,76 @@ try:
 except ConfigError as error:
     print(error)
 """
+FREED = """
+import json, resource
+from toy.run.heap import SMALL, freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        b"x" * 2**23
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+found = []
+freed_memory.after_step()  # nobody asked for it
+found.append(freed_memory.mapped_from)
+freed_memory.give_back()
+found.append(faults())
+freed_memory.after_step()
+faults()
+found.append(faults())
+b"x" * (SMALL + 2**23)
+freed_memory.after_step()
+found.append(faults())
+print(json.dumps(found))
+"""
+SETTLED = """
+from pathlib import Path
+from toy.run.heap import freed_memory
+import toy
+toy.__path__.append("COMMANDS")
+from toy.plan.plan import plan_memory
+from toy.settings.loading import load_config, settle_device
+for kept in True, False:
+    config = load_config(Path("config"), ["scale=toy", f"local.keep_freed_memory={kept}", "local.device=cpu"])
+    settle_device(config)
+    notes = plan_memory(config).notes
+    print(freed_memory.mapped_from is None, any("local.keep_freed_memory" in note for note in notes))
+"""
+
+
+def printed(root: Path, program: str, *arguments: str, **variables: str) -> list[str]:
+    """The lines that a program prints in a project."""
+    env = {name: value for name, value in os.environ.items() if name != "CUBLAS_WORKSPACE_CONFIG"} | variables
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("release", newest_release())
-def test_kernels_that_add_up_in_one_order(made: Callable[[Configuration], Made], tmp_path: Path, release: str) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "CUBLAS_WORKSPACE_CONFIG"}
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(tmp_path)],
-        cwd=made(Configuration(release, "hf")).root,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (before, nothing, first), (after, workspace, second) = json.loads(done.stdout.splitlines()[-1])
+def test_kernels_that_add_up_in_one_order(made: Maker, tmp_path: Path, release: str) -> None:
+    *_, found = printed(made(Configuration(release, "hf")).root, DETERMINISTIC, str(tmp_path))
+    (before, nothing, first), (after, workspace, second) = json.loads(found)
     assert (before, nothing) == (False, None)
     assert (after, workspace) == (True, ":4096:8")
     assert first == second
 
 
-def test_more_processes_than_gpus(made: Callable[[Configuration], Made]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ONE_TOO_MANY],
-        cwd=made(Configuration(NEWEST[-1], "hf")).root,
-        env={**os.environ, "LOCAL_RANK": "1", "RANK": "1", "WORLD_SIZE": "2"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "process 2 of this machine has no GPU of its own: torch finds 1" in done.stdout
+def test_more_processes_than_gpus(made: Maker) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
+    shown = printed(root, ONE_TOO_MANY, LOCAL_RANK="1", RANK="1", WORLD_SIZE="2")
+    assert "process 2 of this machine has no GPU of its own: torch finds 1" in "\n".join(shown)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
+def test_freed_memory_is_kept_by_small_runs_alone_or_where_that_is_asked_for_and_the_plan_says_so(made: Maker) -> None:
+    root = made(Configuration(NEWEST[-1], "hf", features=("freed_memory",))).root
+    *_, kept, not_kept = printed(root, SETTLED.replace("COMMANDS", str(resources.templates() / "command")))
+    assert (kept, not_kept) == ("True True", "False False")
+    untouched, first, small, large = json.loads(printed(root, FREED)[-1])
+    pages = 10 * 2**23 // 4096
+    assert untouched is None
+    assert first >= pages / 2  # all of it is asked for anew each time
+    assert small < pages / 20
+    assert large >= pages / 2

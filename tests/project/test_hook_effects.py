@@ -32,13 +32,16 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 """
 IN_CHILD = "if calls == 40 and os.fork() == 0: "
 EFFECTS = {
-    "os.makedirs('elsewhere', exist_ok=True); os.chdir('elsewhere')": "the working directory",
-    "torch.set_num_threads(3)": "torch's number of threads",
-    "torch.set_default_dtype(torch.float64)": "torch's default dtype",
-    f"{IN_CHILD}raise KeyError('of the child')": "KeyError: 'of the child'",
-    f"{IN_CHILD}sys.exit(0)": "",
-    f"{IN_CHILD}return 1.0": "a process that a hook has forked returns from the hook",
-    "sys.stdout.close()": "stdout takes no more",
+    "os.makedirs('elsewhere', exist_ok=True); os.chdir('elsewhere'); "
+    "torch.set_num_threads(3); torch.set_default_dtype(torch.float64)": (
+        "the working directory",
+        "torch's number of threads",
+        "torch's default dtype",
+    ),
+    f"{IN_CHILD}raise KeyError('of the child')": ("KeyError: 'of the child'",),
+    f"{IN_CHILD}sys.exit(0)": (),
+    f"{IN_CHILD}return 1.0": ("a process that a hook has forked returns from the hook",),
+    "sys.stdout.close()": ("stdout takes no more",),
 }
 
 
@@ -57,7 +60,7 @@ def settings(root: Path, effect: str, *more: str) -> list[str]:
 def test_a_run_goes_on_as_it_was(project: Path, effect: str) -> None:
     done = forked(project, *settings(project, effect))
     assert done.returncode == 0, done.stderr[-3000:]
-    assert EFFECTS[effect] in done.stderr
+    assert [said for said in EFFECTS[effect] if said not in done.stderr] == []
     assert (project / "run/global_step_2").is_dir()
     assert len((project / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 2
 
@@ -95,15 +98,8 @@ def test_what_ends_a_job_leaves_the_step_its_samples(project: Path) -> None:
     """A scheduler sends SIGTERM to all of a job's processes: to those that score, too."""
     more = ("local.reward.num_workers=2", "trainer.total_training_steps=50")
     command = [sys.executable, *settings(project, "time.sleep(0.05)", *more)]
-    with subprocess.Popen(
-        command,
-        cwd=project,
-        env=environment(project),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen(command, cwd=project, env=environment(project), **pipes) as process:  # type: ignore[call-overload]
         metrics = project / "run/metrics.jsonl"
         deadline = time.monotonic() + 120
         while not (metrics.is_file() and metrics.read_text(encoding="utf-8")) and time.monotonic() < deadline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,18 +19,18 @@ pytestmark = pytest.mark.usefixtures("verl")
 
 SCRIPT = Path(__file__).with_name("import_all.py")
 NEVER = [
-    "flash_attn",
-    "verl",
-    "ray",
     "extractor",
+    "flash_attn",
     "libcst",
+    "liger_kernel",
     "megatron",
     "mindspeed",
-    "liger_kernel",
+    "ray",
     "sglang",
-    "trl",
     "torch_npu",
+    "trl",
 ]
+NEVER += ["verl"]
 # By the feature or the engine that requires it: without that it must not be needed.
 OPTIONAL = {
     "lora": ["peft"],
@@ -43,12 +44,6 @@ OPTIONAL = {
 }
 # Of these what is too large for the environment that runs the tests, or not to be had.
 STUBBED = ["vllm", "msgspec", "qwen_vl_utils", "pylatexenc", "math_verify", "mathruler", "pyext"]
-
-
-def modules(made: Made) -> list[str]:
-    """Dotted names of the vendored modules."""
-    paths = [file.path.removesuffix(".py").removesuffix("/__init__") for file in made.vendored]
-    return [path.replace("/", ".") for path in paths]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +62,7 @@ def failures(
         allowed |= blocked & {import_name(name) for name in required}
         projects[str(configuration)] = {
             "root": str(project.root),
-            "modules": modules(project),
+            "modules": [re.sub(r"(/__init__)?\.py$", "", file.path).replace("/", ".") for file in project.vendored],
             "allowed": sorted(allowed),
             "stubbed": [name for name in STUBBED if name in allowed],
         }

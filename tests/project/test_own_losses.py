@@ -1,4 +1,4 @@
-"""Policy losses of an owner's own, over one pass and over several."""
+"""Policy losses of an owner's own, over one pass and over several, and with gradients that are no numbers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
-from tests.project.running import forked, overrides
+from tests.project.running import SMALL, forked, overrides
 from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST
 
@@ -65,14 +66,50 @@ def test_a_loss_is_of_the_whole_batch_or_a_note_says_that_it_is_not(
     assert said.count(NOTE) == 1
     _, said = gradient(root, "tanh", 4)
     assert said.count(NOTE.replace("plain_mean", "tanh")) == 1, "its value is 0 where the policy has not moved"
-
-
-def test_so_is_an_edit_of_verls_own(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", ("hook_checks",))).root, tmp_path / "project"))
     _, said = gradient(root, "vanilla", 4)
     assert "is the mean of a pass" not in said
-    vendored = root / PACKAGE / "vendored/algorithms/core_algos.py"
+    vendored = root / PACKAGE / "vendored/algorithms/core_algos.py"  # so is an edit of verl's own
     vendored.write_text(vendored.read_text(encoding="utf-8") + VANILLA, encoding="utf-8")
     _, said = gradient(root, "vanilla", 4)
     assert said.count(NOTE.replace("plain_mean", "vanilla")) == 1
     assert f"{PACKAGE}/vendored/algorithms/core_algos.py" in said
+
+
+# Its value is that of the clipped loss; its gradient is not finite.
+STEEP = """
+
+from ..vendored.algorithms.core_algos import get_policy_loss_fn, register_policy_loss  # noqa: E402
+
+
+@register_policy_loss("steep")
+def steep(log_prob, **inputs):
+    loss, metrics = get_policy_loss_fn("vanilla")(log_prob=log_prob, **inputs)
+    return loss + (log_prob - log_prob.detach()).square().sum().sqrt(), metrics
+"""
+
+
+@pytest.mark.parametrize("features", [(), ("watch",)])
+def test_gradients_that_are_no_numbers_end_the_run(
+    made: Callable[[Configuration], Made], tmp_path: Path, features: tuple[str, ...]
+) -> None:
+    """After a few steps, and leave what led there."""
+    project = Path(shutil.copytree(made(Configuration(NEWEST[-1], features=features)).root, tmp_path / "project"))
+    algorithms = project / "toy" / "custom" / "algorithms.py"
+    algorithms.write_text(algorithms.read_text() + STEEP)
+    settings = ("actor_rollout_ref.actor.policy_loss.loss_mode=steep", "trainer.total_training_steps=6")
+    done = forked(project, "main.py", *SMALL, *settings, "trainer.default_local_dir=run")
+    assert done.returncode == 1, done.stderr
+    assert "the actor's gradient is nan, for 3 steps in a row, which changed no weight" in done.stderr
+    if not features:
+        assert "hint: lower actor_rollout_ref.actor.optim.lr" in done.stderr
+        return
+    assert "of step 3: all numbers of the batch are finite" in done.stderr
+    assert "hint: look at the sample in that file" in done.stderr
+    samples = [json.loads(line) for line in (project / "run/not_finite/step_3.jsonl").read_text().splitlines()]
+    tensors = torch.load(project / "run/not_finite/step_3.pt")
+    assert len(samples) == len(tensors["responses"]) == 8 * 4
+    for row, sample in enumerate(samples):
+        assert sample["tokens"] == tensors["responses"][row][tensors["response_mask"][row].bool()].tolist()
+        assert sample["score"] == tensors["token_level_scores"][row].sum()
+        assert {"prompt", "response", "ground_truth"} <= sample.keys()
+    assert not list((project / "run").glob("global_step_*"))

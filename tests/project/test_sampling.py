@@ -61,12 +61,9 @@ def test_a_model_that_does_not_say_that_it_samples_is_saved(
     assert (kept["temperature"], kept["top_p"], kept["do_sample"]) == (0.6, 0.9, True)
 
 
-@pytest.mark.parametrize("features", [(), ("watch",)])
-def test_a_run_says_what_the_trainer_does_not_know(
-    made: Callable[[Configuration], Made], tmp_path: Path, features: tuple[str, ...]
-) -> None:
-    """However little it changes; with the watch, which says how far it is, and without."""
-    root = made(Configuration(newest_release()[-1].values[0], features=features)).root
+def test_a_run_says_what_the_trainer_does_not_know(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
+    """However little it changes, and without the watch, which says how far it is."""
+    root = made(Configuration(newest_release()[-1].values[0])).root
     key = "actor_rollout_ref.rollout"
     settings = ("scale=toy", *SMALL, "local.save_last=false", "trainer.total_training_steps=1")
     asked = (f"{key}.repetition_penalty=1.001", f"{key}.min_p=1e-6")

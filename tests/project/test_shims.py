@@ -1,7 +1,8 @@
-"""Shims come symbol by symbol: what a project's code imports of them, and what that needs."""
+"""What is changed in the text of templates: shims come symbol by symbol, and long imports get a line for each name."""
 
 from __future__ import annotations
 
+from extractor.pipeline.render.long_imports import wrap_imports
 from extractor.pipeline.render.shims import select_shims, sliced
 
 TEXT = '''"""Two animals."""
@@ -43,3 +44,14 @@ def test_shims_bring_what_they_import_and_visitors_bring_no_module() -> None:
     assert {*found} == {*shims}
     assert found["p/shims/zoo.py"] == TEXT
     assert found["p/shims/others.py"] == "zebra = ValueError()\n"
+
+
+def test_an_import_that_is_too_long_gets_a_name_a_line() -> None:
+    package = "p" * 70
+    long = f"    from {package}.settings.loading import ConfigError, load_config, notes_on\n"
+    assert wrap_imports(f"import os\n{long}x = 1\n") == (
+        f"import os\n    from {package}.settings.loading import (\n"
+        "        ConfigError,\n        load_config,\n        notes_on,\n    )\nx = 1\n"
+    )
+    short = long.replace(package, "p")
+    assert wrap_imports(short) == short

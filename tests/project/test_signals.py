@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -47,25 +48,6 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, fail
         raise KeyError(threading.current_thread().name)
     return {"score": grade(solution_str), "here": threading.current_thread() is threading.main_thread()}
 """
-SETTINGS = (*SMALL, "reward.reward_manager.name=naive", "trainer.default_local_dir=run")
-
-
-@pytest.mark.parametrize("at_hand", [True, False])
-def test_a_function_that_needs_signals_runs_in_the_main_thread(project: Path, at_hand: bool) -> None:
-    file = project / ("toy/custom/verl_reward.py" if at_hand else "graders.py")
-    file.write_text(REWARD)
-    if at_hand:  # a hook that calls what was copied beside it
-        (project / "toy/custom/from_run").mkdir()
-        file.rename(project / "toy/custom/from_run/graders.py")
-        file.write_text("from toy.custom.from_run.graders import compute_score\n")
-    chosen = f"reward.custom_reward_function.path={file.relative_to(project)}"
-    done = forked(project, "main.py", *SETTINGS, chosen)
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in (project / "run/metrics.jsonl").read_text().splitlines()]
-    assert [row["reward/here/mean"] for row in rows] == [1.0, 1.0]
-    assert -1 < rows[0]["critic/score/mean"] < 1  # some were stopped
-
-
 FORKS = """
 import multiprocessing
 import threading
@@ -93,47 +75,66 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     score = 0.5 * verify(parse(r"$\\frac{1}{2}$"), parse("0.5"))
     return {"score": score, "here": threading.current_thread() is threading.main_thread()}
 """
+ENDS_ONE = """
+import multiprocessing
+import time
 
 
-@pytest.mark.parametrize("function", [FORKS, BY_MATH_VERIFY])
-def test_a_function_that_forks_or_has_an_alarm_set_does_so_in_the_main_thread(project: Path, function: str) -> None:
-    (project / "forking.py").write_text(function)
-    done = forked(project, "main.py", *SETTINGS, "reward.custom_reward_function.path=forking.py")
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in (project / "run/metrics.jsonl").read_text().splitlines()]
-    assert [(row["reward/here/mean"], row["critic/score/mean"]) for row in rows] == [(1.0, 0.5)] * 2
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    process.start()
+    process.terminate()  # before it has begun; as multiprocessing.Process(...) is
+    process.join(20)
+    return {"score": 0.5, "here": process.exitcode == -15}
+"""
+PLAIN = """
+import threading
 
 
-def test_a_process_that_a_function_ends_is_ended_and_the_run_is_not(project: Path) -> None:
-    (project / "forking.py").write_text(
-        "import multiprocessing\nimport time\n\n\n"
-        "def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
-        "    process = multiprocessing.get_context('fork').Process(target=time.sleep, args=(60,))\n"
-        "    process.start()\n    process.terminate()  # before it has begun; as multiprocessing.Process(...) is\n"
-        "    process.join(20)\n    return {'score': 1.0, 'ended': process.exitcode == -15}\n"
-    )
-    done = forked(project, "main.py", *SETTINGS, "reward.custom_reward_function.path=forking.py")
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return {"score": 0.5, "here": threading.current_thread() is threading.main_thread()}
+"""
+
+
+def ran(project: Path, text: str, *more: str, file: str = "graders.py") -> subprocess.CompletedProcess[str]:
+    """A run of two steps with a reward function of one's own."""
+    (project / file).write_text(text)
+    chosen = ("reward.reward_manager.name=naive", f"reward.custom_reward_function.path={file}")
+    return forked(project, "main.py", *SMALL, "trainer.default_local_dir=run", *chosen, *more)
+
+
+def seen(project: Path, done: subprocess.CompletedProcess[str]) -> list[tuple[float, float]]:
+    """Of each step, the share of samples that were scored in the main thread, and their mean score."""
     assert done.returncode == 0, done.stderr
     assert "interrupted" not in done.stderr
-    rows = [json.loads(line) for line in (project / "run/metrics.jsonl").read_text().splitlines()]
-    assert [row["reward/ended/mean"] for row in rows] == [1.0, 1.0]
+    rows = map(json.loads, (project / "run/metrics.jsonl").read_text().splitlines())
+    return [(row["reward/here/mean"], row["critic/score/mean"]) for row in rows]
+
+
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_a_function_that_needs_signals_runs_in_the_main_thread(project: Path, at_hand: bool) -> None:
+    if at_hand:  # a hook that calls what was copied beside it
+        (project / "toy/custom/from_run").mkdir()
+        (project / "toy/custom/from_run/graders.py").write_text(REWARD)
+        hook = "from toy.custom.from_run.graders import compute_score\n"
+        found = seen(project, ran(project, hook, file="toy/custom/verl_reward.py"))
+    else:
+        found = seen(project, ran(project, REWARD))
+    assert [here for here, _ in found] == [1.0, 1.0]
+    assert -1 < found[0][1] < 1  # some were stopped
+
+
+@pytest.mark.parametrize(
+    ("text", "here"),
+    [(FORKS, 1.0), (BY_MATH_VERIFY, 1.0), (ENDS_ONE, 1.0), (PLAIN, 0.0)],
+    ids=["forks", "has an alarm set", "ends a process", "runs several at once"],
+)
+def test_a_function_runs_in_the_main_thread_where_it_has_to(project: Path, text: str, here: float) -> None:
+    assert seen(project, ran(project, text)) == [(here, 0.5)] * 2
 
 
 def test_what_it_raises_there_is_named(project: Path) -> None:
-    (project / "graders.py").write_text(REWARD)
-    chosen = ("reward.custom_reward_function.path=graders.py", "+reward.custom_reward_function.reward_kwargs.fail=true")
-    done = forked(project, "main.py", *SETTINGS, *chosen)
+    done = ran(project, REWARD, "+reward.custom_reward_function.reward_kwargs.fail=true")
     assert done.returncode != 0
     assert "error: the reward raised KeyError: 'MainThread'" in done.stderr
     assert "graders.py:" in done.stderr
-
-
-def test_others_still_run_several_at_once(project: Path) -> None:
-    (project / "waiting.py").write_text(
-        "import threading\n\n\ndef compute_score(data_source, solution_str, ground_truth, extra_info=None):\n"
-        "    return {'score': 1.0, 'here': threading.current_thread() is threading.main_thread()}\n"
-    )
-    done = forked(project, "main.py", *SETTINGS, "reward.custom_reward_function.path=waiting.py")
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in (project / "run/metrics.jsonl").read_text().splitlines()]
-    assert [row["reward/here/mean"] for row in rows] == [0.0, 0.0]

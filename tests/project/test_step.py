@@ -6,17 +6,20 @@ import ast
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.project.running import forked, overrides
-from tests.project.support import PACKAGE, Configuration, Made
+from tests.project.running import environment, forked, overrides
+from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
+ALGORITHMS = f"{PACKAGE}/vendored/algorithms/core_algos.py"
 DRIVER = Path(__file__).with_name("step_driver.py")
 MOST_FRAMES = 9
 PROMPT, RESPONSE = 16, 8
@@ -88,3 +91,57 @@ def test_the_table_of_what_the_batch_has(made: Callable[[Configuration], Made], 
         assert {column: (shape[1], kind) for column, (shape, kind) in new.items()} == stated[name]
         known |= new.keys()
     assert not {column for columns in phases.values() for column in columns} - known
+
+
+def advantage_lines(root: Path) -> range:
+    """The statements of GRPO's advantage, which a plain run calls."""
+    for node in ast.parse((root / ALGORITHMS).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == "compute_grpo_outcome_advantage":
+            return range(node.body[1].lineno, (node.end_lineno or 0) + 1)
+    raise AssertionError("no GRPO advantage")
+
+
+def test_a_breakpoint_in_core_algos(project: Path) -> None:
+    """It is reached in the process that the user started."""
+    line = advantage_lines(project)[0]
+    commands = [
+        f"b {ALGORITHMS}:{line}",
+        "c",
+        "import os, threading",
+        "p 'here', os.getpid(), threading.current_thread() is threading.main_thread()",
+        "p 'shape', tuple(token_level_rewards.shape)",
+        "where",
+        f"clear {ALGORITHMS}:{line}",
+        "c",
+        "q",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pdb", "main.py", *overrides("trainer.total_training_steps=1")],
+        cwd=project,
+        env=environment(project),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    shown, _ = process.communicate("\n".join(commands) + "\n", timeout=300)
+    assert re.search(rf"> \S*{ALGORITHMS}\({line}\)compute_grpo_outcome_advantage\(\)", shown), shown[-3000:]
+    assert f"('here', {process.pid}, True)" in shown
+    assert "('shape', (32, " in shown
+    stack = shown.partition("('shape'")[2]
+    assert re.search(r"training/run_loop\.py\(\d+\)steps\(\)", stack)
+    assert re.search(r"vendored/algorithms/trainer_functions\.py\(\d+\)compute_advantage\(\)", stack)
+    assert "step 1/1" in stack
+
+
+def test_the_line_in_the_readme(project: Path) -> None:
+    """The README suggests a place to stop at: it must be a statement that a plain run comes by."""
+    found = re.search(
+        r"# b myproj/vendored/algorithms/core_algos\.py:(\d+)", (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    )
+    assert found is not None
+    line = int(found.group(1))
+    assert line in advantage_lines(project)
+    code = compile((project / ALGORITHMS).read_text(encoding="utf-8"), ALGORITHMS, "exec")
+    (function,) = [item for item in code.co_consts if getattr(item, "co_name", "") == "compute_grpo_outcome_advantage"]
+    assert line in [number for _, _, number in function.co_lines()]

@@ -117,7 +117,8 @@ VIEW = f"""
     from {PACKAGE}.tracking import timed
     view = make_view("project / run", 9)
     METRICS = {{
-        "critic/rewards/mean": 0.25, "reward/acc/mean": 0.5, "val-core/a/acc/mean@1": 0.5, "actor/kl_loss": 0.01,
+        "critic/rewards/mean": 0.25, "reward/acc/mean": 0.5, "val-core/a/acc/mean@1": 0.5,
+        "val-core/b/acc/mean@1": 1.0, "val-aux/a/score/mean@1": 0.0, "actor/kl_loss": 0.01,
         "actor/entropy": 1.5, "actor/pg_clipfrac": 0.01, "critic/vf_loss": 0.5, "critic/vf_explained_var": 0.9,
         "response_length/mean": 99.0, "perf/throughput": 12345.0, "perf/time_per_step": 9.589,
         "timing_s/gen": 9.589, "timing_s/old_log_prob": 125.3, "timing_s/ref": 3.0, "timing_s/values": 2.0,
@@ -260,7 +261,7 @@ def test_a_terminal_that_cannot_go_back_up_gets_lines(
     assert shown.finish() == 0
     assert b"\x1b" not in shown.raw
     lines = shown.text.splitlines()
-    assert lines[0].startswith("step 1/9  reward 0.250  val 0.500")
+    assert lines[0].startswith("step 1/9  reward 0.250  val 0.750")
     assert lines[-1].startswith("done")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import shlex
@@ -23,38 +24,17 @@ from tests.releases import NEWEST, newest_release
 
 pytestmark = pytest.mark.slow
 Maker = Callable[[Configuration], Made]
-each_release = pytest.mark.parametrize("release", newest_release())
+
 
 ALWAYS = {
-    "actor/entropy",
-    "actor/grad_norm",
-    "actor/lr",
-    "actor/pg_clipfrac",
-    "actor/pg_loss",
-    "actor/ppo_kl",
-    "critic/advantages/mean",
-    "critic/returns/mean",
-    "critic/rewards/mean",
-    "critic/score/mean",
-    "perf/throughput",
-    "prompt_length/mean",
-    "response_length/mean",
-    "timing_s/adv",
-    "timing_s/gen",
-    "timing_s/step",
-    "timing_s/update_actor",
-    "training/global_step",
+    *(f"actor/{name}" for name in ("entropy", "grad_norm", "lr", "pg_clipfrac", "pg_loss", "ppo_kl")),
+    *(f"critic/{name}/mean" for name in ("advantages", "returns", "rewards", "score")),
+    *("perf/throughput", "prompt_length/mean", "response_length/mean", "training/global_step"),
+    *(f"timing_s/{name}" for name in ("adv", "gen", "step", "update_actor")),
 }
-WITH_CRITIC = {
-    "critic/grad_norm",
-    "critic/lr",
-    "critic/values/mean",
-    "critic/vf_clipfrac",
-    "critic/vf_explained_var",
-    "critic/vf_loss",
-    "critic/vpred_mean",
-    "timing_s/update_critic",
-    "timing_s/values",
+WITH_CRITIC = {"timing_s/update_critic", "timing_s/values"} | {
+    f"critic/{name}"
+    for name in ("grad_norm", "lr", "values/mean", "vf_clipfrac", "vf_explained_var", "vf_loss", "vpred_mean")
 }
 WITH_KL = {"actor/kl_coef", "actor/kl_loss", "actor/reward_kl_penalty", "actor/reward_kl_penalty_coeff", "timing_s/ref"}
 
@@ -79,7 +59,7 @@ def test_grpo(made: Maker, tmp_path: Path, release: str) -> None:
     assert WITH_CRITIC.isdisjoint(rows[-1])
 
 
-@each_release
+@pytest.mark.parametrize("release", newest_release())
 def test_ppo_with_everything_at_once(made: Maker, tmp_path: Path, release: str) -> None:
     """Critic, reference, KL in the loss and in the reward, entropy, two mini-batches, two epochs."""
     root = Path(shutil.copytree(made(Configuration(release, "hf", everything=True)).root, tmp_path / "project"))
@@ -99,30 +79,6 @@ def test_ppo_with_everything_at_once(made: Maker, tmp_path: Path, release: str) 
     for model in ("actor", "critic"):
         (file,) = root.glob(f"checkpoints/*/*/global_step_2/{model}/optimizer.pt")
         assert optimizer_steps(torch.load(file, weights_only=True)) == {updates}
-
-
-def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(made: Maker, tmp_path: Path) -> None:
-    """Over the ends of epochs: the same prompts, metrics and weights; the row of the last saved step is not lost."""
-    steps = {}
-    for name, stops in (("whole", [7]), ("killed", [3, 7])):
-        root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / name))
-        for total in stops:
-            ran = (
-                f"trainer.total_training_steps={total}",
-                "trainer.save_freq=1",
-                "data.env.task=succ",
-                "data.train_batch_size=4",
-            )
-            rows = train(root, *ran, "actor_rollout_ref.actor.ppo_mini_batch_size=4")
-            if total != stops[-1]:
-                (metrics,) = root.glob("checkpoints/*/*/metrics.jsonl")
-                metrics.write_text("".join(metrics.read_text().splitlines(keepends=True)[:-1]))
-        timed = ("time", "timing_", "perf/")
-        (weights,) = root.glob("checkpoints/*/*/global_step_7/actor/model.safetensors")
-        numbers = [{key: row[key] for key in row if not key.startswith(timed)} for row in rows]
-        steps[name] = numbers, weights.read_bytes()
-    assert [row["step"] for row in steps["killed"][0]] == [1, 2, 3, 4, 5, 6, 7]
-    assert steps["killed"] == steps["whole"]
 
 
 @pytest.mark.thorough
@@ -194,26 +150,6 @@ def optimizer_steps(state: Any) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("setting", "nearest"),
-    [
-        ("trainer.total_trainign_steps=3", "trainer.total_training_steps"),
-        ("actor_rollout_ref.actor.optim.learning=1", "actor_rollout_ref.actor.optim.lr"),
-        ("algorithm.adv_estimater=rloo", "algorithm.adv_estimator"),
-    ],
-)
-def test_an_unknown_key(made: Maker, setting: str, nearest: str) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
-    done = python(root, "-B", "main.py", setting)
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
-    assert setting.partition("=")[0] in done.stderr
-    assert nearest in done.stderr
-    assert "hint:" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_a_python_without_the_packages_is_told_from_the_projects(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     done = subprocess.run(
@@ -245,16 +181,6 @@ def test_the_readme_names_settings_that_exist(made: Maker, release: str) -> None
     assert [name for name in sorted(named) if OmegaConf.select(settings, name, default=missing) is missing] == []
 
 
-def test_training_needs_nothing_of_vextract(made: Maker) -> None:
-    """No file of a project imports vextract, or speaks of where it was made."""
-    for file in made(Configuration(NEWEST[-1], "hf")).generated.tree:
-        if file.path.endswith(".py"):
-            assert b"import extractor" not in file.data
-            assert b"from extractor" not in file.data
-        assert str(Path(__file__).parents[2]).encode() not in file.data
-    assert PACKAGE
-
-
 def test_a_run_that_has_ended_says_how_to_train_further(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
     root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
     saving = ("local.save_last=true", "trainer.resume_mode=auto", f"trainer.default_local_dir={tmp_path / 'a run'}")
@@ -266,3 +192,68 @@ def test_a_run_that_has_ended_says_how_to_train_further(made: Callable[[Configur
     assert done.returncode == 0, done.stderr[-2000:]
     assert "step 2/3" in done.stdout
     assert "step 1/3" not in done.stdout
+
+
+ROWS = [{"prompt": f"{a}{b}=", "ground_truth": "11"} for a in range(10) for b in range(4)]
+OTHERS: dict[tuple[str, ...], list[str]] = {
+    (): [],
+    ("data.shuffle=false", "local.seed=7"): [
+        "data.shuffle was True when the checkpoint was written, and is False",
+        "local.seed was 1 when the checkpoint was written, and is 7",
+    ],
+    ("data.train_files=fewer.jsonl",): ["rows was 40 when the checkpoint was written, and is 30"],
+}
+
+
+def test_what_a_run_goes_on_with_otherwise_is_said(project: Path) -> None:
+    """Other data, or another order than its checkpoint's."""
+    root = project
+    for name, rows in {"all": ROWS, "fewer": ROWS[:30]}.items():
+        (root / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    files = ("data.train_files=all.jsonl", "data.val_files=all.jsonl", "data.env.name=null")
+    settings = overrides(*files, "trainer.save_freq=1", "trainer.total_training_steps=1")
+    done = forked(root, "main.py", *settings, "trainer.default_local_dir=first")
+    assert done.returncode == 0, done.stderr[-3000:]
+    for number, (others, said) in enumerate(OTHERS.items()):
+        folder = f"again_{number}"
+        shutil.copytree(root / "first", root / folder)
+        (root / folder / "metrics.jsonl").write_text("")  # killed before the row of the saved step was written
+        more = (*others, f"trainer.default_local_dir={folder}", "trainer.total_training_steps=2")
+        done = forked(root, "main.py", *settings, *more)
+        assert done.returncode == 0, done.stderr[-3000:]
+        notes = [line for line in done.stderr.splitlines() if line.startswith("note: ") and "no effect" not in line]
+        assert len(notes) == len(said), notes
+        for note, text in zip(notes, said, strict=True):
+            assert note.startswith(f"note: {text}")
+        lines = (root / folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        assert [json.loads(line)["step"] for line in lines] == [1, 2], "the row is in the checkpoint"
+
+
+@pytest.mark.thorough
+def test_each_run_of_a_sweep_has_a_directory_and_all_have_a_report(made: Maker, tmp_path: Path) -> None:
+    root = made(Configuration(NEWEST[-1], "hf", features=("sweep",))).root
+    where = tmp_path / "a run, of mine"
+    settings = (
+        *overrides("trainer.total_training_steps=1"),
+        f'trainer.default_local_dir="{where}"',
+        "actor_rollout_ref.actor.optim.lr=1e-6,1e-5",
+    )
+    done = forked(root, "main.py", "--multirun", *settings, "local.save_last=false")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (where / "sweep").iterdir()) == ["1_lr=1e-06", "2_lr=1e-05"]
+    rates = [(where / "sweep" / name / "config.yaml").read_text() for name in ("1_lr=1e-06", "2_lr=1e-05")]
+    assert ["lr: 1.0e-06" in rates[0], "lr: 1.0e-05" in rates[1]] == [True, True]
+    assert f"compare them: vextract report '{where}/sweep/1_lr=1e-06'" in done.stdout
+
+
+def test_a_sweep_that_cannot_be(made: Maker, tmp_path: Path) -> None:
+    """A mistake in any run is found before the first."""
+    root = made(Configuration(NEWEST[-1], "hf", features=("sweep",))).root
+    for setting, said in (
+        ("preset=grpo,gpro", "did you mean grpo?"),
+        ("data.train_batch_size=interval(1,9)", "has no end of values\nhint: list some: "),
+        ("data.train_batch_sze=4,8", "did you mean data.train_batch_size"),
+    ):
+        done = forked(root, "main.py", "--multirun", *overrides(f"trainer.default_local_dir={tmp_path}"), setting)
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -35,7 +35,3 @@ async def waiting(solution_str: str, **sample: Any) -> float:
         raise KeyError("no such key")
     await asyncio.sleep(60 if solution_str == "hang" else 0.1)
     return float(len(solution_str))
-
-
-def with_setting(solution_str: str, bonus: float, **sample: Any) -> float:
-    return len(solution_str) + bonus

@@ -166,16 +166,27 @@ def loaded(file: Path, name: str) -> ModuleType:
     return module
 
 
-def test_a_function_of_a_file_with_settings_is_found_by_the_processes(library: Library, tmp_path: Path) -> None:
-    """As verl loads `custom_reward_function.path`: under a name that nobody can import, wrapped in a partial."""
-    file = tmp_path / "mine.py"
+def test_a_function_of_a_file_is_found_by_processes(library: Library, tmp_path: Path) -> None:
+    """As verl loads `custom_reward_function.path`: under a name that nobody can import, wrapped in a partial.
+
+    Managers that score by a pool get it as well: verl, from 0.7.0 on, keeps the file's module from being imported.
+    """
+    file, calls = tmp_path / "mine.py", library("scoring")
     file.write_text("def score(solution_str, bonus, **sample):\n    return len(solution_str) + bonus\n")
-    module = loaded(file, "custom_module_of_a_test")
-    sys.modules["custom_module_of_a_test"] = module
-    scorer = library("scoring_aside").ScorerAside(partial(module.score, bonus=0.5), num_workers=1)
+    module = loaded(file, "custom_module_123")
+    function = partial(module.score, bonus=0.5)
+    with pytest.raises(pickle.PicklingError):
+        pickle.dumps(module.score)
+    assert calls.importable(function) is function
+    assert calls.importable(None) is None
+    assert pickle.loads(pickle.dumps(function))("ab") == 2.5
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+        assert pool.submit(function, "abc").result() == 3.5
+    scorer = library("scoring_aside").ScorerAside(function, num_workers=1)
     assert [result["score"] for result in scorer(samples("a", "bb"))] == [1.5, 2.5]
     scorer.close()
-    assert library("scoring").source_of(partial(module.score, bonus=0.5)) == f"{file}:1"
+    assert calls.source_of(function) == f"{file}:1"
+    del sys.modules["custom_module_123"]
 
 
 WRAPPED = """
@@ -209,23 +220,6 @@ def test_what_wraps_a_function_is_imported_once_and_not_by_each_process(folder: 
         [sys.executable, "-c", WRAPPED], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout.splitlines()[-2:] == ["[0.0, 1, 0.0, 1, 0.0]", "xx"], done.stderr  # here, and in the server
-
-
-def test_a_function_of_a_file_can_be_handed_to_processes(library: Library, tmp_path: Path) -> None:
-    """As managers do that score by a pool: verl, from 0.7.0 on, keeps the file's module from being imported."""
-    file = tmp_path / "mine.py"
-    file.write_text("def score(text, bonus):\n    return len(text) + bonus\n")
-    module = loaded(file, "custom_module_123")
-    with pytest.raises(pickle.PicklingError):
-        pickle.dumps(module.score)
-    calls = library("scoring")
-    function = partial(module.score, bonus=0.5)
-    assert calls.importable(function) is function
-    assert calls.importable(None) is None
-    assert pickle.loads(pickle.dumps(function))("ab") == 2.5
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
-        assert pool.submit(function, "abc").result() == 3.5
-    del sys.modules["custom_module_123"]
 
 
 @pytest.mark.parametrize("in_main_thread", [True, False])

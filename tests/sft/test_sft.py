@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 from tests.processes.launching import TORCHRUN
-from tests.project.running import environment, python
+from tests.project.running import python
 from tests.project.support import Configuration, make, vextract
 from tests.releases import NEWEST
 from tests.sft.hub import TOKEN, Hub, serving
@@ -30,22 +29,13 @@ def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(project: Path) -> dict[str, Any]:
-    done = _driven(project, sys.executable)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    return dict(json.loads(_driven(project).splitlines()[-1]))
 
 
-def _driven(project: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*command, str(DRIVER), str(project / "runs")],
-        cwd=project,
-        env={**environment(project), "PYTHONPATH": str(project)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+def _driven(project: Path, *launcher: str) -> str:
+    done = python(project, *launcher, str(DRIVER), str(project / "runs"), PYTHONPATH=str(project))
     assert done.returncode == 0, done.stderr[-3000:]
-    return done
+    return done.stdout
 
 
 @pytest.mark.parametrize("kind", ["single", "chats"])
@@ -89,19 +79,10 @@ def test_a_run_that_learns_nothing_more_stops_and_keeps_its_best(found: dict[str
 
 
 def _pushed(project: Path, checkpoint: str, out: Path, token: str) -> tuple[subprocess.CompletedProcess[str], Hub]:
-    command = [sys.executable, "-m", "warm.export", checkpoint, str(out), "--push-to-hub", "somebody/small"]
+    command = ("-m", "warm.export", checkpoint, str(out), "--push-to-hub", "somebody/small", "--private")
     with serving() as hub:
         settings = {"HF_ENDPOINT": hub.address, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": token}
-        done = subprocess.run(
-            [*command, "--private"],
-            cwd=project,
-            env={**environment(project), **settings},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    return done, hub
+        return python(project, *command, **settings), hub
 
 
 def test_an_export_is_pushed_to_a_hub_with_its_card(project: Path, found: dict[str, Any], tmp_path: Path) -> None:
@@ -136,7 +117,7 @@ def test_a_recipe_keeps_its_settings(verl: None, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_two_processes_give_the_weights_of_one(project: Path, found: dict[str, Any]) -> None:
-    _driven(project, *TORCHRUN, "--nproc-per-node", "2")
+    _driven(project, *TORCHRUN[1:], "--nproc-per-node", "2")
     (other,) = (project / "runs/ranks").glob("global_step_4")
     one, two = (load_file(path / "actor/model.safetensors") for path in (Path(found["whole"]), other))
     assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-6

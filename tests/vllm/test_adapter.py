@@ -21,16 +21,17 @@ MERGED = "actor_rollout_ref.model.lora.merge=true"
     ("release", "overrides"),
     [
         (NEWEST[-1], ()),
-        pytest.param(NEWEST[-1], (MERGED,), marks=pytest.mark.thorough),
-        pytest.param(NEWEST[-1], (SERVER,), marks=pytest.mark.thorough),
-        pytest.param(NEWEST[-1], (SERVER, MERGED), marks=pytest.mark.thorough),
-        pytest.param(LAST_WITH_ENGINES_IN_PROCESS, (), marks=pytest.mark.thorough),
+        (NEWEST[-1], (MERGED,)),
+        (NEWEST[-1], (MERGED, "local.quantization.load_in_4bit=true")),
+        (NEWEST[-1], (SERVER,)),
+        (NEWEST[-1], (SERVER, MERGED)),
+        (LAST_WITH_ENGINES_IN_PROCESS, ()),
     ],
 )
 @pytest.mark.thorough
 def test_vllm_writes_with_the_adapter(verl: None, tmp_path: Path, release: str, overrides: tuple[str, ...]) -> None:
     pytest.importorskip("vllm")
-    configuration = Configuration(release, "vllm", features=("episodes", "lora"), package="adapted")
+    configuration = Configuration(release, "vllm", features=("episodes", "lora", "qlora"), package="adapted")
     root = make(configuration, tmp_path / "project").root
     done = python(root, "-c", DRIVER.read_text(encoding="utf-8"), str(tmp_path / "work"), *overrides)
     assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-1000:]

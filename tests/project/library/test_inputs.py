@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.project.library.test_trainer import weights
-from tests.project.running import forked, overrides
+from tests.project.running import answer_of, forked, overrides
 from tests.project.support import PACKAGE
 
 pytestmark = pytest.mark.slow
@@ -63,11 +63,7 @@ def parts(*settings, **given):
 
 
 def run(root: Path, program: str) -> Any:
-    """Run a script in a project; return the last line that it prints, as JSON."""
-    (root / "inputs.py").write_text(BEGIN + textwrap.dedent(program), encoding="utf-8")
-    done = forked(root, "inputs.py")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer_of(root, BEGIN + textwrap.dedent(program))
 
 
 def test_data_and_reward_that_are_given_are_worth_those_of_the_config(project: Path) -> None:
@@ -295,5 +291,5 @@ def test_what_cannot_be_used(newest: Path) -> None:
     assert [text[: len(start)] for text, start in zip(found, expected, strict=True)] == expected
     assert all("\nhint: " in text or "\n  hook: " in text for text in found)
     assert "sample: index=1, prompt=" in found[9]
-    assert "inputs.py:" in found[9]
+    assert "script.py:" in found[9]
     assert "another trainer of this same process" in found[-1]

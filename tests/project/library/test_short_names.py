@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import textwrap
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.project.library.test_trainer import weights
-from tests.project.running import forked, overrides, python
+from tests.project.running import answer_of, forked, overrides, python
 from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST, newest_release
 
@@ -56,21 +55,10 @@ def project(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(root: Path, program: str, start: Callable[..., subprocess.CompletedProcess[str]] = forked) -> Any:
-    """Run a script in a project; return the last line that it prints, as JSON."""
-    (root / "script.py").write_text(BEGIN + textwrap.dedent(program), encoding="utf-8")
-    done = start(root, "script.py")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer_of(root, BEGIN + textwrap.dedent(program), start=start)
 
 
-@pytest.mark.parametrize(
-    ("release", "preset"),
-    [
-        (NEWEST[-1], "grpo"),
-        pytest.param(NEWEST[-1], "ppo", marks=pytest.mark.thorough),
-        pytest.param("0.4.0", "grpo", marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.parametrize(("release", "preset"), [(NEWEST[-1], "grpo"), (NEWEST[-1], "ppo"), ("0.4.0", "grpo")])
 @pytest.mark.thorough
 def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, tmp_path: Path) -> None:
     root = copied(made, Configuration(release, "hf", algorithm=preset, features=FEATURES), tmp_path)
@@ -190,19 +178,8 @@ def test_what_python_is_told(project: Path) -> None:
         python,
     )
     answers, *rest = found
-    for answer, part in zip(
-        answers,
-        (
-            "vextract add critic",
-            "TrainingConfig",
-            "seed stands for",
-            "not 8 to each",
-            "dr_grpo",
-            "--engine",
-            "max_completion_length?",
-        ),
-        strict=True,
-    ):
+    parts = ("vextract add critic", "TrainingConfig", "seed stands for", "not 8 to each", "dr_grpo", "--engine")
+    for answer, part in zip(answers, (*parts, "max_completion_length?"), strict=True):
         assert part in answer
     assert rest == [True, [2, 2, 4], [False, 0.3, ["console"]], [5, 2, -1, 1], True]
 

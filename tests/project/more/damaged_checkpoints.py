@@ -4,9 +4,8 @@ import json
 import shutil
 
 import torch
-from test_checkpoint import EVERY_STEP, names, resealed, run, runs  # noqa: F401  (fixtures)
+from test_checkpoint import EVERY_STEP, names, resealed, run, runs, steps  # noqa: F401  (fixtures)
 from toy.run.checkpoint_files import MANIFEST, what_is_wrong
-from toy.tracking.run_tracker import read_rows
 
 FORMER_ENTRIES = {"step", "score", "finished", "files"}
 
@@ -15,19 +14,6 @@ def former(checkpoint):
     """Leave out of a manifest what those of former projects lack."""
     notes = json.loads((checkpoint / MANIFEST).read_text())
     (checkpoint / MANIFEST).write_text(json.dumps({key: notes[key] for key in FORMER_ENTRIES}))
-
-
-def test_files_that_are_cut_short_empty_missing_or_of_another_step_are_named(run):
-    for name in ("actor/model.safetensors", "actor/optimizer.pt", "data.pt", "trainer.pt"):
-        file, other = run / "global_step_2" / name, run / "global_step_1" / name
-        whole = file.read_bytes()
-        for content in (whole[:-1], whole[: len(whole) // 2], b"", None):
-            file.unlink() if content is None else file.write_bytes(content)
-            assert name in what_is_wrong(run / "global_step_2", digests=True)
-        shutil.copyfile(other, file)
-        assert name in what_is_wrong(run / "global_step_2", digests=True)
-        file.write_bytes(whole)
-    assert what_is_wrong(run / "global_step_2", digests=True) is None
 
 
 def test_a_manifest_that_is_none_is_damage(tmp_path):
@@ -39,7 +25,7 @@ def test_a_manifest_that_is_none_is_damage(tmp_path):
 def test_a_checkpoint_of_a_former_project_is_resumed(train, run):
     former(run / "global_step_2")
     train(EVERY_STEP, "trainer.total_training_steps=3", directory=run)
-    assert [row["step"] for row in read_rows(run / "metrics.jsonl")] == [1, 2, 3]
+    assert steps(run) == [1, 2, 3]
 
 
 def test_a_state_that_is_another_one_is_an_error_with_a_hint(train, run, capsys):

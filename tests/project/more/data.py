@@ -8,12 +8,12 @@ from pathlib import Path
 
 import datasets
 import pandas
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from conftest import Alone
 from omegaconf import OmegaConf
+from test_data import PLAIN, build, write
 from toy.custom.env_dataset import environment_rows
 from toy.data.dataloading import build_dataloaders
 from toy.data.datasets import DataError, build_datasets, data_section, dataset_of_files, dataset_of_rows
@@ -25,23 +25,6 @@ from toy.settings import reward_keys
 from toy.training import given, rewarding
 from toy.vendored.data import rl_dataset
 from transformers import AutoTokenizer
-
-PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]
-
-
-def write(path, rows):
-    if path.suffix == ".jsonl":
-        path.write_text("\n".join(json.dumps(row) for row in rows))
-    elif path.suffix == ".json":
-        path.write_text(json.dumps(rows))
-    else:
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    return str(path)
-
-
-def build(config, tokenizer, train, val=None):
-    config.data.train_files, config.data.val_files = train, val or train
-    return build_datasets(config, tokenizer)
 
 
 def dataset_of(form, split, config, tokenizer):

@@ -2,20 +2,26 @@
 
 import json
 import math
+import sys
 
 import pytest
 from omegaconf import OmegaConf
-from toy.tracking.run_tracker import RunTracker, read_rows
-
-CONFIG = OmegaConf.create({"trainer": {"logger": ["console"], "project_name": "p", "experiment_name": "e"}})
-METRICS = {"critic/rewards/mean": 0.25, "actor/entropy": 1.5, "timing_s/gen": 0.02, "perf/throughput": 12345.0}
+from test_trackers import SECRET, configured
+from test_tracking import CONFIG, METRICS
+from toy.output import install_command
+from toy.settings import setting_checks
+from toy.settings.setting_checks import missing_loggers, unknown_loggers
+from toy.tracking.run_tracker import LOGGERS, TRACKER_CLASSES, RunTracker, read_rows
 
 
 def test_every_start_of_a_run_is_recorded_with_its_end(tmp_path):
     with RunTracker(CONFIG, tmp_path, 9) as tracker:
         tracker.log({"loss": 1.0}, 1)
     with pytest.raises(ValueError, match="boom"), RunTracker(CONFIG, tmp_path, 9, start_step=1) as tracker:
+        tracker.log({"loss": 1.0}, 2)
         raise ValueError("boom\nand more")
+    tracker.log({"loss": 1.0}, 3)  # closed: ignored
+    assert [row["step"] for row in read_rows(tmp_path / "metrics.jsonl")] == [1, 2]
     RunTracker(CONFIG, tmp_path, 9, start_step=1)  # killed, as far as its files tell
     with RunTracker(CONFIG, tmp_path, 2, start_step=1, processes=2) as tracker:
         tracker.log({"loss": 0.5}, 2)
@@ -42,16 +48,6 @@ def test_what_models_write_comes_back_as_it_was(tmp_path):
     assert rows == [{"step": 1, "response": odd, "score": None, "components": {"acc": None}}]
 
 
-def test_an_exception_still_closes(tmp_path):
-    with pytest.raises(KeyboardInterrupt), RunTracker(CONFIG, tmp_path, 9) as tracker:
-        tracker.log(METRICS, 1)
-        tracker.log(METRICS, 2)
-        raise KeyboardInterrupt
-    assert [row["step"] for row in read_rows(tmp_path / "metrics.jsonl")] == [1, 2]
-    tracker.log(METRICS, 3)  # closed: ignored
-    assert len(read_rows(tmp_path / "metrics.jsonl")) == 2
-
-
 def test_only_rank_0_writes(tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     with RunTracker(CONFIG, tmp_path / "run", 1) as tracker:
@@ -61,9 +57,21 @@ def test_only_rank_0_writes(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-def test_rows_are_valid_json(tmp_path):
-    with RunTracker(CONFIG, tmp_path, 1) as tracker:
-        tracker.log({"loss": math.inf}, 1)
-    line = (tmp_path / "metrics.jsonl").read_text()
-    row = json.loads(line, parse_constant=pytest.fail)
-    assert (row["step"], row["loss"]) == (1, None) and row["time"] > 1.7e9
+def test_loggers_are_known_and_installed(monkeypatch):
+    assert list(unknown_loggers(configured("console", "file"))) == []
+    assert list(unknown_loggers(OmegaConf.create({"trainer": {"logger": "console"}}))) == []
+    ((text, hint),) = unknown_loggers(configured("wandbb"))
+    assert "'wandbb'" in text and "wandb" in hint
+    monkeypatch.setattr(setting_checks, "is_installed", lambda package: False)
+    found = list(missing_loggers(configured(*LOGGERS)))
+    assert [hint for _, hint in found] == [install_command(tracker.requirement) for tracker in TRACKER_CLASSES.values()]
+
+
+def test_a_secret_in_the_command_is_not_recorded(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "orig_argv", ["python", "main.py", f"judge.api_key={SECRET}"])
+    with RunTracker(configured(), tmp_path, 1):
+        pass
+    assert json.loads((tmp_path / "environment.json").read_text())["starts"][0]["command"].endswith(
+        "main.py 'judge.api_key=***'"
+    )
+    assert not [path for path in tmp_path.iterdir() if SECRET in path.read_text()]

@@ -9,6 +9,7 @@ from conftest import CONFIG_DIRECTORY
 from toy.errors import ConfigError
 from toy.rewards.manager import TextRewardManager
 from toy.settings import reward_keys
+from toy.settings.flags import parse
 from toy.settings.loading import load_config
 from toy.tracking.run_tracker import read_rows
 from toy.training import validation
@@ -47,14 +48,6 @@ def test_samples_of_training_are_recorded_with_their_rewards(train):
     assert read_rows(none / "generations.jsonl") == []
 
 
-@pytest.fixture
-def scored(tmp_path):
-    """The option for a reward of its own: one that differs between any two responses, whatever is asked."""
-    source = tmp_path / "any_score.py"
-    source.write_text("def compute_score(solution_str, **kwargs):\n    return sum(map(ord, solution_str)) % 7 / 7\n")
-    return f"{reward_keys.FUNCTION}.path={source}"
-
-
 @pytest.mark.parametrize("arguments", ["response, truth", "data_source, solution_str, ground_truth, extra_info, other"])
 def test_a_reward_function_with_other_arguments_is_named(train, tmp_path, capsys, arguments):
     source = tmp_path / "score.py"
@@ -83,6 +76,22 @@ def test_a_setting_that_only_a_preset_has_can_be_given_with_it(tmp_path):
     assert config.data.apply_chat_template_kwargs.of_mine == 2
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--config-path=nowhere"], "no such directory"),
+        (["--config-path=HERE", "--config-name=typed"], "trainer.total_training_steps is 'many'"),
+        (["--config-name"], "expected one argument"),
+    ],
+)
+def test_a_wrong_flag_is_an_error_with_a_hint(tmp_path, flags, message):
+    (tmp_path / "typed.yaml").write_text("defaults: [ppo_trainer, _self_]\ntrainer: {total_training_steps: many}\n")
+    with pytest.raises(ConfigError) as caught:
+        asked = parse([flag.replace("HERE", str(tmp_path)) for flag in flags], CONFIG_DIRECTORY)
+        load_config(asked.files, asked.overrides)
+    assert message in str(caught.value) and "hint:" in str(caught.value)
+
+
 def test_a_file_that_is_no_yaml_is_named(tmp_path):
     copy = shutil.copytree(CONFIG_DIRECTORY, tmp_path / "config")
     (copy / "preset" / "mine.yaml").write_text("algorithm:\n  adv_estimator: [grpo\n")
@@ -90,13 +99,12 @@ def test_a_file_that_is_no_yaml_is_named(tmp_path):
         load_config(copy, ["preset=mine"])
 
 
-@pytest.mark.parametrize("preset", ["grpo"])
-def test_a_component_may_be_a_list_and_have_the_name_of_a_column(train, tmp_path, preset):
+def test_a_component_may_be_a_list_and_have_the_name_of_a_column(train, tmp_path):
     scores = []
     for components in ("", ", parts=list(solution_str), none=None, uid='mine'"):
         source = tmp_path / f"score_{len(scores)}.py"
         result = f"dict(score=sum(map(ord, solution_str)) % 7 / 7{components})"
         source.write_text(f"def compute_score(solution_str, **kwargs):\n    return {result}\n")
-        run = train(f"{reward_keys.FUNCTION}.path={source}", f"preset={preset}", "actor_rollout_ref.rollout.n=4")
+        run = train(f"{reward_keys.FUNCTION}.path={source}", "preset=grpo", "actor_rollout_ref.rollout.n=4")
         scores.append(read_rows(run / "metrics.jsonl")[-1]["critic/advantages/max"])
     assert scores[0] == scores[1] > 0
