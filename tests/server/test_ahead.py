@@ -15,11 +15,7 @@ import pytest
 
 from tests.server.conftest import Run
 
-AHEAD = (
-    "local.rollout.ahead=1",
-    "actor_rollout_ref.rollout.calculate_log_probs=true",
-    "local.server.repeatable=true",
-)
+AHEAD = ("local.rollout.ahead=1", "actor_rollout_ref.rollout.calculate_log_probs=true", "local.server.repeatable=true")
 
 
 def in_long_runs(function: Any) -> Any:

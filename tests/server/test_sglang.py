@@ -21,10 +21,7 @@ from tests.project.running import environment
 from tests.server.conftest import Run
 from tests.server.test_ahead import AHEAD
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")]
 
 
 @pytest.mark.thorough
