@@ -11,13 +11,7 @@ from extractor.pipeline.generate import Generated, complete, generate
 from extractor.pipeline.source import Source
 from extractor.usecases.changes import ChangeKind, Changes, OwnerKey, SymbolChange, report
 from extractor.usecases.changes.changeset import LostKey
-from extractor.usecases.changes.config_keys import (
-    MAIN,
-    compare_project_keys,
-    gone_in,
-    project_config,
-    upstream_config,
-)
+from extractor.usecases.changes.config_keys import MAIN, compare_project_keys, gone_in, project_config, upstream_config
 from extractor.values import releases
 from extractor.values.configtree.settings import every_setting
 from extractor.values.options import Options

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import Project, rollouts_of
+from tests.environments.support import OneProcess, Project, Scripted, prompts_of, rollouts_of
+from tests.environments.templates import Family, tokenizer_of
 
 CHATML = (
     "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nbe brief<|im_end|>\n{% endif %}"
@@ -17,24 +18,8 @@ CHATML = (
 
 @pytest.fixture(scope="module")
 def chatml() -> Any:
-    """A tokenizer with ChatML's special tokens, whose vocabulary has `ab` besides `a` and `b`."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {piece: index for index, piece in enumerate([*letters, "ab"])}
-    tokenizer = Tokenizer(models.BPE(vocabulary, [("a", "b")]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    special = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token="<|im_end|>",
-        pad_token="<|endoftext|>",
-        extra_special_tokens=special[:1],
-    )
-    fast.chat_template = CHATML
-    return fast
+    """A tokenizer with ChatML's special tokens, whose template begins every conversation with the system."""
+    return tokenizer_of(Family(("<|im_end|>", "<|im_start|>", "<|endoftext|>"), CHATML, "<|im_end|>", ("<|im_end|>",)))
 
 
 @pytest.fixture
@@ -74,14 +59,11 @@ def test_messages_of_other_roles_are_rendered(observations: Any, chatml: Any) ->
     assert rendered == "\n<|im_start|>tool\n1<|im_end|>\n<|im_start|>user\n2<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_arguments_reach_the_template(observations: Any, chatml: Any) -> None:
-    template = chatml.chat_template
-    chatml.chat_template = template.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n{{ start }}")
-    try:
-        chat = observations(chatml, "auto", {"start": "think"})
-        assert chatml.decode(chat.follow([chatml.eos_token_id], "b")).endswith("<|im_start|>assistant\nthink")
-    finally:
-        chatml.chat_template = template
+def test_arguments_reach_the_template(observations: Any, chatml: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = "<|im_start|>assistant\n"
+    monkeypatch.setattr(chatml, "chat_template", CHATML.replace(start, f"{start}{{{{ start }}}}"))
+    chat = observations(chatml, "auto", {"start": "think"})
+    assert chatml.decode(chat.follow([chatml.eos_token_id], "b")).endswith(f"{start}think")
 
 
 def test_without_a_template_the_text_follows_as_it_is(observations: Any, chatml: Any) -> None:
@@ -92,30 +74,23 @@ def test_without_a_template_the_text_follows_as_it_is(observations: Any, chatml:
         text.follow([], [{"role": "tool", "content": "1"}])
 
 
-def test_auto_looks_for_a_template(observations: Any, chatml: Any) -> None:
-    template, chatml.chat_template = chatml.chat_template, None
-    try:
-        assert observations(chatml).follow([], "ab") == ids(chatml, "ab")
-        with pytest.raises(ValueError, match="custom_chat_template"):
-            observations(chatml, "chat")
-    finally:
-        chatml.chat_template = template
+def test_auto_looks_for_a_template(observations: Any, chatml: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chatml, "chat_template", None)
+    assert observations(chatml).follow([], "ab") == ids(chatml, "ab")
+    with pytest.raises(ValueError, match="custom_chat_template"):
+        observations(chatml, "chat")
 
 
-def test_a_template_that_hides_the_models_turns_is_refused(observations: Any, chatml: Any) -> None:
-    template = chatml.chat_template
-    chatml.chat_template = template.replace("{{ message['content'] }}", "{{ message['content'] | lower }}")
-    try:
-        with pytest.raises(ValueError, match="leaves out what the model has said"):
-            observations(chatml)
-    finally:
-        chatml.chat_template = template
+def test_a_template_that_hides_the_models_turns_is_refused(
+    observations: Any, chatml: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chatml, "chat_template", CHATML.replace("['content'] }}", "['content'] | lower }}"))
+    with pytest.raises(ValueError, match="leaves out what the model has said"):
+        observations(chatml)
 
 
 def test_sampled_tokens_are_never_tokenised_again(episodic: Project, chatml: Any) -> None:
     """`a`, `b` is not how the tokenizer writes `ab`; sampled, it stays so, in the context and in the response."""
-    from tests.environments.support import OneProcess, Scripted, prompts_of
-
     (a,), (b,), (ab,) = ids(chatml, "a"), ids(chatml, "b"), ids(chatml, "ab")
     heard: list[str] = []
 

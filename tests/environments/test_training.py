@@ -248,17 +248,6 @@ def test_two_processes_play_the_same_episodes(trained: Path) -> None:
     assert len({turns for _, _, turns, _ in texts[0]}) > 1
 
 
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_it_trains_with_the_older_release(tmp_path: Path) -> None:
-    project = make_project("0.5.0", "hf", tmp_path / "project", "older")
-    run(project.root, *EPISODES, "trainer.total_training_steps=1", "trainer.default_local_dir=run")
-    rows = rows_of(project.root / "run" / "metrics.jsonl")
-    assert {"val-core/guess_digit/acc/mean@1", "val-aux/guess_digit/turns/mean@1"} <= rows[0].keys()
-    assert rows[-1]["actor/grad_norm"] > 0
-    assert rows[-1]["env/turns/mean"] > 1
-
-
 @pytest.mark.thorough
 def test_several_turns_reach_what_one_turn_cannot(tmp_path: Path) -> None:
     """The recipe as it is, to its target: every digit is found, where a single guess finds one in ten."""

@@ -153,3 +153,15 @@ def calls_of(name: str, function: Callable[[], Any]) -> tuple[Any, int]:
 
     with mock.patch.object(torch.Tensor, name, counted):
         return function(), len(calls)
+
+
+class Rows(dict[str, Any]):
+    """As much of a TensorDict as is read, whose rows are padded already; or of a config."""
+
+    __getattr__ = dict.__getitem__
+
+    def select(self, *names: str) -> Rows:
+        return Rows({name: self[name] for name in names})
+
+    def to_padded_tensor(self) -> Rows:
+        return self

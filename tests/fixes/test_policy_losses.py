@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Vendored
+from tests.fixes.support import Case, Part, Rows, Vendored
 from tests.releases import ALL, LAST_WITH_DP_ACTOR, NEWEST
 
 PART = Part(roles=("actor", "algorithms", "protocol", "trainer_functions"), features=("remove_padding",))
@@ -84,7 +84,7 @@ def _gradient(package: Vendored, name: str, mode: str, division: list[list[list[
     losses, config = package.module("vendored.algorithms.losses"), _config(package, name, mode)
     reported = 0.0
     for rows in (rows for passes in division for rows in passes):
-        batch = _Batch(old_log_probs=old[rows], advantages=advantages[rows], response_mask=mask[rows])
+        batch = Rows(old_log_probs=old[rows], advantages=advantages[rows], response_mask=mask[rows])
         batch.update(ref_log_prob=old[rows] + 0.1, rollout_is_weights=drawn[3][rows].exp())
         batch.update(dp_size=len(division), batch_num_tokens=int(mask.sum()), global_batch_size=ROWS)
         output = {"log_probs": new[rows], "entropy": -new[rows]}
@@ -134,22 +134,10 @@ def _advantages(package: Vendored, name: str, order: np.ndarray) -> torch.Tensor
     data = package.get("protocol", "DataProto").from_dict(
         {key: value[order] for key, value in columns.items()}, {key: value[order] for key, value in others.items()}
     )
-    config = _Batch(
+    config = Rows(
         gamma=0.99, lam=0.95, norm_adv_by_std_in_grpo=True, gdpo_reward_keys=["acc", "form"], use_pf_ppo=False
     )
     compute = package.get("vendored.algorithms.trainer_functions", "compute_advantage")
     settings = {"gamma": 0.99, "lam": 0.95, "num_repeat": 2, "norm_adv_by_std_in_grpo": True, "config": config}
     found: torch.Tensor = compute(data, adv_estimator=name, **settings).batch["advantages"]
     return found
-
-
-class _Batch(dict[str, Any]):
-    """As much of a TensorDict as is read, whose rows are padded already; or of a config."""
-
-    __getattr__ = dict.__getitem__
-
-    def select(self, *names: str) -> _Batch:
-        return _Batch({name: self[name] for name in names})
-
-    def to_padded_tensor(self) -> _Batch:
-        return self

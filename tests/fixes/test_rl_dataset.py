@@ -38,11 +38,7 @@ def test_overlong_prompts_are_filtered(
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     prompts = [[{"role": "user", "content": "a" * length}] for length in (LONGEST - 1, LONGEST, LONGEST + 1, 50)]
     pandas.DataFrame({"prompt": prompts}).to_parquet(tmp_path / "prompts.parquet")
-    config = {
-        "max_prompt_length": LONGEST,
-        "filter_overlong_prompts": True,
-        "filter_overlong_prompts_workers": 1,
-    }
+    config = {"max_prompt_length": LONGEST, "filter_overlong_prompts": True, "filter_overlong_prompts_workers": 1}
 
     def lengths(package: Vendored) -> list[int]:
         made = package.get("vendored.data.rl_dataset", "RLHFDataset")(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Vendored, calls_of, tiny_model
+from tests.fixes.support import Case, Part, Rows, Vendored, calls_of, tiny_model
 from tests.fixes.workers import engine_outputs
 
 PART = Part(roles=("actor", "critic", "protocol"), features=("critic", "remove_padding"))
@@ -46,7 +44,7 @@ def test_rows_are_cut_at_once(case: Case, fixed: Vendored, broken: Vendored) -> 
     mask = torch.tensor([[1, 1, 1, 1, 0], [0, 1, 1, 1, 1], [1, 1, 0, 0, 0]])
 
     def found(package: Vendored, *shape: int) -> tuple[torch.Tensor, int]:
-        batch = _Batch(prompts=torch.ones(3, 2), responses=torch.ones(3, 3), attention_mask=mask)
+        batch = Rows(prompts=torch.ones(3, 2), responses=torch.ones(3, 3), attention_mask=mask)
         function = package.get("vendored.workers.utils.padding", "no_padding_2_padding")
         values = torch.randn(int(mask.sum()), *shape, generator=torch.Generator().manual_seed(3)).requires_grad_()
         rows, calls = calls_of("__index__", lambda: function(values, batch))
@@ -108,7 +106,3 @@ def test_batches_are_divided_at_once(case: Case, fixed: Vendored, broken: Vendor
     for part, right in zip(parts, wanted, strict=True):
         assert all(torch.equal(mine, theirs) for mine, theirs in zip(part, right, strict=True))
     assert few == 0 < many
-
-
-class _Batch(dict[str, Any]):
-    """As much of a TensorDict as is read."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Vendored
+from tests.fixes.support import Case, Part, Rows, Vendored
 
 PART = Part(roles=("actor", "algorithms", "critic", "protocol"), features=("critic", "remove_padding"))
 ROWS, LENGTH = 6, 5
@@ -35,7 +34,7 @@ def _gradient(package: Vendored, mode: str, passes: list[list[int]]) -> tuple[to
     config = SimpleNamespace(cliprange_value=0.3, loss_agg_mode=mode)
     reported = 0.0
     for rows in passes:
-        batch = _Batch(values=drawn[1][rows], returns=drawn[2][rows], response_mask=mask[rows])
+        batch = Rows(values=drawn[1][rows], returns=drawn[2][rows], response_mask=mask[rows])
         batch.update(dp_size=1, batch_num_tokens=int(mask.sum()), global_batch_size=ROWS)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(losses, "no_padding_2_padding", lambda values, data: values)
@@ -45,13 +44,3 @@ def _gradient(package: Vendored, mode: str, passes: list[list[int]]) -> tuple[to
         reported += sum(found.values) if hasattr(found, "values") else found
     assert predicted.grad is not None
     return predicted.grad, float(reported)
-
-
-class _Batch(dict[str, Any]):
-    """As much of a TensorDict as is read; its rows are padded already."""
-
-    def select(self, *names: str) -> _Batch:
-        return _Batch({name: self[name] for name in names})
-
-    def to_padded_tensor(self) -> _Batch:
-        return self

@@ -84,22 +84,23 @@ def engine_outputs(
     return {key: _masked(padding.no_padding_2_padding(value, batch)) for key, value in outputs.items()}
 
 
-@torch.no_grad()
 def plain_log_probs() -> torch.Tensor:
     """The same log-probabilities by transformers alone."""
-    batch = token_batch(response=RESPONSE)
-    inputs = {key: batch[key] for key in ("input_ids", "attention_mask", "position_ids")}
-    logits = tiny_model()(**inputs).logits[:, -RESPONSE - 1 : -1] / TEMPERATURE
-    return _masked(logits.log_softmax(-1).gather(-1, batch["responses"][..., None])[..., 0])
+    log_probs = (_plain_logits(tiny_model()) / TEMPERATURE).log_softmax(-1)
+    return _masked(log_probs.gather(-1, token_batch(response=RESPONSE)["responses"][..., None])[..., 0])
+
+
+def plain_values() -> torch.Tensor:
+    """The same values by transformers alone."""
+    return _masked(_plain_logits(tiny_model("Qwen2ForTokenClassification").eval())[..., 0])
 
 
 @torch.no_grad()
-def plain_values() -> torch.Tensor:
-    """The same values by transformers alone."""
+def _plain_logits(model: Any) -> torch.Tensor:
     batch = token_batch(response=RESPONSE)
     inputs = {key: batch[key] for key in ("input_ids", "attention_mask", "position_ids")}
-    logits = tiny_model("Qwen2ForTokenClassification").eval()(**inputs).logits
-    return _masked(logits[:, -RESPONSE - 1 : -1, 0])
+    logits: torch.Tensor = model(**inputs).logits[:, -RESPONSE - 1 : -1]
+    return logits
 
 
 def _data(package: Vendored, meta: dict[str, Any]) -> Any:

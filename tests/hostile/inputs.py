@@ -248,10 +248,6 @@ def overlapping(name: str, count: int) -> bytes:
     return body + entries + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, count, count, len(entries), len(body), 0)
 
 
-def _pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
 def _socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         here = Path.cwd()
@@ -267,22 +263,6 @@ def _sparse(path: Path) -> None:
         file.truncate(40 * 2**30)
 
 
-def _loop(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
-def _dangling(path: Path) -> None:
-    path.symlink_to("nowhere")
-
-
-def _device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def _folder(path: Path) -> None:
-    path.mkdir()
-
-
 def _secret(path: Path) -> None:
     path.mkdir()
     path.rmdir()
@@ -291,14 +271,14 @@ def _secret(path: Path) -> None:
 
 
 # What may lie where a file should be.
-THINGS: Mapping[str, Callable[[Path], None]] = {
-    "a pipe": _pipe,
+THINGS: Mapping[str, Callable[[Path], object]] = {
+    "a pipe": os.mkfifo,
     "a socket": _socket,
     "a sparse file of 40 GB": _sparse,
-    "a link to itself": _loop,
-    "a link to nowhere": _dangling,
-    "a device": _device,
-    "a directory": _folder,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to nowhere": lambda path: path.symlink_to("nowhere"),
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "a directory": Path.mkdir,
     "a file without permissions": _secret,
 }
 
@@ -314,18 +294,6 @@ def _deep_folders(top: Path) -> None:
         Path("x.py").write_text("x = 1\n")
     finally:
         os.chdir(here)
-
-
-def _bad_name(top: Path) -> None:
-    (top / os.fsdecode(b"caf\xe9.py")).write_bytes(b"x = 1\n")
-
-
-def _long_name(top: Path) -> None:
-    (top / ("x" * 252 + ".py")).write_bytes(b"x = 1\n")
-
-
-def _line_in_a_name(top: Path) -> None:
-    (top / "a\nb.py").write_bytes(b"x = 1\n")
 
 
 def _folder_in_a_circle(top: Path) -> None:
@@ -350,19 +318,13 @@ def _things(top: Path) -> None:
 
 
 # What a directory may hold besides.
-TREES: Mapping[str, Callable[[Path], None]] = {
+TREES: Mapping[str, Callable[[Path], object]] = {
     "300 directories in each other": _deep_folders,
-    "a name that is no UTF-8": _bad_name,
-    "a name of 255 bytes": _long_name,
-    "a name with a line feed": _line_in_a_name,
+    "a name that is no UTF-8": lambda top: (top / os.fsdecode(b"caf\xe9.py")).write_bytes(b"x = 1\n"),
+    "a name of 255 bytes": lambda top: (top / ("x" * 252 + ".py")).write_bytes(b"x = 1\n"),
+    "a name with a line feed": lambda top: (top / "a\nb.py").write_bytes(b"x = 1\n"),
     "links to directories in a circle": _folder_in_a_circle,
     "many files": _many_files,
     "directories named as files": _folder_named_as_a_file,
     "things that are no files": _things,
 }
-
-_PUTS_TOGETHER = (
-    b"from hydra import compose\nfrom omegaconf import OmegaConf\nfrom verl.trainer.main_ppo import run_ppo\n"
-    b"config = compose(config_name='ppo_trainer', overrides=['data.seed=1', f'trainer.n={1}'])\n"
-)
-_HANDS_OVER = b"\nrun_ppo(config)\n"

@@ -108,6 +108,10 @@ def _journal() -> bytes:
     )
 
 
+_PYTHON = tuple(inputs.PYTHON.values())
+_YAML, _TOML, _BASH = (
+    tuple(text.encode() for text in texts.values()) for texts in (inputs.YAML, inputs.TOML, inputs.BASH)
+)
 _LOCK = lock_of(OLD_TREE, OLD)
 _BASE = base.dump(base.of_tree(OLD_TREE))
 _OVERRIDES = b"trainer.x=1\n+a.b={c: [1, 'x\\'y', null, 1e-6], d: ${e}}\n~f\n++g@h='a b'\n"
@@ -115,36 +119,22 @@ _TEXT = (OSError, VextractError)
 _ZIP_ERRORS = (*readers.ZIP_ERRORS, KeyError, TypeError, VextractError)
 
 TARGETS: Mapping[str, Target] = {
-    "Python": Target(readers.python, (SyntaxError,), tuple(inputs.PYTHON.values())),
-    "Python that is vendored": Target(sliced, (VextractError,), tuple(inputs.PYTHON.values())),
+    "Python": Target(readers.python, (SyntaxError,), _PYTHON),
+    "Python that is vendored": Target(sliced, (VextractError,), _PYTHON),
     "Python that is merged": Target(
-        lambda data: split_pieces("a.py", readers.decode(data)), (Unsupported, OSError), tuple(inputs.PYTHON.values())
+        lambda data: split_pieces("a.py", readers.decode(data)), (Unsupported, OSError), _PYTHON
     ),
-    "Python of a fork": Target(
-        lambda data: split(readers.decode(data)), (SyntaxError, OSError), tuple(inputs.PYTHON.values())
-    ),
-    "YAML": Target(_config, (yaml.YAMLError, *_TEXT), tuple(text.encode() for text in inputs.YAML.values())),
-    "YAML that is composed": Target(
-        _composed, (yaml.YAMLError, *_TEXT), tuple(text.encode() for text in inputs.YAML.values())
-    ),
-    "YAML that is edited": Target(
-        lambda data: Document.of(readers.decode(data)),
-        (NoDocument, OSError),
-        tuple(text.encode() for text in inputs.YAML.values()),
-    ),
-    "TOML": Target(
-        lambda data: readers.toml(readers.decode(data)),
-        (readers.TOMLDecodeError, OSError),
-        tuple(text.encode() for text in inputs.TOML.values()),
-    ),
-    "a lock": Target(
-        lock.parse, (VextractError,), (lock.dump(_LOCK), *(text.encode() for text in inputs.TOML.values()))
-    ),
+    "Python of a fork": Target(lambda data: split(readers.decode(data)), (SyntaxError, OSError), _PYTHON),
+    "YAML": Target(_config, (yaml.YAMLError, *_TEXT), _YAML),
+    "YAML that is composed": Target(_composed, (yaml.YAMLError, *_TEXT), _YAML),
+    "YAML that is edited": Target(lambda data: Document.of(readers.decode(data)), (NoDocument, OSError), _YAML),
+    "TOML": Target(lambda data: readers.toml(readers.decode(data)), (readers.TOMLDecodeError, OSError), _TOML),
+    "a lock": Target(lock.parse, (VextractError,), (lock.dump(_LOCK), *_TOML)),
     "a base": Target(
         lambda data: base.parse(data, _LOCK), (VextractError,), (_BASE, inputs.overlapping("a", 200), b"", b"PK")
     ),
     "a journal": Target(journal_archive.parse, _ZIP_ERRORS, (_journal(), inputs.overlapping("a", 200), _BASE)),
-    "a launch script": Target(_script, _TEXT, tuple(text.encode() for text in inputs.BASH.values())),
+    "a launch script": Target(_script, _TEXT, _BASH),
     "overrides": Target(_overrides, (BadOverride, OSError), (_OVERRIDES,)),
     "a wheel": Target(_wheel, (VextractError,), (archives.wheel(), inputs.overlapping("verl/a", 200), b"")),
     "an sdist": Target(_sdist, (VextractError,), (archives.sdist(), b"")),

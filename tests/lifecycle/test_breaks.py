@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -14,17 +13,15 @@ from packaging.version import Version
 
 from extractor.cli.app import run as command
 from extractor.pipeline.plan import Verdict
-from extractor.project.journal import Phase
 from extractor.values.config_files import is_config
 from extractor.values.configtree.settings import every_setting
 from extractor.values.configtree.yaml_text import Document, Value, put
 from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree
-from tests.lifecycle.faults import Faults, error, injected
 from tests.lifecycle.releases import BREAKS, LONGEST, Choice, generated, options_of
-from tests.lifecycle.test_kills import copy, killed, unfinished
+from tests.lifecycle.test_kills import sweep
 from tests.lifecycle.test_matrix import successors
-from tests.lifecycle.worlds import create, picture, ready
+from tests.lifecycle.worlds import create, ready
 from tests.project.running import train
 
 ROUNDS = 5
@@ -116,39 +113,8 @@ def edited(project: Path, tree: Tree) -> None:
 def test_killed_anywhere(old: Choice, new: Choice, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     original = create(tmp_path / "toy", generated(old).tree, options_of(old))
     edited(original, generated(old).tree)
-    before = picture(original)
     entry = ready(original, generated(new).tree, options_of(new), successors(old, new))
-    whole = copy(original, "whole")
-    with injected(Faults(None, error(0), for_good=False)) as counted:
-        entry.run(whole)
-    after, conflicts = picture(whole), bool(entry.plan.paths(Verdict.CONFLICT))
-    outcomes: Counter[str] = Counter()
-    size = len(counted.calls)
-    for at in sorted({*range(0, size, STRIDE), *range(size - 5, size)}):
-        target = copy(original, "killed")
-        assert killed(entry, target, at)
-        phase = unfinished(target)
-        if phase is None:
-            # No journal: nothing has been changed, or everything has; the command sweeps up what was being prepared.
-            assert command(["upgrade", str(target), "--abort"]) == 2
-            found = picture(target)
-            assert found in (before, after), f"a kill at call {at}"
-            outcomes["old" if found == before else "new"] += 1
-        else:
-            twin = copy(target, "twin")
-            assert command(["upgrade", str(target), "--abort"]) == 0
-            assert picture(target) == before, f"--abort after a kill at call {at}"
-            if phase is Phase.HALF_WAY or not conflicts:
-                assert command(["upgrade", str(twin), "--continue"]) == (1 if conflicts else 0)
-                assert picture(twin) == after, f"--continue after a kill at call {at}"
-            outcomes[phase.value] += 1
-            shutil.rmtree(twin)
-        shutil.rmtree(target)
-    capsys.readouterr()
-    with capsys.disabled():
-        print(
-            f"\nkill sweep, {old} -> {new}: {sum(outcomes.values())} of {size} calls, {dict(outcomes)}, mixed states: 0"
-        )
+    sweep(original, entry, f"{old} -> {new}", capsys, STRIDE)
 
 
 HOOK = """

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -66,6 +68,11 @@ def edited(small: Path) -> Path:
     (small / "toy/gone.py").write_bytes(text("gone", *TEN, "mine"))
     (small / "Makefile").unlink()
     return small
+
+
+def relock(project: Path, **changes: object) -> None:
+    """Let a lock say something else."""
+    (project / lock.NAME).write_bytes(lock.dump(replace(lock.read(project), **changes)))  # type: ignore[arg-type]
 
 
 VERDICT = "verl 0.5.0 -> verl 0.6.1: 1 in conflict, 1 orphaned, 1 merged, 2 deleted, 3 added, 3 kept"
@@ -151,7 +158,7 @@ def test_conflicts_to_the_end(run: Run, edited: Path) -> None:
 def test_what_may_not_be_meant_of_a_resolved_conflict_is_said(run: Run, edited: Path) -> None:
     run("upgrade", edited)
     twin = edited.parent / "twin"
-    subprocess.run(["cp", "-a", edited, twin], check=True)
+    shutil.copytree(edited, twin)
     (edited / "main.py").write_text("fine = 1\ndef f(:\n")
     done = run("upgrade", edited, "--continue")
     assert (done.code, done.err) == (0, "warning: main.py:2: no Python: invalid syntax\n")
@@ -202,20 +209,16 @@ def test_resolved_and_not_yet_finished(run: Run, edited: Path) -> None:
 def test_a_new_file_beside_the_owners(run: Run, small: Path) -> None:
     (small / "toy/added.py").write_bytes(text("mine"))
     assert run("upgrade", small).code == 1
-    assert "conflicted  toy/added.py  (the new version is toy/added.py.vextract-new)" in run("status", small).out
+    for move in ((), ("toy/added.py", "toy/own.py"), ("toy/own.py", "toy/added.py")):
+        if move:
+            (small / move[0]).rename(small / move[1])
+        assert "conflicted  toy/added.py  (the new version is toy/added.py.vextract-new)" in run("status", small).out
     refused = run("upgrade", small, "--continue")
     assert "error: toy/added.py: the new version lies in toy/added.py.vextract-new\n" in refused.err
     (small / "toy/added.py.vextract-new").unlink()
     assert run("upgrade", small, "--continue").code == 0
     assert (small / "toy/added.py").read_bytes() == text("mine")
     assert json.loads(run("status", small, "--json").out)["drift"] is True
-
-
-def test_a_file_moved_away_from_the_new_version_beside_it_is_an_open_conflict(run: Run, small: Path) -> None:
-    (small / "toy/added.py").write_bytes(text("mine"))
-    run("upgrade", small)
-    (small / "toy/added.py").rename(small / "toy/own_added.py")
-    assert "conflicted  toy/added.py  (the new version is toy/added.py.vextract-new)" in run("status", small).out
 
 
 def test_a_package_that_its_owner_has_renamed(run: Run, small: Path) -> None:
@@ -259,6 +262,8 @@ def test_files_of_the_owner(run: Run, small: Path) -> None:
         "yours       toy/custom/reward.py",
         "yours       toy/mine/model.py",
     ]
+    (small / "toy/custom/reward.py").unlink()
+    assert run("status", small, "--check").code == 0
 
 
 @pytest.mark.parametrize("where", ["no repository", "own repository", "larger one", "one that ignores the project"])
@@ -281,9 +286,8 @@ def test_status_leaves_out_what_git_ignores(run: Run, small: Path, where: str) -
 
 
 def test_newer_templates_are_an_upgrade(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
-
-    (small / lock.NAME).write_bytes(lock.dump(replace(lock.read(small), vextract="0.0.1")))
+    relock(small, vextract="0.0.1")
+    assert "newer templates: vextract 0.0.1 wrote this project, this is 0.1.0" in run("status", small).out
     monkeypatch.setitem(TREES, "0.5.0", Tree.of([*OLD_TREE, vendored("better.py", text("better"))]))
     assert run("upgrade", small, "--to", "0.5.0").out == (
         "verl 0.5.0 (vextract 0.0.1) -> verl 0.5.0 (vextract 0.1.0): no conflicts, 1 added, 8 kept\n"
@@ -319,18 +323,6 @@ def test_a_file_that_cannot_be_read(run: Run, small: Path, monkeypatch: pytest.M
     assert "edited      main.py" in run("status", small).out
 
 
-def test_a_hook_may_be_anything(run: Run, small: Path) -> None:
-    (small / "toy/custom/reward.py").unlink()
-    assert run("status", small, "--check").code == 0
-
-
-def test_newer_templates(run: Run, small: Path) -> None:
-    from dataclasses import replace
-
-    (small / lock.NAME).write_bytes(lock.dump(replace(lock.read(small), vextract="0.0.1")))
-    assert "newer templates: vextract 0.0.1 wrote this project, this is 0.1.0" in run("status", small).out
-
-
 def test_missing_base(run: Run, small: Path) -> None:
     (small / ".vextract/base.zip").unlink()
     assert "damaged     .vextract/base.zip is missing" in run("status", small).out
@@ -354,11 +346,7 @@ def test_options_change(run: Run, small: Path) -> None:
 
 
 def test_a_feature_that_vextract_has_no_longer_goes_by_itself(run: Run, small: Path) -> None:
-    from dataclasses import replace
-
-    was = lock.read(small)
-    options = replace(was.options, features=("critic", "gone"))
-    (small / lock.NAME).write_bytes(lock.dump(replace(was, options=options)))
+    relock(small, options=replace(OLD, features=("critic", "gone")))
     assert "features that vextract has no longer: gone" in run("upgrade", small, "--to", "0.5.0").out
     assert lock.read(small).options.features == ("critic",)
 
@@ -411,17 +399,24 @@ def test_two_at_once(run: Run, small: Path) -> None:
     assert picture(small) == before
 
 
-def git(project: Path, *arguments: str) -> None:
+def git(project: Path, *arguments: str) -> str:
     identity = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", "-C", str(project), *identity, *arguments], check=True, capture_output=True)
+    command = ["git", "-C", str(project), *identity, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def commit(project: Path) -> None:
+    """All of it."""
+    git(project, "init", "-q")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "all of it")
 
 
 def test_uncommitted_changes(run: Run, small: Path) -> None:
     git(small, "init", "-q")
     # Nothing is committed, but nothing is edited either.
     assert "not committed" not in run("upgrade", small, "--dry-run").err
-    git(small, "add", "-A")
-    git(small, "commit", "-qm", "start")
+    commit(small)
     (small / "toy/custom/reward.py").write_bytes(text("mine"))
     (small / "notes.txt").write_bytes(text("mine"))
     assert "not committed" not in run("upgrade", small, "--dry-run").err
@@ -443,9 +438,7 @@ def test_a_committed_link_is_no_change(run: Run, small: Path) -> None:
     shared.write_bytes(text("# shared"))
     (small / "toy/protocol.py").unlink()
     (small / "toy/protocol.py").symlink_to(shared)
-    git(small, "init", "-q")
-    git(small, "add", "-A")
-    git(small, "commit", "-qm", "start")
+    commit(small)
     assert run("upgrade", small, "--dry-run").err == run("upgrade", small, "--dry-run", "--allow-dirty").err
     (small / "toy/protocol.py").unlink()
     (small / "toy/protocol.py").symlink_to(small / "main.py")
@@ -454,9 +447,7 @@ def test_a_committed_link_is_no_change(run: Run, small: Path) -> None:
 
 def test_git_that_does_not_answer(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container the repository may be another user's: then nobody knows what is committed."""
-    git(small, "init", "-q")
-    git(small, "add", "-A")
-    git(small, "commit", "-qm", "start")
+    commit(small)
     (small / "main.py").write_bytes(text("main", *TEN, "mine"))
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     before = picture(small)
@@ -534,17 +525,14 @@ def test_an_edited_file_that_git_does_not_know(run: Run, small: Path) -> None:
     git(small.parent, "init", "-q")
     (small / "main.py").write_bytes(text("main", *TEN, "mine"))
     assert "main.py: changed and not committed" in run("upgrade", small).err
-    git(small.parent, "add", "-A")
-    git(small.parent, "commit", "-qm", "all of it")
+    commit(small.parent)
     assert run("upgrade", small).code == 0
 
 
 def test_the_journal_is_none_of_gits_business(run: Run, edited: Path) -> None:
     git(edited, "init", "-q")
     run("upgrade", edited, "--allow-dirty")
-    listed = subprocess.run(
-        ["git", "-C", str(edited), "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True
-    ).stdout
+    listed = git(edited, "status", "--porcelain", "-uall")
     assert ".vextract/base.zip" in listed
     assert ".vextract/upgrade" not in listed
 
@@ -593,15 +581,12 @@ def test_diff_is_a_patch(run: Run, edited: Path, tmp_path: Path) -> None:
     assert changed == files_of(edited)
 
 
-def test_no_edits(run: Run, small: Path) -> None:
-    result = run("diff", small)
-    assert (result.code, result.out, result.err) == (0, "", "no edits\n")
-
-
 @pytest.mark.parametrize(
     ("path", "message"), [("toy/custom/reward.py", "yours: nothing was emitted"), ("x.txt", "not a file that vextract")]
 )
 def test_diff_of_what_is_not_managed(run: Run, small: Path, path: str, message: str) -> None:
+    result = run("diff", small)
+    assert (result.code, result.out, result.err) == (0, "", "no edits\n")
     result = run("diff", small / path)
     assert result.code == 2
     assert message in result.err

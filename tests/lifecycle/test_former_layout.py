@@ -27,7 +27,18 @@ from extractor.usecases.upgrade.layout import relocate
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
 from extractor.values.moves import former_modules, moved_module, moved_path
 from extractor.values.tree import FileKind, Tree
-from tests.lifecycle.worlds import LABELS, OLD, create, files_of, lock_of, template, text, vendored
+from tests.lifecycle.worlds import (
+    LABELS,
+    OLD,
+    carry_out,
+    create,
+    files_of,
+    lock_of,
+    replace_once,
+    template,
+    text,
+    vendored,
+)
 from tests.project.running import python, train
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS
 
@@ -73,12 +84,6 @@ def _made(code: Path, target: Path, release: str) -> Path:
     return target
 
 
-def _replace(path: Path, old: str, new: str) -> None:
-    whole = path.read_text(encoding="utf-8")
-    assert whole.count(old) == 1, (path, old)
-    path.write_text(whole.replace(old, new), encoding="utf-8")
-
-
 @pytest.mark.network
 @pytest.mark.thorough
 @pytest.mark.parametrize("release", OF_BOTH_KINDS)
@@ -107,9 +112,9 @@ def test_an_untouched_project_becomes_a_fresh_one(
 def test_edits_go_where_their_files_go(former: Callable[[str], Path], tmp_path: Path) -> None:
     project = Path(shutil.copytree(former(NEWEST[-1]), tmp_path / "toy"))
     package = project / "toy"
-    _replace(package / "training/core_algos.py", "\ndef agg_loss(", "\nMINE_1 = 1\n\n\ndef agg_loss(")
-    _replace(package / "training/watch.py", "import threading\n", "import threading  # MINE_2\n")
-    _replace(
+    replace_once(package / "training/core_algos.py", "\ndef agg_loss(", "\nMINE_1 = 1\n\n\ndef agg_loss(")
+    replace_once(package / "training/watch.py", "import threading\n", "import threading  # MINE_2\n")
+    replace_once(
         package / "training/trainer.py",
         "from .distributed import Ranks, random_state,",
         "from .config_loading import load_config  # MINE_3\nfrom .distributed import Ranks, random_state,",
@@ -145,8 +150,10 @@ def test_edits_go_where_their_files_go(former: Callable[[str], Path], tmp_path: 
 @pytest.mark.thorough
 def test_another_release_comes_at_the_same_time(former: Callable[[str], Path], tmp_path: Path) -> None:
     project = Path(shutil.copytree(former(LAST_WITH_ENGINES_IN_PROCESS), tmp_path / "toy"))
-    _replace(project / "toy/workers/dp_actor.py", "class DataParallelPPOActor", "# MINE_1\nclass DataParallelPPOActor")
-    _replace(project / "toy/training/plots.py", "import math\n", "import math  # MINE_2\n")
+    replace_once(
+        project / "toy/workers/dp_actor.py", "class DataParallelPPOActor", "# MINE_1\nclass DataParallelPPOActor"
+    )
+    replace_once(project / "toy/training/plots.py", "import math\n", "import math  # MINE_2\n")
     assert command(["upgrade", str(project), "--to", NEWEST[-1], "--offline"]) == 0
     assert b"MINE_1" in (project / "orphaned/toy/vendored/workers/dp_actor.py").read_bytes()
     assert not (project / "toy/workers/dp_actor.py").exists()
@@ -200,22 +207,21 @@ TODAY = Tree.of(
 )
 
 
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return create(tmp_path / "toy", FORMER, OLD)
+
+
 def _upgraded(project: Path, former: Tree = FORMER, today: Tree = TODAY) -> dict[str, tuple[Verdict, Reason]]:
     old = lock_of(former, OLD)
     base = {file.path: file.data for file in former}
     found = look(project, {file.path for file in (*former, *today)})
     layout = relocate(old, base, found, {file.path for file in today})
     plan = layout.placed(plan_upgrade(UpgradeInputs(layout.lock, layout.base, today, layout.disk, {}, LABELS)))
-    for path in plan.removals():
-        (project / path).unlink()
-    for path, data in plan.writes().items():
-        (project / path).parent.mkdir(parents=True, exist_ok=True)
-        (project / path).write_bytes(data)
-    return {action.path: (action.verdict, action.reason) for action in plan.actions}
+    return carry_out(plan, project)
 
 
-def test_what_nobody_has_edited_is_moved(tmp_path: Path) -> None:
-    project = create(tmp_path / "toy", FORMER, OLD)
+def test_what_nobody_has_edited_is_moved(project: Path) -> None:
     verdicts = _upgraded(project)
     assert verdicts["toy/training/watch.py"] == (Verdict.DELETE, Reason.MOVED)
     assert verdicts["toy/vendored/utils/device.py"] == (Verdict.UPDATE, Reason.MOVED)  # it is as it was
@@ -223,16 +229,14 @@ def test_what_nobody_has_edited_is_moved(tmp_path: Path) -> None:
     assert not any((project / file.path).exists() for file in FORMER if file.path != "main.py")
 
 
-def test_edits_that_clash_are_a_conflict_in_the_new_place(tmp_path: Path) -> None:
-    project = create(tmp_path / "toy", FORMER, OLD)
+def test_edits_that_clash_are_a_conflict_in_the_new_place(project: Path) -> None:
     (project / "toy/training/watch.py").write_bytes(text("# vextract:template", "x = 3  # mine"))
     assert _upgraded(project)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.BOTH)
     assert b"mine" in (project / "toy/run/watch.py").read_bytes()
     assert not (project / "toy/training/watch.py").exists()
 
 
-def test_imports_that_the_owner_wrote_follow(tmp_path: Path) -> None:
-    project = create(tmp_path / "toy", FORMER, OLD)
+def test_imports_that_the_owner_wrote_follow(project: Path) -> None:
     mine = (
         "# vextract:template\nfrom . import reward_keys, trainer\n\n\ndef f():\n"
         "    from .watch import (  # mine\n        g,\n    )\n    import toy.utils.device as device\n\n"
@@ -251,16 +255,14 @@ def test_imports_that_the_owner_wrote_follow(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_of_the_owners_in_the_new_place_stays(tmp_path: Path) -> None:
-    project = create(tmp_path / "toy", FORMER, OLD)
+def test_a_file_of_the_owners_in_the_new_place_stays(project: Path) -> None:
     (project / "toy/run").mkdir()
     (project / "toy/run/watch.py").write_bytes(b"mine\n")
     assert _upgraded(project)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
     assert (project / "toy/run/watch.py").read_bytes() == b"mine\n"
 
 
-def test_a_file_that_its_owner_removed_stays_removed(tmp_path: Path) -> None:
-    project = create(tmp_path / "toy", FORMER, OLD)
+def test_a_file_that_its_owner_removed_stays_removed(project: Path) -> None:
     (project / "toy/training/watch.py").unlink()
     assert _upgraded(project)["toy/run/watch.py"] == (Verdict.KEEP, Reason.REMOVED)
     assert not (project / "toy/run/watch.py").exists()

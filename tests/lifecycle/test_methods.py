@@ -20,6 +20,7 @@ from extractor.values import releases
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
 from tests.importers.adopt.forks import Fork
+from tests.lifecycle.worlds import replace_once
 from tests.project.support import files_of
 
 RELEASE = "0.6.1"
@@ -60,12 +61,6 @@ def former(tmp_path: Path, verl_0_6_1: Source) -> Path:
     return tmp_path / "former"
 
 
-def edit(path: Path, old: str, new: str) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    path.write_text(text.replace(old, new), encoding="utf-8")
-
-
 @pytest.mark.thorough
 def test_a_project_of_whole_classes_becomes_a_new_one(former: Path, verl_0_6_1: Source) -> None:
     assert "def _check_mutually_exclusive" in (former / CONFIG).read_text(encoding="utf-8")
@@ -101,7 +96,7 @@ NAME = "    def _check_mutually_exclusive("
     [(NAME, f"    # mine\n{NAME}"), pytest.param(NAME, f"    @print\n{NAME}", marks=pytest.mark.thorough)],
 )
 def test_a_method_that_the_owner_has_edited_stays(former: Path, old: str, new: str) -> None:
-    edit(former / CONFIG, old, new)
+    replace_once(former / CONFIG, old, new)
     found = upgraded(former)
     assert found.new.options.methods == (EDITED,)
     assert new in (former / CONFIG).read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
 from extractor.values.tree import Tree
-from tests.lifecycle.worlds import LABELS, OLD, create, template
+from tests.lifecycle.worlds import LABELS, OLD, carry_out, create, replace_once, template
 
 HEADER = "# vextract:template x - edit freely\n"
 QUIET = f'''{HEADER}"""Quiet."""
@@ -94,13 +94,6 @@ def project(tmp_path: Path) -> Path:
     return create(tmp_path / "toy", FORMER, OLD)
 
 
-def _edit(project: Path, name: str, old: str, new: str) -> None:
-    path = project / name
-    whole = path.read_text(encoding="utf-8")
-    assert whole.count(old) == 1, old
-    path.write_text(whole.replace(old, new), encoding="utf-8")
-
-
 def _upgrade(project: Path, today: Tree = TODAY) -> dict[str, tuple[Verdict, Reason]]:
     old = lock.read(project)
     base = {file.path: file.data for file in FORMER}
@@ -108,12 +101,7 @@ def _upgrade(project: Path, today: Tree = TODAY) -> dict[str, tuple[Verdict, Rea
     layout = follow_moved_code(relocate(old, base, found, {file.path for file in today}), today, "toy")
     come = {path: Successor(places, same=False) for path, places in layout.carried.items()}
     plan = layout.placed(plan_upgrade(UpgradeInputs(layout.lock, layout.base, today, layout.disk, come, LABELS)))
-    for path in plan.removals():
-        (project / path).unlink()
-    for path, data in plan.writes().items():
-        (project / path).parent.mkdir(parents=True, exist_ok=True)
-        (project / path).write_bytes(data)
-    return {action.path: (action.verdict, action.reason) for action in plan.actions}
+    return carry_out(plan, project)
 
 
 def _read(project: Path, name: str) -> str:
@@ -127,8 +115,8 @@ def test_what_nobody_has_edited_is_as_a_new_project_has_it(project: Path) -> Non
 
 
 def test_edits_go_to_the_modules_that_have_the_functions_now(project: Path) -> None:
-    _edit(project, "toy/run/silence.py", "return text.lower()", "return text.upper()")
-    _edit(project, "toy/run/silence.py", "return os.sep", "return os.sep * 2")
+    replace_once(project / "toy/run/silence.py", "return text.lower()", "return text.upper()")
+    replace_once(project / "toy/run/silence.py", "return os.sep", "return os.sep * 2")
     verdicts = _upgrade(project)
     assert verdicts["toy/run/silence.py"] == (Verdict.DELETE, Reason.CARRIED)
     assert _read(project, "toy/run/process.py") == PROCESS.replace("lower", "upper")
@@ -137,10 +125,10 @@ def test_edits_go_to_the_modules_that_have_the_functions_now(project: Path) -> N
 
 
 def test_two_modules_bring_edits_and_imports_to_a_third(project: Path) -> None:
-    _edit(project, "toy/run/silence.py", "import ConfigError", "import ConfigError, Warned")
-    _edit(project, "toy/run/silence.py", "return text.lower()", "return Warned(text)")
-    _edit(project, "toy/run/loops.py", "\n\n\ndef run", "\nfrom ..files import there\n\n\ndef run")
-    _edit(project, "toy/run/loops.py", "raise DataError(task, ConfigError)", "return there()")
+    replace_once(project / "toy/run/silence.py", "import ConfigError", "import ConfigError, Warned")
+    replace_once(project / "toy/run/silence.py", "return text.lower()", "return Warned(text)")
+    replace_once(project / "toy/run/loops.py", "\n\n\ndef run", "\nfrom ..files import there\n\n\ndef run")
+    replace_once(project / "toy/run/loops.py", "raise DataError(task, ConfigError)", "return there()")
     _upgrade(project)
     now = _read(project, "toy/run/process.py")
     assert "<<<<" not in now
@@ -156,7 +144,9 @@ def test_two_modules_bring_edits_and_imports_to_a_third(project: Path) -> None:
 
 
 def test_what_the_owner_added_goes_with_most_of_the_module(project: Path) -> None:
-    _edit(project, "toy/run/silence.py", "LIMIT = 3\n", "LIMIT = 3\nMORE = 4\n\n\ndef mine():\n    return MORE\n")
+    replace_once(
+        project / "toy/run/silence.py", "LIMIT = 3\n", "LIMIT = 3\nMORE = 4\n\n\ndef mine():\n    return MORE\n"
+    )
     verdicts = _upgrade(project)
     assert verdicts["toy/run/silence.py"] == (Verdict.DELETE, Reason.CARRIED)
     assert "MORE = 4" in _read(project, "toy/run/process.py")
@@ -164,15 +154,15 @@ def test_what_the_owner_added_goes_with_most_of_the_module(project: Path) -> Non
 
 
 def test_edits_that_clash_are_a_conflict_where_the_function_is_now(project: Path) -> None:
-    _edit(project, "toy/run/silence.py", "if not text:", "if text is None:")
+    replace_once(project / "toy/run/silence.py", "if not text:", "if text is None:")
     verdicts = _upgrade(project)
     assert verdicts["toy/run/process.py"] == (Verdict.CONFLICT, Reason.BOTH)
     assert "if text is None:" in _read(project, "toy/run/process.py")
 
 
 def test_what_stands_nowhere_any_more_is_set_aside_and_the_rest_goes_along(project: Path) -> None:
-    _edit(project, "toy/run/silence.py", "return text.lower()", "return text.upper()")
-    _edit(project, "toy/run/silence.py", "return os.sep", "return os.sep * 2")
+    replace_once(project / "toy/run/silence.py", "return text.lower()", "return text.upper()")
+    replace_once(project / "toy/run/silence.py", "return os.sep", "return os.sep * 2")
     today = Tree.of([template("toy/run/process.py", PROCESS.encode()), template("toy/files.py", FILES.encode())])
     verdicts = _upgrade(project, today)
     assert verdicts["toy/run/silence.py"] == (Verdict.ORPHAN, Reason.GONE)
@@ -182,7 +172,7 @@ def test_what_stands_nowhere_any_more_is_set_aside_and_the_rest_goes_along(proje
 
 
 def test_a_name_that_two_modules_have_now_is_nobodys(project: Path) -> None:
-    _edit(project, "toy/run/silence.py", "return os.sep", "return os.sep * 2")
+    replace_once(project / "toy/run/silence.py", "return os.sep", "return os.sep * 2")
     both = [template("toy/run/process.py", (PROCESS + "\n\ndef other():\n    pass\n").encode())]
     verdicts = _upgrade(project, Tree.of([*both, template("toy/files.py", FILES_NOW.encode())]))
     assert verdicts["toy/run/silence.py"] == (Verdict.ORPHAN, Reason.GONE)
@@ -190,7 +180,7 @@ def test_a_name_that_two_modules_have_now_is_nobodys(project: Path) -> None:
 
 
 def test_a_function_that_leaves_a_module_that_stays_takes_its_edit_along(project: Path) -> None:
-    _edit(project, "toy/files.py", "return sys.path", "return sys.path[1:]")
+    replace_once(project / "toy/files.py", "return sys.path", "return sys.path[1:]")
     today = Tree.of(
         [
             template("toy/run/process.py", (PROCESS + "\n\ndef there():\n    return sys.path\n").encode()),
@@ -204,7 +194,7 @@ def test_a_function_that_leaves_a_module_that_stays_takes_its_edit_along(project
 
 
 def test_a_file_of_the_owners_in_the_new_place_is_not_touched(project: Path) -> None:
-    _edit(project, "toy/run/silence.py", "return text.lower()", "return text.upper()")
+    replace_once(project / "toy/run/silence.py", "return text.lower()", "return text.upper()")
     (project / "toy/run/process.py").write_bytes(b"mine\n")
     verdicts = _upgrade(project)
     assert verdicts["toy/run/silence.py"] == (Verdict.ORPHAN, Reason.GONE)

@@ -1,17 +1,21 @@
-"""What a reviewer of an upgrade reads."""
+"""What an upgrade tells of the owner's work, and what of it goes back where it was."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extractor.cli.app import run as command
+from extractor.usecases import diff
+from extractor.usecases.upgrade.own_losses import check_own_losses
 from tests.lifecycle.releases import Choice, generated, options_of
 from tests.lifecycle.worlds import create
 
 METRICS = "toy/vendored/algorithms/metric_utils.py"
-OWN = """
+LOSS = """
 
 @register_policy_loss("mine")
 def mine(log_prob, **others):
@@ -28,7 +32,7 @@ def test_a_reviewer_reads_what_touches_the_owners_work(
     text = (root / METRICS).read_text(encoding="utf-8")
     (root / METRICS).write_text(text.replace("    metrics = {\n", '    metrics = {\n        "mine": 1,\n'))
     with (root / "toy/custom/algorithms.py").open("a", encoding="utf-8") as hooks:
-        hooks.write(OWN)
+        hooks.write(LOSS)
     (root / "toy/vendored/workers/dp_actor.py").write_bytes(b"MINE = 1\n")
     assert command(["outdated", str(root), "--to", "0.8.0"]) == 1
     shown = capsys.readouterr().out
@@ -45,3 +49,97 @@ def test_a_reviewer_reads_what_touches_the_owners_work(
     assert "imports ok; ray ok; base ok" in page.read_text(encoding="utf-8")
     assert command(["outdated", str(root), "--to", "0.8.0"]) == 0
     assert capsys.readouterr().out.endswith("up to date\n")
+
+
+ACTOR = "toy/vendored/workers/dp_actor.py"
+
+
+@given(st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n"])), st.lists(st.sampled_from([b"a\n", b"b\n", b"c", b"d\n"])))
+def test_a_diff_is_undone(old: list[bytes], new: list[bytes]) -> None:
+    sides = b"".join(old), b"".join(new)
+    text = b"a note\n\n" + diff.unified("x", *sides)
+    assert diff.undo_unified(sides[1], text) == sides[0]
+    assert sides[0] == sides[1] or diff.undo_unified(sides[1] + b"z\nz\nz\nz\n" * 2, b"") != sides[0]
+
+
+@pytest.mark.slow
+def test_parked_edits_go_back_where_they_were(verl: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    choice = Choice("0.7.1")
+    root = create(tmp_path / "toy", generated(choice).tree, options_of(choice))
+    text = (root / ACTOR).read_text(encoding="utf-8")
+    (root / ACTOR).write_text(text + "\n\nMINE = 1\n", encoding="utf-8")
+    assert command(["upgrade", str(root), "--to", "0.8.0"]) == 0
+    assert (root / f"orphaned/{ACTOR}.note").is_file()
+    assert command(["upgrade", str(root), "--to", "0.7.0"]) == 0
+    assert "MINE = 1" in (root / ACTOR).read_text(encoding="utf-8")
+    assert not (root / "orphaned").exists()
+
+
+OLD, MIDDLE, NEW = (Choice(release) for release in ("0.5.0", "0.6.1", "0.9.1"))
+OWN = """
+def agree(x, mask, config):
+    return agg_loss(x, mask, **config.global_batch_info), {}
+
+
+def one_pass(x, mask):
+    zero = x.sum() * 0
+    return masked_mean(x, mask), zero, zero, zero
+
+
+@register_policy_loss("tanh")
+def four_values(old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="token-mean", config=None):
+    return one_pass(torch.tanh(torch.exp(log_prob - old_log_prob) - 1), response_mask)
+
+
+@core_algos.register_policy_loss("batch")
+def of_the_batch(log_prob, response_mask, config, **others):
+    result = agree(log_prob, response_mask, config)
+    return result
+
+
+@register_policy_loss("both")
+def either(log_prob, config, **others):
+    of_batch = getattr(config, "global_batch_info", {})
+    if NEW:
+        return agg_loss(log_prob, **of_batch), {}
+    return agg_loss(log_prob), 0, 0, 0
+
+
+@register_policy_loss("theirs")
+def leaves_it_to_theirs(**arguments):
+    return get_policy_loss_fn("vanilla")(**arguments)
+
+
+@register_adv_est("mine")
+def estimator(token_level_rewards, response_mask, **others):
+    return token_level_rewards, token_level_rewards
+"""
+
+
+def told(old: Choice, new: Choice, text: str = OWN, emitted: str = "") -> dict[str, list[str]]:
+    sides = ({file.path: file.data for file in generated(choice).tree} for choice in (old, new))
+    found = check_own_losses(*sides, [("toy/custom/algorithms.py", text, emitted)], f"verl {new.verl}")
+    return {item.name: item.problem.split("; ") for item in found}
+
+
+def test_what_a_release_calls_otherwise_is_named(verl: None) -> None:
+    found = told(OLD, NEW)
+    assert found.keys() == {"four_values"}
+    values, arguments, mean = found["four_values"]
+    assert values == "it returns 4 values, and verl 0.9.1 takes 2: return (loss, metrics), a tensor and a dict"
+    assert arguments == "verl 0.9.1 passes rollout_is_weights as well: take it, or **others"
+    assert mean.startswith("it is the mean of a pass")
+    assert [len(problems) for problems in told(OLD, MIDDLE).values()] == [2], "passes are not added up there"
+    assert told(MIDDLE, MIDDLE) == {}
+
+
+def test_down_again_it_names_what_is_not_there_yet(verl: None) -> None:
+    assert told(NEW, MIDDLE)["of_the_batch"] == ["verl 0.6.1 has no config.global_batch_info: agg_loss(...) without it"]
+
+
+def test_emitted_examples_and_verls_own_are_not_the_owners(verl: None) -> None:
+    assert told(OLD, NEW, emitted=OWN) == {}
+    for choice in (OLD, NEW):
+        for file in generated(choice).tree:
+            if file.path.endswith("custom/algorithms.py"):
+                assert told(OLD, NEW, file.data.decode()) == {}

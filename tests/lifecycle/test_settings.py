@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from extractor.pipeline import apply
 from extractor.pipeline.plan import Reason, Verdict
-from extractor.project import lock
+from extractor.project import base, lock
 from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.own_config import rename_own_settings
 from extractor.usecases.upgrade.settings import CarriedSettings, Lost, Moved, carry
@@ -80,6 +82,7 @@ reward:
     GRPO: "algorithm: grpo\n",
     "config/preset/ppo.yaml": "algorithm: ppo\n",
 }
+BEFORE, AFTER = ({path: text.encode() for path, text in side.items()} for side in (OLD_FILES, NEW_FILES))
 RENAMES = {
     "judge.path": "reward.function.path",
     "judge.name": "reward.function.name",
@@ -106,11 +109,9 @@ def carried(edits: dict[str, tuple[str, str]]) -> tuple[CarriedSettings, dict[st
     for path, (old, new) in edits.items():
         assert old in OLD_FILES[path]
         ours[path] = OLD_FILES[path].replace(old, new, 1).encode()
-    base = {path: text.encode() for path, text in OLD_FILES.items()}
-    theirs = {path: text.encode() for path, text in NEW_FILES.items()}
-    found = carry(base, ours, theirs, renamed, set(theirs))
+    found = carry(BEFORE, ours, AFTER, renamed, set(AFTER))
     for path in edits:
-        assert found.ours.get(path, base[path]) == base[path] or path in (MAIN,)
+        assert found.ours.get(path, BEFORE[path]) == BEFORE[path] or path in (MAIN,)
     return found, {path: data.decode() for path, data in found.theirs.items()}
 
 
@@ -232,32 +233,22 @@ def test_another_default_is_left_to_the_owner() -> None:
     "text", ["judge: [\n", "judge: &a\n  path: 1\n", "a: 1\na: 2\n", "- 1\n", "{judge: {path: 1}}\n", "\ud800"]
 )
 def test_what_cannot_be_taken_apart_is_left_to_the_merge(text: str) -> None:
-    base = {path: content.encode() for path, content in OLD_FILES.items()}
-    new = {path: content.encode() for path, content in NEW_FILES.items()}
     data = text.encode(errors="surrogatepass")
-    assert carry(base, {REWARD: data}, new, renamed, set(new)) == CarriedSettings()
+    assert carry(BEFORE, {REWARD: data}, AFTER, renamed, set(AFTER)) == CarriedSettings()
 
 
 def test_lines_that_end_as_on_windows() -> None:
-    base = {path: content.encode() for path, content in OLD_FILES.items()}
-    new = {path: content.encode() for path, content in NEW_FILES.items()}
     mine = OLD_FILES[REWARD].replace("path: null", "path: mine.py").replace("\n", "\r\n").encode()
-    found = carry(base, {REWARD: mine}, new, renamed, set(new))
+    found = carry(BEFORE, {REWARD: mine}, AFTER, renamed, set(AFTER))
     assert found.ours[REWARD] == OLD_FILES[REWARD].replace("\n", "\r\n").encode()
     assert b"path: mine.py\n" in found.theirs[REWARD]
 
 
-def trees() -> tuple[Tree, Tree]:
-    return (
-        Tree.of([template(path, text.encode()) for path, text in OLD_FILES.items()]),
-        Tree.of([template(path, text.encode()) for path, text in NEW_FILES.items()]),
-    )
+def trees() -> Iterator[Tree]:
+    return (Tree.of([template(path, data) for path, data in side.items()]) for side in (BEFORE, AFTER))
 
 
 def upgraded(project: Path, old: Tree, new: Tree, back: bool = False) -> dict[str, tuple[Verdict, Reason, str]]:
-    from extractor.pipeline import apply
-    from extractor.project import base
-
     there = lock.read(project)
     found = look(project, {file.path for file in old} | {file.path for file in new})
     sides = UpgradeInputs(there, base.read(project, there), new, found, {}, LABELS)

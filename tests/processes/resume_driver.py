@@ -8,42 +8,27 @@ been imported by then. With `kills`, runs `killed_1` and so on are killed at ran
 together, and started again until they end.
 """
 
-import copy
 import json
-import multiprocessing
 import os
 import random
 import signal
-import socket
 import sys
 import threading
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
-import yaml
-from omegaconf import OmegaConf
+from driver import as_torchrun, configured, forked, trained  # type: ignore[import-not-found]  # beside this one
 from toy.run.distributed import Ranks  # type: ignore[import-not-found]
-from toy.settings.loading import load_config, settle_device  # type: ignore[import-not-found]
+from toy.settings.loading import load_config  # type: ignore[import-not-found]
 from toy.training import trainer as training  # type: ignore[import-not-found]
 from toy.training.failures import report  # type: ignore[import-not-found]
 
-warnings.filterwarnings("ignore")
-sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each start would take most of the time
 
-
-def trained(config: Any, ranks: Any) -> bool:
-    """As main.py does it; whether the run has reached its last step."""
-    with training.LocalPPOTrainer(config, ranks=ranks) as trainer:
-        return bool(trainer.fit().finished)
-
-
-def start(rank: int, case: dict[str, Any], directory: str, stop_after: int | None, port: int, default: Any) -> None:
+def start(rank: int, port: int, case: dict[str, Any], directory: str, stop_after: int | None, default: Any) -> None:
     """One process of one start; its exit code is 0 if the run has reached its last step, 7 if it was stopped."""
     if case["processes"] > 1:
-        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(case["processes"]))
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        as_torchrun(rank, port, case["processes"])
     train_step = training.LocalPPOTrainer.train_step
 
     def step(self: Any, prompts: Any, timing: Any) -> Any:
@@ -52,11 +37,7 @@ def start(rank: int, case: dict[str, Any], directory: str, stop_after: int | Non
         return train_step(self, prompts, timing)
 
     training.LocalPPOTrainer.train_step = step
-    config = copy.deepcopy(default)
-    for setting in [*case["settings"], f"trainer.default_local_dir={directory}"]:
-        key, _, value = setting.partition("=")
-        OmegaConf.update(config, key, yaml.safe_load(value))
-    settle_device(config)
+    config = configured(default, case["settings"], directory)
     ranks = Ranks(timeout_seconds=120)
     try:
         finished = trained(config, ranks)
@@ -71,18 +52,7 @@ def start(rank: int, case: dict[str, Any], directory: str, stop_after: int | Non
 
 def launch(case: dict[str, Any], name: str, stop: int | None, default: Any) -> list[Any]:
     """Start all processes of a case."""
-    forking = multiprocessing.get_context("fork")  # importing takes much longer than a start
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    directory = f"{case['directory']}/{name}"
-    processes = [
-        forking.Process(target=start, args=(rank, case, directory, stop, port, default))
-        for rank in range(case["processes"])
-    ]
-    for one in processes:
-        one.start()
-    return processes
+    return forked(case["processes"], start, case, f"{case['directory']}/{name}", stop, default)
 
 
 def run(case: dict[str, Any], name: str, stops: list[int], default: Any) -> float:

@@ -62,11 +62,7 @@ DISTILLATION = (
     f"{ACTOR}.ppo_epochs=2",
     "local.max_logits_mb=0.0005",
 )
-TOPK = (
-    f"{LOSS}.loss_mode=forward_kl_topk",
-    f"{LOSS}.topk=4",
-    f"{LOSS}.use_policy_gradient=false",
-)
+TOPK = (f"{LOSS}.loss_mode=forward_kl_topk", f"{LOSS}.topk=4", f"{LOSS}.use_policy_gradient=false")
 DRAWING = (
     f"{ACTOR}.policy_loss.loss_mode=clip_cov",
     f"{ACTOR}.policy_loss.clip_cov_ratio=0.2",
@@ -81,10 +77,7 @@ ALL_CASES: dict[str, tuple[str, ...]] = {
         f"{ACTOR}.ppo_epochs=2",
         "local.max_logits_mb=0.0005",  # logits in pieces
     ),
-    "short_passes": (
-        f"{ACTOR}.ppo_micro_batch_size_per_gpu=3",
-        f"{ACTOR}.loss_agg_mode=seq-mean-token-sum-norm",
-    ),
+    "short_passes": (f"{ACTOR}.ppo_micro_batch_size_per_gpu=3", f"{ACTOR}.loss_agg_mode=seq-mean-token-sum-norm"),
     "incomplete_mini_batch": (
         *ALL_TERMS,
         "data.train_batch_size=10",
@@ -112,14 +105,7 @@ ALL_CASES: dict[str, tuple[str, ...]] = {
     "prime_dpo": (*PRIME, "local.prime.loss_type=bon_acc", "local.prime.update=reverse"),
 }
 # What goes through all terms and all kinds of passes in each run; what is left, in `make test-all`.
-MOST = (
-    "one_pass",
-    "passes_and_epochs",
-    "incomplete_mini_batch",
-    "drawing_loss_in_passes",
-    "ppo",
-    "prime",
-)
+MOST = ("one_pass", "passes_and_epochs", "incomplete_mini_batch", "drawing_loss_in_passes", "ppo", "prime")
 CASES = {name: case for name, case in ALL_CASES.items() if EVERYTHING or name in MOST}
 # What four processes do as well, beside PPO from one checkpoint to the next.
 HARD = tuple(CASES) if EVERYTHING else ("incomplete_mini_batch",)

@@ -33,7 +33,7 @@ def test_the_files_are_well_formed(project: Path) -> None:
         assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
     instructions = [line.split(" ")[0] for line in (project / "launch/Dockerfile").read_text().splitlines()]
     assert [word for word in instructions if word.isupper()] == [
-        *("FROM", "RUN", "WORKDIR", "COPY", "RUN", "ENV", "ENTRYPOINT", "CMD"),
+        *("FROM", "RUN", "WORKDIR", "COPY", "RUN", "ENV", "ENTRYPOINT", "CMD")
     ]
 
 

@@ -16,11 +16,7 @@ from tests.project.running import SMALL
 
 pytestmark = pytest.mark.slow
 
-LONG = (
-    "algorithm.adv_estimator=grpo",
-    "trainer.total_training_steps=5000",
-    "trainer.save_freq=4",
-)
+LONG = ("algorithm.adv_estimator=grpo", "trainer.total_training_steps=5000", "trainer.save_freq=4")
 
 
 def command(directory: Path, *settings: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
@@ -85,3 +86,11 @@ def with_former_header(
 def after(text: str) -> str:
     """Expected text, dedented."""
     return textwrap.dedent(text).removeprefix("\n")
+
+
+def cases_of(text: str) -> dict[str, list[str]]:
+    """Cases by name: each begins with a line "=== NAME", and lines "---" stand between its texts."""
+    _, *found = re.split(r"^=== (.+)\n", text, flags=re.MULTILINE)
+    return {
+        name: re.split(r"^---\n", case, flags=re.MULTILINE) for name, case in zip(found[::2], found[1::2], strict=True)
+    }

@@ -3,189 +3,151 @@
 from __future__ import annotations
 
 import ast
-import textwrap
 
 import pytest
 
 from extractor.pipeline.render.fold import fold
+from tests.rewrite.support import cases_of
 
 ON, OFF = {"CRITIC": True, "PLOTS": False}, {"CRITIC": False, "PLOTS": True}
-CASES = {
-    "a statement": (
-        """
-        from .switches import CRITIC
-        a = 1
-        # about the critic
-        if CRITIC:
-            # why
-            b = 2
+CASES = cases_of(
+    """\
+=== a statement
+from .switches import CRITIC
+a = 1
+# about the critic
+if CRITIC:
+    # why
+    b = 2
 
-            c = 3
-        d = 4
-        """,
-        """
-        a = 1
-        # about the critic
-        # why
-        b = 2
+    c = 3
+d = 4
+---
+a = 1
+# about the critic
+# why
+b = 2
 
-        c = 3
-        d = 4
-        """,
-        """
-        a = 1
-        d = 4
-        """,
-    ),
-    "the only one of a block": (
-        """
-        from ..switches import CRITIC, PLOTS
-        def f():
+c = 3
+d = 4
+---
+a = 1
+d = 4
+=== the only one of a block
+from ..switches import CRITIC, PLOTS
+def f():
+    if CRITIC:
+        return 1
+---
+def f():
+    return 1
+---
+def f():
+    pass
+=== two ways
+from .switches import (
+    CRITIC,
+    PLOTS,
+)
+if CRITIC and not PLOTS:
+    import a
+else:
+    # other
+    import b
+---
+import a
+---
+# other
+import b
+=== one of several
+from .switches import CRITIC
+if x:
+    a = 1
+elif CRITIC:
+    a = 2
+elif y:
+    a = 3
+else:
+    a = 4
+---
+if x:
+    a = 1
+else:
+    a = 2
+---
+if x:
+    a = 1
+elif y:
+    a = 3
+else:
+    a = 4
+=== the first of several
+from .switches import CRITIC
+if CRITIC:
+    a = 2
+elif y:
+    a = 3
+---
+a = 2
+---
+if y:
+    a = 3
+=== expressions
+from .switches import CRITIC
+a = f(x if CRITIC else "ä", CRITIC and g(y))
+if CRITIC and z:
+    b = 1
+---
+a = f(x, g(y))
+if z:
+    b = 1
+---
+a = f("ä", False)
+=== imports
+import sys
+from a import b, c as d
+from .switches import CRITIC
+e = f
+if CRITIC:
+    e: "d" = sys
+---
+import sys
+from a import b, c as d
+e = f
+e: "d" = sys
+---
+from a import b
+e = f
+=== a method with a decorator
+from .switches import CRITIC
+class A:
+    if CRITIC:
+
+        @property
+        def b(self):
             if CRITIC:
                 return 1
-        """,
-        """
-        def f():
-            return 1
-        """,
-        """
-        def f():
-            pass
-        """,
-    ),
-    "two ways": (
-        """
-        from .switches import (
-            CRITIC,
-            PLOTS,
-        )
-        if CRITIC and not PLOTS:
-            import a
-        else:
-            # other
-            import b
-        """,
-        """
-        import a
-        """,
-        """
-        # other
-        import b
-        """,
-    ),
-    "one of several": (
-        """
-        from .switches import CRITIC
-        if x:
-            a = 1
-        elif CRITIC:
-            a = 2
-        elif y:
-            a = 3
-        else:
-            a = 4
-        """,
-        """
-        if x:
-            a = 1
-        else:
-            a = 2
-        """,
-        """
-        if x:
-            a = 1
-        elif y:
-            a = 3
-        else:
-            a = 4
-        """,
-    ),
-    "the first of several": (
-        """
-        from .switches import CRITIC
-        if CRITIC:
-            a = 2
-        elif y:
-            a = 3
-        """,
-        """
-        a = 2
-        """,
-        """
-        if y:
-            a = 3
-        """,
-    ),
-    "expressions": (
-        """
-        from .switches import CRITIC
-        a = f(x if CRITIC else "ä", CRITIC and g(y))
-        if CRITIC and z:
-            b = 1
-        """,
-        """
-        a = f(x, g(y))
-        if z:
-            b = 1
-        """,
-        """
-        a = f("ä", False)
-        """,
-    ),
-    "imports": (
-        """
-        import sys
-        from a import b, c as d
-        from .switches import CRITIC
-        e = f
-        if CRITIC:
-            e: "d" = sys
-        """,
-        """
-        import sys
-        from a import b, c as d
-        e = f
-        e: "d" = sys
-        """,
-        """
-        from a import b
-        e = f
-        """,
-    ),
-    "a method with a decorator": (
-        """
-        from .switches import CRITIC
-        class A:
-            if CRITIC:
+            return 2
 
-                @property
-                def b(self):
-                    if CRITIC:
-                        return 1
-                    return 2
+    c = 3
+---
+class A:
+    @property
+    def b(self):
+        return 1
+        return 2
 
-            c = 3
-        """,
-        """
-        class A:
-            @property
-            def b(self):
-                return 1
-                return 2
-
-            c = 3
-        """,
-        """
-        class A:
-            c = 3
-        """,
-    ),
-}
+    c = 3
+---
+class A:
+    c = 3
+"""
+)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_branch_is_folded(name: str) -> None:
-    before, on, off = (textwrap.dedent(text).lstrip("\n") for text in CASES[name])
+    before, on, off = CASES[name]
     for constants, wanted in ((ON, on), (OFF, off)):
         found = fold(before, constants)
         ast.parse(found)

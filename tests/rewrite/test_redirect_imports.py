@@ -5,218 +5,194 @@ from __future__ import annotations
 import pytest
 
 from extractor.pipeline.rewrite.problems import CannotRewrite
-from tests.rewrite.support import after, body, emit
+from tests.rewrite.support import body, cases_of, emit
 
-CASES = {
-    "names go where they are defined, unused ones go": (
-        """
-        import os
-        import sys
-        from verl import Batch
-        from verl.utils import tally, unknown
+CASES = cases_of(
+    """\
+=== names go where they are defined, unused ones go
+import os
+import sys
+from verl import Batch
+from verl.utils import tally, unknown
 
-        print(sys, Batch, tally)
-        """,
-        """
-        import sys
-        from toy.protocol import Batch
-        from toy.utils.numbers import tally
+print(sys, Batch, tally)
+---
+import sys
+from toy.protocol import Batch
+from toy.utils.numbers import tally
 
-        print(sys, Batch, tally)
-        """,
-    ),
-    "one statement, several homes": (
-        """
-        from verl.utils import (
-            tally as count,
-            numbers,  # a module
-        )
+print(sys, Batch, tally)
+=== one statement, several homes
+from verl.utils import (
+    tally as count,
+    numbers,  # a module
+)
 
-        print(count, numbers.spread)
-        """,
-        """
-        from toy.utils.numbers import tally as count
-        from toy.utils import numbers
+print(count, numbers.spread)
+---
+from toy.utils.numbers import tally as count
+from toy.utils import numbers
 
-        print(count, numbers.spread)
-        """,
-    ),
-    "a module under another name": (
-        "import verl.utils.numbers as N\nprint(N.tally)\n",
-        "import toy.utils.numbers as N\nprint(N.tally)\n",
-    ),
-    "a module spelt out at each use": (
-        "import verl.utils.numbers\nprint(verl.utils.numbers.tally(1), verl.protocol.Batch.make)\n",
-        "import toy.utils.numbers\nimport toy.protocol\nprint(toy.utils.numbers.tally(1), toy.protocol.Batch.make)\n",
-    ),
-    "relative imports become absolute": (
-        "from .near import help_out\nfrom ..far import reach as far\nprint(help_out, far)\n",
-        "from toy.deep.pack.near import help_out\nfrom toy.deep.far import reach as far\nprint(help_out, far)\n",
-    ),
-    "a star is spelt out": (
-        "from verl.utils.numbers import *\nprint(tally, len)\n",
-        "from toy.utils.numbers import tally\nprint(tally, len)\n",
-    ),
-    "inside functions, with layout kept": (
-        """
-        def f():
-            from verl.utils.numbers import (
-                spread,
-                tally,
-            )
+print(count, numbers.spread)
+=== a module under another name
+import verl.utils.numbers as N
+print(N.tally)
+---
+import toy.utils.numbers as N
+print(N.tally)
+=== a module spelt out at each use
+import verl.utils.numbers
+print(verl.utils.numbers.tally(1), verl.protocol.Batch.make)
+---
+import toy.utils.numbers
+import toy.protocol
+print(toy.utils.numbers.tally(1), toy.protocol.Batch.make)
+=== relative imports become absolute
+from .near import help_out
+from ..far import reach as far
+print(help_out, far)
+---
+from toy.deep.pack.near import help_out
+from toy.deep.far import reach as far
+print(help_out, far)
+=== a star is spelt out
+from verl.utils.numbers import *
+print(tally, len)
+---
+from toy.utils.numbers import tally
+print(tally, len)
+=== inside functions, with layout kept
+def f():
+    from verl.utils.numbers import (
+        spread,
+        tally,
+    )
 
-            return spread, tally
-        """,
-        """
-        def f():
-            from toy.utils.numbers import (
-                spread,
-                tally,
-            )
+    return spread, tally
+---
+def f():
+    from toy.utils.numbers import (
+        spread,
+        tally,
+    )
 
-            return spread, tally
-        """,
-    ),
-    "a local variable shadows an import": (
-        """
-        from verl.utils import tally
+    return spread, tally
+=== a local variable shadows an import
+from verl.utils import tally
 
-        def f(tally):
-            return tally
-        """,
-        """
-        def f(tally):
-            return tally
-        """,
-    ),
-    "string annotations are uses": (
-        """
-        from typing import TYPE_CHECKING
+def f(tally):
+    return tally
+---
+def f(tally):
+    return tally
+=== string annotations are uses
+from typing import TYPE_CHECKING
 
-        if TYPE_CHECKING:
-            from verl import Batch
-            from verl.utils import gone
+if TYPE_CHECKING:
+    from verl import Batch
+    from verl.utils import gone
 
-        def f(x: "list[Batch]"): ...
-        """,
-        """
-        from typing import TYPE_CHECKING
+def f(x: "list[Batch]"): ...
+---
+from typing import TYPE_CHECKING
 
-        if TYPE_CHECKING:
-            from toy.protocol import Batch
+if TYPE_CHECKING:
+    from toy.protocol import Batch
 
-        def f(x: "list[Batch]"): ...
-        """,
-    ),
-    "an emptied block goes, and the import that only its test used": (
-        """
-        from typing import TYPE_CHECKING
+def f(x: "list[Batch]"): ...
+=== an emptied block goes, and the import that only its test used
+from typing import TYPE_CHECKING
 
-        if TYPE_CHECKING:
-            from verl.utils import gone
+if TYPE_CHECKING:
+    from verl.utils import gone
 
-        x = 1
-        """,
-        """
-        x = 1
-        """,
-    ),
-    "an emptied branch becomes pass": (
-        """
-        import os
+x = 1
+---
+x = 1
+=== an emptied branch becomes pass
+import os
 
-        if os.name == "nt":
-            from verl.utils import gone
-        else:
-            from verl.utils import tally
+if os.name == "nt":
+    from verl.utils import gone
+else:
+    from verl.utils import tally
 
-        print(tally)
-        """,
-        """
-        import os
+print(tally)
+---
+import os
 
-        if os.name == "nt":
-            pass
-        else:
-            from toy.utils.numbers import tally
+if os.name == "nt":
+    pass
+else:
+    from toy.utils.numbers import tally
 
-        print(tally)
-        """,
-    ),
-    "a check for a package stays a check": (
-        """
-        try:
-            import fast
+print(tally)
+=== a check for a package stays a check
+try:
+    import fast
 
-            FAST = True
-        except ImportError:
-            FAST = False
-        print(FAST)
-        """,
-        """
-        try:
-            import fast  # noqa: F401
+    FAST = True
+except ImportError:
+    FAST = False
+print(FAST)
+---
+try:
+    import fast  # noqa: F401
 
-            FAST = True
-        except ImportError:
-            FAST = False
-        print(FAST)
-        """,
-    ),
-    "a check that nobody reads goes": (
-        """
-        try:
-            import fast
-        except ImportError:
-            fast = None
+    FAST = True
+except ImportError:
+    FAST = False
+print(FAST)
+=== a check that nobody reads goes
+try:
+    import fast
+except ImportError:
+    fast = None
 
-        x = 1
-        """,
-        """
-        x = 1
-        """,
-    ),
-    "future imports, submodules and __all__": (
-        """
-        from __future__ import annotations
+x = 1
+---
+x = 1
+=== future imports, submodules and __all__
+from __future__ import annotations
 
-        import os
-        import os.path
-        import xml.dom
-        import xml.sax
+import os
+import os.path
+import xml.dom
+import xml.sax
 
-        from verl.utils import gone, tally
+from verl.utils import gone, tally
 
-        __all__ = ["tally", "gone", "f"]
+__all__ = ["tally", "gone", "f"]
 
-        def f():
-            return os.sep, xml.dom.Node
-        """,
-        """
-        from __future__ import annotations
+def f():
+    return os.sep, xml.dom.Node
+---
+from __future__ import annotations
 
-        import os
-        import xml.dom
+import os
+import xml.dom
 
-        from toy.utils.numbers import tally
+from toy.utils.numbers import tally
 
-        __all__ = ["tally", "f"]
+__all__ = ["tally", "f"]
 
-        def f():
-            return os.sep, xml.dom.Node
-        """,
-    ),
-    "the same name twice": (
-        "from verl import Batch\nfrom verl.protocol import Batch\nprint(Batch)\n",
-        "from toy.protocol import Batch\nprint(Batch)\n",
-    ),
-}
+def f():
+    return os.sep, xml.dom.Node
+=== the same name twice
+from verl import Batch
+from verl.protocol import Batch
+print(Batch)
+---
+from toy.protocol import Batch
+print(Batch)
+"""
+)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_before_and_after(name: str) -> None:
     before, wanted = CASES[name]
-    assert body(emit(before)) == after(wanted)
+    assert body(emit(before)) == wanted
 
 
 def test_a_used_name_that_was_not_kept_is_an_error_with_its_place() -> None:

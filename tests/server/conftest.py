@@ -79,6 +79,19 @@ def start() -> Iterator[Callable[..., Run]]:
         run.kill()
 
 
+@pytest.fixture
+def run(
+    sglang_project: Path, tmp_path: Path, start: Callable[..., Run], in_place_of_sglang: dict[str, str]
+) -> Callable[..., Run]:
+    """Starts a run whose server is the double, in a directory of the test's own."""
+
+    def runs(*overrides: str, name: str = "run", processes: int = 1, **variables: str) -> Run:
+        variables = {**in_place_of_sglang, **variables}
+        return start(sglang_project, tmp_path / name, *overrides, processes=processes, **variables)
+
+    return runs
+
+
 class Run:
     """`python main.py` in a process of its own, with its output in a file."""
 
@@ -128,6 +141,12 @@ class Run:
     def server_processes(self) -> list[int]:
         """The processes whose command line names this run's directory, other than the trainer's own."""
         return [pid for pid, command in commands() if str(self.directory) in command and "main.py" not in command]
+
+    def server(self) -> int:
+        """The process of the server itself, which another one keeps."""
+        own, others = self.server_processes(), dict(commands())
+        (found,) = (pid for pid in own if "keeper.py" not in others[pid])
+        return found
 
 
 def commands() -> list[tuple[int, str]]:

@@ -15,13 +15,13 @@ import pytest
 
 from tests.server.conftest import Run
 
-AHEAD = (
-    "local.rollout.ahead=1",
-    "actor_rollout_ref.rollout.calculate_log_probs=true",
-    "local.server.repeatable=true",
-)
-Start = Callable[..., Run]
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+AHEAD = ("local.rollout.ahead=1", "actor_rollout_ref.rollout.calculate_log_probs=true", "local.server.repeatable=true")
+
+
+def in_long_runs(function: Any) -> Any:
+    """Marks a test: it takes minutes, and looks at processes in /proc."""
+    on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+    return pytest.mark.slow(pytest.mark.thorough(on_linux(function)))
 
 
 def behind(run: Run) -> list[float]:
@@ -35,20 +35,14 @@ def weights(run: Run, step: int) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-@pytest.mark.slow
-@on_linux
-@pytest.mark.thorough
-def test_it_goes_on_exactly_after_a_checkpoint(
-    sglang_project: Path, tmp_path: Path, start: Start, in_place_of_sglang: dict[str, str]
-) -> None:
+@in_long_runs
+def test_it_goes_on_exactly_after_a_checkpoint(run: Callable[..., Run]) -> None:
     common = (*AHEAD, "trainer.save_freq=3")
-    whole = start(sglang_project, tmp_path / "whole", *common, "trainer.total_training_steps=6", **in_place_of_sglang)
+    whole = run(*common, "trainer.total_training_steps=6", name="whole")
     assert whole.end() == 0, whole.text()
     assert behind(whole) == [0, 1, 1, 0, 1, 1]  # what a checkpoint is followed by is written with its weights
     for steps in (3, 6):
-        part = start(
-            sglang_project, tmp_path / "part", *common, f"trainer.total_training_steps={steps}", **in_place_of_sglang
-        )
+        part = run(*common, f"trainer.total_training_steps={steps}", name="part")
         assert part.end() == 0, part.text()
         assert weights(part, steps) == weights(whole, steps)
     assert behind(part) == behind(whole)
@@ -58,48 +52,17 @@ def test_it_goes_on_exactly_after_a_checkpoint(
     assert any(step["rollout_corr/rollout_is_max"] > 1.01 for step in whole.steps())
 
 
-@pytest.mark.slow
-@pytest.mark.thorough
-@on_linux
-def test_a_server_that_dies_while_it_writes_ends_the_run(
-    sglang_project: Path, tmp_path: Path, start: Start, in_place_of_sglang: dict[str, str]
-) -> None:
-    settings = (*AHEAD, "trainer.total_training_steps=100000")
-    run = start(sglang_project, tmp_path / "run", *settings, **in_place_of_sglang)
-    run.wait_for_steps(2)
-    for process in run.server_processes():
-        if b"keeper.py" not in Path(f"/proc/{process}/cmdline").read_bytes():
-            os.kill(process, signal.SIGKILL)
-    assert run.end(timeout=30) == 1
-    assert "error: the SGLang server has ended" in run.text()
-    assert "Traceback" not in run.text()
-    assert "The state from before this step is saved" in run.text() or "The state after step" in run.text()
-    assert run.server_processes() == []
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-@on_linux
+@in_long_runs
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_run_that_is_stopped_draws_the_batch_again(
-    sglang_project: Path, tmp_path: Path, start: Start, in_place_of_sglang: dict[str, str], processes: int
-) -> None:
-    run = start(
-        sglang_project,
-        tmp_path / "run",
-        *AHEAD,
-        "trainer.total_training_steps=100000",
-        processes=processes,
-        **in_place_of_sglang,
-    )
-    run.wait_for_steps(3)
-    os.kill(run.process.pid, signal.SIGTERM)
-    run.end(timeout=60)
-    assert processes > 1 or "Traceback" not in run.text()  # torchrun shows its own
-    done = len(run.steps())
-    assert (run.directory / f"global_step_{done}").is_dir()
-    settings = (*AHEAD, "trainer.test_freq=1", f"trainer.total_training_steps={done + 2}")
-    again = start(sglang_project, tmp_path / "run", *settings, processes=processes, **in_place_of_sglang)
+def test_a_run_that_is_stopped_draws_the_batch_again(run: Callable[..., Run], processes: int) -> None:
+    one = run(*AHEAD, "trainer.total_training_steps=100000", processes=processes)
+    one.wait_for_steps(3)
+    os.kill(one.process.pid, signal.SIGTERM)
+    one.end(timeout=60)
+    assert processes > 1 or "Traceback" not in one.text()  # torchrun shows its own
+    done = len(one.steps())
+    assert (one.directory / f"global_step_{done}").is_dir()
+    again = run(*AHEAD, "trainer.test_freq=1", f"trainer.total_training_steps={done + 2}", processes=processes)
     assert again.end(timeout=180) == 0, again.text()
     assert behind(again)[-2:] == [0, 1]
 
@@ -120,23 +83,18 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kw
 """
 
 
-@pytest.mark.slow
-@pytest.mark.thorough
-@on_linux
-def test_rewards_are_computed_while_the_batch_before_is_trained_on(
-    sglang_project: Path, tmp_path: Path, start: Start, in_place_of_sglang: dict[str, str]
-) -> None:
+@in_long_runs
+def test_rewards_are_computed_while_the_batch_before_is_trained_on(run: Callable[..., Run], tmp_path: Path) -> None:
     reward = tmp_path / "noting.py"
     reward.write_text(NOTING)
     settings = (*AHEAD, "trainer.total_training_steps=4", f"reward.custom_reward_function.path={reward}")
     digests, rewards = [], []
     for way in ("false", "true"):
-        variables = {**in_place_of_sglang, "RUN": str(tmp_path / way)}
-        run = start(sglang_project, tmp_path / way, *settings, f"local.reward.in_background={way}", **variables)
-        assert run.end(timeout=180) == 0, run.text()
-        assert behind(run) == [0, 1, 1, 1]
-        digests.append(weights(run, 4))
-        rewards.append([step["critic/score/mean"] for step in run.steps()])
+        one = run(*settings, f"local.reward.in_background={way}", name=way, RUN=str(tmp_path / way))
+        assert one.end(timeout=180) == 0, one.text()
+        assert behind(one) == [0, 1, 1, 1]
+        digests.append(weights(one, 4))
+        rewards.append([step["critic/score/mean"] for step in one.steps()])
         done = [int(line) for line in (tmp_path / f"{way}.noted").read_text().splitlines()]
         # The first row of each batch: before the step of the batch before it is done, or after.
         assert done[::16] == ([0, 0, 1, 2] if way == "true" else [0, 1, 2, 3])

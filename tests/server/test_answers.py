@@ -7,6 +7,8 @@ import importlib
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -155,13 +157,12 @@ def test_choices_may_come_in_any_order(talk: Callable[[str], Talk]) -> None:
 
 def at(*path: Any, put: Any) -> Callable[[Any], Any]:
     """Put something at a place of an answer."""
+    *above, last = path
 
     def change(answer: Any) -> Any:
         changed = copy.deepcopy(answer)
-        place = changed
-        for name in path[:-1]:
-            place = place[name]
-        place[path[-1]] = put(place[path[-1]]) if callable(put) else put
+        place = reduce(getitem, above, changed)
+        place[last] = put(place[last]) if callable(put) else put
         return changed
 
     return change
@@ -169,13 +170,11 @@ def at(*path: Any, put: Any) -> Callable[[Any], Any]:
 
 def without(*path: Any) -> Callable[[Any], Any]:
     """Leave something out."""
+    *above, last = path
 
     def change(answer: Any) -> Any:
         changed = copy.deepcopy(answer)
-        place = changed
-        for name in path[:-1]:
-            place = place[name]
-        del place[path[-1]]
+        del reduce(getitem, above, changed)[last]
         return changed
 
     return change
@@ -336,40 +335,31 @@ def test_nothing_ends_a_response_that_is_to_go_on(talk: Callable[[str], Talk], k
         one.generate(ignore_eos=True)
 
 
-MODELS: dict[str, Any] = {
-    "a page": b"<html>hello</html>",
-    "a text": "hello",
-    "an empty list": {"data": []},
-    "no list": {"data": {"id": "toy"}},
-    "no name": {"data": [{"max_model_len": 100}]},
-    "a name that is a number": {"data": [{"id": 7}]},
-    "a length that is a text": {"data": [{"id": "toy", "max_model_len": "100"}]},
-    "a model that is a text": {"data": ["toy"]},
+NO_SERVER: dict[str, tuple[str, Any]] = {
+    "a page": ("vllm", b"<html>hello</html>"),
+    "a text": ("vllm", "hello"),
+    "an empty list": ("vllm", {"data": []}),
+    "no list": ("vllm", {"data": {"id": "toy"}}),
+    "no name": ("vllm", {"data": [{"max_model_len": 100}]}),
+    "a name that is a number": ("vllm", {"data": [{"id": 7}]}),
+    "a length that is a text": ("vllm", {"data": [{"id": "toy", "max_model_len": "100"}]}),
+    "a model that is a text": ("vllm", {"data": ["toy"]}),
+    "a page of SGLang": ("sglang", b"<html>"),
+    "a list": ("sglang", []),
+    "a path that is a number": ("sglang", {"model_path": 7, "is_generation": True}),
+    "not what it is for": ("sglang", {"model_path": "toy"}),
+    "no path": ("sglang", {"is_generation": True}),
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_what_is_no_vllm_server_is_told_at_the_start(
+@pytest.mark.parametrize("name", NO_SERVER)
+def test_what_is_no_such_server_is_told_at_the_start(
     talk: Callable[[str], Talk], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = talk("vllm")
-    content = MODELS[name]
-    monkeypatch.setattr(one, "_vllm", lambda received: http(200, content) if isinstance(content, bytes) else content)
-    with pytest.raises(one.config_error, match=r"no vLLM server answers: .*gave a wrong answer"):
-        one.client.check(SimpleNamespace(), 100)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"<html>", [], {"model_path": 7, "is_generation": True}, {"model_path": "toy"}, {"is_generation": True}],
-    ids=str,
-)
-def test_what_is_no_sglang_server_is_told_at_the_start(
-    talk: Callable[[str], Talk], content: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = talk("sglang")
-    monkeypatch.setattr(one, "_sglang", lambda received: http(200, content) if isinstance(content, bytes) else content)
-    with pytest.raises(one.config_error, match=r"no SGLang server answers: .*gave a wrong answer"):
+    kind, content = NO_SERVER[name]
+    one = talk(kind)
+    monkeypatch.setattr(one, f"_{kind}", lambda _: http(200, content) if isinstance(content, bytes) else content)
+    with pytest.raises(one.config_error, match=r"no (vLLM|SGLang) server answers: .*gave a wrong answer"):
         one.client.check(SimpleNamespace(), 100)
 
 

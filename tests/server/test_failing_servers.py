@@ -19,25 +19,24 @@ import pytest
 from tests.server.conftest import Run
 from tests.server.wire import RawServer, Received, as_json, http
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform == "win32", reason="sends signals"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="sends signals")]
 
 GENERATE, UPDATE = "/generate", "/update_weights_from_disk"
 STEPS = 3
+VALIDATION = "fails in a validation"
 
 
 class Double(RawServer):
     """The project's double of SGLang, which from some point on does something else.
 
     Attributes:
+        path: of the model at the start.
         attack: is asked before each answer: the content instead, or None for the right one.
         updates: how often weights have come: once at the start, and after each step.
     """
 
     def __init__(self, model: Any) -> None:
-        self.model = model
+        self.model, self.path = model, model.path
         self.updates = 0
         self.attack: Callable[[Received, Any], Any] = lambda received, answer: None
         super().__init__(self._reply)
@@ -171,8 +170,8 @@ def test_a_byte_a_second_does_not_hold_a_run_that_is_asked_to_stop(
     assert [row["step"] for row in run.steps()] == [1, 2, 3]
 
 
-def in_generation(change: Callable[[Any], Any]) -> Callable[[Received, Any], Any]:
-    return lambda received, answer: change(answer) if received.path == GENERATE else None
+def in_generation(change: Callable[[Any], Any]) -> Callable[..., Any]:
+    return lambda double, received, answer: change(answer) if received.path == GENERATE else None
 
 
 def not_a_number(answer: Any) -> bytes:
@@ -184,49 +183,37 @@ def foreign(answer: Any) -> bytes:
     return as_json(answer)
 
 
-def refused(received: Received, answer: Any) -> bytes | None:
+def refused(double: Double, received: Received, answer: Any) -> bytes | None:
     return as_json({"success": False, "message": "no room"}) if received.path == UPDATE else None
 
 
-FAILURES: dict[str, tuple[Callable[[Received, Any], Any], int, str, str]] = {
+def started_again(double: Double, received: Received, answer: Any) -> None:
+    if received.path == GENERATE:
+        double.model.__init__(double.path)
+
+
+FAILURES: dict[str, tuple[Callable[..., Any], int, str, str]] = {
     # what happens, after how many updates; what is said, and with which steps the run goes on
     "NaN": (in_generation(not_a_number), 2, "it is not valid JSON .NaN is not a number", "from before this step"),
     "foreign tokens": (in_generation(foreign), 2, "1000000 is none of the policy's", "from before this step"),
-    "errors": (in_generation(lambda answer: http(500, b"out of memory")), 2, "500 out of memory", "from before this"),
-    "a redirect": (in_generation(lambda answer: http(302, b"", "Location: /")), 2, "sends one on", "from before this"),
+    "errors": (in_generation(lambda _: http(500, b"out of memory")), 2, "500 out of memory", "from before this"),
+    "a redirect": (in_generation(lambda _: http(302, b"", "Location: /")), 2, "sends one on", "from before this"),
     "weights refused": (refused, 3, "did not take the weights: no room", "state after step 2 is saved"),
+    "started again": (started_again, 2, "has other weights than it was given: default", "from before this step"),
+    VALIDATION: (in_generation(lambda _: http(500, b"gone")), 3, "500 gone", "state after step 2 is saved"),
 }
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", [*FAILURES, "started again", "fails in a validation"])
+@pytest.mark.parametrize("name", FAILURES)
 def test_a_run_whose_server_fails_goes_on_as_if_it_had_not(
-    train: Any, double: Double, tmp_path: Path, name: str, model_path: Path
+    train: Any, double: Double, tmp_path: Path, name: str
 ) -> None:
-    settings = ("trainer.test_freq=2",) if name == "fails in a validation" else ()
+    settings = ("trainer.test_freq=2",) if name == VALIDATION else ()
     code, text, whole = train(tmp_path / "whole", *settings)
     assert code == 0, text
-
-    if name == "started again":
-        after, message, saved = 2, "has other weights than it was given: default", "from before this step"
-
-        def attack(received: Received, answer: Any) -> None:
-            if received.path == GENERATE and double.updates == after:
-                double.model.__init__(str(model_path))
-
-    elif name == "fails in a validation":
-        after, message, saved = 3, "500 gone", "state after step 2 is saved"
-
-        def attack(received: Received, answer: Any) -> Any:
-            return http(500, b"gone") if received.path == GENERATE and double.updates == after else None
-
-    else:
-        fault, after, message, saved = FAILURES[name]
-
-        def attack(received: Received, answer: Any) -> Any:
-            return fault(received, answer) if double.updates == after else None
-
-    double.attack = attack
+    fault, after, message, saved = FAILURES[name]
+    double.attack = lambda *given: fault(double, *given) if double.updates == after else None
     code, text, run = train(tmp_path / "run", *settings)
     assert code == 1, text
     assert re.search(rf"\nerror: .*{message}", text), text
@@ -238,7 +225,7 @@ def test_a_run_whose_server_fails_goes_on_as_if_it_had_not(
     code, text, run = train(tmp_path / "run", *settings)
     assert code == 0, text
     expected = metrics(whole)
-    if name == "fails in a validation":  # that of step 2 is not made again
+    if name == VALIDATION:  # that of step 2 is not made again
         expected[1] = {key: value for key, value in expected[1].items() if not key.startswith("val-")}
     assert metrics(run) == expected
     assert weights(run) == weights(whole)

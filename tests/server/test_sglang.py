@@ -19,16 +19,9 @@ import pytest
 
 from tests.project.running import environment
 from tests.server.conftest import Run
+from tests.server.test_ahead import AHEAD
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc"),
-]
-
-
-def server_of(run: Run) -> list[int]:
-    """The process of the server itself."""
-    return [pid for pid in run.server_processes() if b"keeper.py" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")]
 
 
 @pytest.mark.thorough
@@ -46,60 +39,38 @@ def test_the_projects_own_tests_of_the_rollout_pass(sglang_project: Path) -> Non
     assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), "some were skipped"
 
 
-def test_a_run_starts_its_server_and_stops_it(
-    sglang_project: Path, tmp_path: Path, start: Callable[..., Run], in_place_of_sglang: dict[str, str]
-) -> None:
-    run = start(
-        sglang_project,
-        tmp_path / "run",
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.thorough)])
+def test_a_run_starts_one_server_and_stops_it(run: Callable[..., Run], processes: int) -> None:
+    one = run(
         "trainer.total_training_steps=2",
         "actor_rollout_ref.rollout.calculate_log_probs=true",
         "actor_rollout_ref.rollout.enable_prefix_caching=false",
         "local.server.repeatable=true",
-        **in_place_of_sglang,
+        processes=processes,
     )
-    assert run.end() == 0, run.text()
-    assert run.server_processes() == []
-    assert "the SGLang server is ready after" in run.text()
-    log = (run.directory / "server.log").read_text()
+    assert one.end(180) == 0, one.text()
+    assert one.server_processes() == []
+    assert one.text().count("starting the SGLang server") == 1
+    assert "the SGLang server is ready after" in one.text()
+    log = (one.directory / "server.log").read_text()
     for option in ("--load-format dummy", "--disable-radix-cache", "--enable-deterministic-inference", "--device cpu"):
         assert option in log.splitlines()[0]
-    assert [path.name for path in run.directory.glob("weights-*")] == []
+    assert [path.name for path in one.directory.glob("weights-*")] == []
     # The server was started with random weights: only the policy's own can have the policy's probabilities.
-    assert all(step["training/rollout_probs_diff_max"] < 1e-5 for step in run.steps())
+    assert len(one.steps()) == 2
+    assert all(step["training/rollout_probs_diff_max"] < 1e-5 for step in one.steps())
 
 
-def test_a_server_that_dies_ends_the_run_within_seconds(
-    sglang_project: Path, tmp_path: Path, start: Callable[..., Run], in_place_of_sglang: dict[str, str]
-) -> None:
-    run = start(sglang_project, tmp_path / "run", "trainer.total_training_steps=100000", **in_place_of_sglang)
-    run.wait_for_steps(1)
-    (server,) = server_of(run)
+@pytest.mark.parametrize("settings", [(), pytest.param(AHEAD, marks=pytest.mark.thorough)], ids=["each step", "ahead"])
+def test_a_server_that_dies_ends_the_run_within_seconds(run: Callable[..., Run], settings: tuple[str, ...]) -> None:
+    one = run("trainer.total_training_steps=100000", *settings)
+    one.wait_for_steps(2 if settings else 1)
     killed = time.monotonic()
-    os.kill(server, signal.SIGKILL)
-    assert run.end(timeout=30) == 1
-    assert time.monotonic() - killed < 15
-    assert "error: the SGLang server has ended" in run.text()
-    assert "exit code -9" in run.text()
-    assert "Traceback" not in run.text()
-    assert "saved" in run.text()
-    assert run.server_processes() == []
-
-
-@pytest.mark.thorough
-def test_two_processes_share_one_server(
-    sglang_project: Path, tmp_path: Path, start: Callable[..., Run], in_place_of_sglang: dict[str, str]
-) -> None:
-    run = start(
-        sglang_project,
-        tmp_path / "run",
-        "trainer.total_training_steps=2",
-        "actor_rollout_ref.rollout.calculate_log_probs=true",
-        processes=2,
-        **in_place_of_sglang,
-    )
-    assert run.end(180) == 0, run.text()
-    assert run.text().count("starting the SGLang server") == 1
-    assert run.server_processes() == []
-    assert len(run.steps()) == 2
-    assert all(step["training/rollout_probs_diff_max"] < 1e-5 for step in run.steps())
+    os.kill(one.server(), signal.SIGKILL)
+    assert one.end(timeout=30) == 1
+    assert time.monotonic() - killed < 15 or settings
+    assert "error: the SGLang server has ended" in one.text()
+    assert "exit code -9" in one.text()
+    assert "Traceback" not in one.text()
+    assert re.search("The state (from before this step is saved|after step)", one.text())
+    assert one.server_processes() == []

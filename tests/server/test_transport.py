@@ -157,8 +157,8 @@ def test_what_may_pass_is_tried_again(module: Any, connect: Any, status: int) ->
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 501])
 def test_what_will_not_pass_is_not(module: Any, connect: Any, status: int) -> None:
-    connection = connect(sends(http(status, b'{"error": {"message": "no\x1b[2J"}}')))
-    with pytest.raises(module.RolloutError, match=rf"POST {connection.url}/x: {status} "):
+    connection = connect(sends(http(status, b'{"error": {"message": "no\\u001b[2J"}}')))
+    with pytest.raises(module.RolloutError, match=rf"POST {connection.url}/x: {status} no"):
         asking(module, connection)
     assert len(connection.server.received) == 1
 
@@ -226,12 +226,12 @@ def test_a_connection_that_closes_half_way_is_tried_again(
 ) -> None:
     monkeypatch.setattr(module, "RETRY_SECONDS", (0.01,) * 8)  # a connection that is kept may be closed by then
     whole = as_json({"text": "x" * 100})
-    cuts = itertools.cycle([1, 20, len(whole) // 2, len(whole) - 1])
+    cuts = itertools.cycle([0, 1, 20, len(whole) // 2, len(whole) - 1])
 
     async def answer(writer: Any, received: Received) -> None:
         writer.write(whole[: next(cuts)] if received.number % 3 else whole)
 
-    assert asking(module, connect(answer, concurrency=1), 4) == [{"text": "x" * 100}] * 4
+    assert asking(module, connect(answer, concurrency=1), 5) == [{"text": "x" * 100}] * 5
 
 
 def test_an_answer_too_many_is_not_the_next_requests(module: Any, connect: Any) -> None:
@@ -276,15 +276,57 @@ def test_an_update_may_end_when_a_run_is_asked_to_stop(
             connection.post("/long", {}, lambda answer: answer)
 
 
-def test_a_server_that_has_ended_is_not_waited_for(module: Any, connect: Any) -> None:
-    """What it leaves open is not its answer."""
-    ended = threading.Event()
+def test_answers_come_in_the_order_of_the_requests_of_which_so_many_are_under_way(module: Any, connect: Any) -> None:
+    under_way: set[int] = set()
+    most: list[int] = []
 
-    def check() -> None:
-        if ended.is_set():
-            raise module.RolloutError("the server has ended", "look at its log")
+    async def slower_first(writer: Any, received: Received) -> None:
+        under_way.add(received.body)
+        most.append(len(under_way))
+        await asyncio.sleep(0.002 * (20 - received.body))
+        under_way.remove(received.body)
+        writer.write(as_json(received.body * 2))
 
-    connection = connect(ENDLESS["nothing at all"], check=check, timeout=600.0)
-    threading.Timer(0.1, ended.set).start()
+    assert asking(module, connect(slower_first, concurrency=3), 20) == [2 * n for n in range(20)]
+    assert max(most) == 3
+
+
+def test_when_one_fails_the_others_are_dropped(module: Any, connect: Any) -> None:
+    async def answer(writer: Any, received: Received) -> None:
+        await asyncio.sleep(0.3 * (received.body > 0))
+        writer.write(as_json(received.body) if received.body else http(400, b'{"detail": "no"}'))
+
+    connection = connect(answer, concurrency=1)
+    with pytest.raises(module.RolloutError, match="400 no"):
+        asking(module, connection, 20)
+    assert len(connection.server.received) < 4
+
+
+def test_what_changes_the_server_is_sent_once(module: Any, connect: Any) -> None:
+    connection = connect(sends())
+    with pytest.raises(module.RolloutError, match="cannot be reached"):
+        connection.post("/x", 7, lambda answer: answer)
+    assert len(connection.server.received) == 1
+
+
+def test_a_server_that_is_known_to_have_ended_is_asked_nothing_and_not_waited_for(module: Any, connect: Any) -> None:
+    """It may answer for a while, where what watched over it has gone first; what it leaves open is no answer."""
+
+    def ended(answer: Any, requests: int) -> Any:
+        def check() -> None:
+            if len(connection.server.received) >= requests:
+                raise module.RolloutError("the server has ended", "look at its log")
+
+        connection = connect(answer, check=check, timeout=600.0)
+        with pytest.raises(module.RolloutError, match="has ended"):
+            asking(module, connection)
+        assert len(connection.server.received) == requests
+        return connection
+
+    ended(sends(), 1)
+    ended(ENDLESS["nothing at all"], 1)
+    connection = ended(sends(as_json(7)), 0)
     with pytest.raises(module.RolloutError, match="has ended"):
-        asking(module, connection)
+        connection.post("/x", 7, lambda answer: answer)
+    assert not connection.answers("/x")
+    assert connection.server.received == []

@@ -69,13 +69,7 @@ class Served:
     """The policy, the rollout by a server, and the same model as transformers loads it."""
 
     def __init__(
-        self,
-        vserved: Callable[[str], Any],
-        project: Path,
-        model: Path,
-        run: Path,
-        *overrides: str,
-        ranks: Any = None,
+        self, vserved: Callable[[str], Any], project: Path, model: Path, run: Path, *overrides: str, ranks: Any = None
     ) -> None:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer

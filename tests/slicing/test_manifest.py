@@ -134,10 +134,7 @@ def test_a_manifest_states_what_differs_from_the_release_before() -> None:
         "critic": {"symbols": ["verl.critic:*"], "feature": "critic"},
     }
     assert [fix["id"] for fix in whole["fixes"]] == ["two"]  # type: ignore[attr-defined]
-    assert whole["requirements"] == {
-        "base": ["torch>=2.7"],
-        "recipes": {"gsm8k": ["math-verify>=0.8"]},
-    }
+    assert whole["requirements"] == {"base": ["torch>=2.7"], "recipes": {"gsm8k": ["math-verify>=0.8"]}}
     # What is about one release only is not handed on: digests, renamed keys.
     assert whole["source"] == {"wheel": "verl-1.3.0-py3-none-any.whl"}
     assert "renamed_keys" not in whole

@@ -146,11 +146,7 @@ def start():
 
 @pytest.mark.parametrize(
     ("module", "name", "gone"),
-    [
-        ("torch.nn", "Module", []),
-        ("torch.utils.data", "Dataset", ["Mine.forward"]),
-        ("abc", "ABC", ["Mine.forward"]),
-    ],
+    [("torch.nn", "Module", []), ("torch.utils.data", "Dataset", ["Mine.forward"]), ("abc", "ABC", ["Mine.forward"])],
 )
 def test_what_a_class_outside_may_call_stays(module: str, name: str, gone: list[str]) -> None:
     assert dropped(OUTSIDE.format(module=module, name=name)) == gone

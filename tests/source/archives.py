@@ -42,10 +42,7 @@ def wheel(files: Mapping[str, bytes] = FILES, *, more: Iterable[tuple[zipfile.Zi
 def sdist(files: Mapping[str, bytes] = FILES, *, more: Iterable[tuple[tarfile.TarInfo, bytes]] = ()) -> bytes:
     """An sdist of these files, and of members whose headers the test wrote itself."""
     buffer = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as plain,
-        tarfile.open(fileobj=plain, mode="w") as archive,
-    ):
+    with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as plain, tarfile.open(fileobj=plain, mode="w") as archive:
         for path, data in {**files, "LICENSE": b"a licence\n", "Notice.txt": b"a notice\n"}.items():
             archive.addfile(member(f"verl-0.6.1/{path}", data), io.BytesIO(data))
         for info, data in more:

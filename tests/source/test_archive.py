@@ -14,6 +14,8 @@ from extractor.values import limits
 from extractor.values.errors import SourceError
 from tests.source import archives
 
+GOOD = archives.wheel(), archives.sdist()
+
 
 def open_wheel(tmp_path: Path, data: bytes):
     path = tmp_path / archives.WHEEL
@@ -83,19 +85,16 @@ def test_wheel_that_unpacks_to_too_much(tmp_path: Path) -> None:
         open_wheel(tmp_path, archives.wheel({**archives.FILES, "verl/bomb": bytes(2**25)}))
 
 
-def test_archives_are_capped_in_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_UNPACKED", 50)
-    with pytest.raises(SourceError, match="unpacks to more"):
+@pytest.mark.parametrize(
+    ("limit", "most", "problem"), [("MAX_UNPACKED", 50, "unpacks to more"), ("MAX_MEMBERS", 4, "more than 4 files")]
+)
+def test_archives_are_capped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, problem: str
+) -> None:
+    monkeypatch.setattr(limits, limit, most)
+    with pytest.raises(SourceError, match=problem):
         open_wheel(tmp_path, archives.wheel())
-    with pytest.raises(SourceError, match="unpacks to more"):
-        open_sdist(tmp_path, archives.sdist())
-
-
-def test_archives_are_capped_in_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_MEMBERS", 4)
-    with pytest.raises(SourceError, match="more than 4 files"):
-        open_wheel(tmp_path, archives.wheel())
-    with pytest.raises(SourceError, match="more than 4 files"):
+    with pytest.raises(SourceError, match=problem):
         open_sdist(tmp_path, archives.sdist())
 
 
@@ -128,17 +127,12 @@ def test_sdist_whose_headers_are_the_bomb(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.9])
-def test_truncated_wheel(tmp_path: Path, keep: float) -> None:
-    data = archives.wheel()
+def test_truncated(tmp_path: Path, keep: float) -> None:
+    wheel, sdist = (data[: int(keep * len(data)) if isinstance(keep, float) else keep] for data in GOOD)
     with pytest.raises(SourceError, match="damaged archive"):
-        open_wheel(tmp_path, data[: int(keep * len(data)) if isinstance(keep, float) else keep])
-
-
-@pytest.mark.parametrize("keep", [1, 100, 0.5, 0.9])
-def test_truncated_sdist(tmp_path: Path, keep: float) -> None:
-    data = archives.sdist()
+        open_wheel(tmp_path, wheel)
     with pytest.raises(SourceError, match=r"damaged archive|not a source of verl"):
-        open_sdist(tmp_path, data[: int(keep * len(data)) if isinstance(keep, float) else keep])
+        open_sdist(tmp_path, sdist)
 
 
 def test_wheel_with_a_damaged_member(tmp_path: Path) -> None:

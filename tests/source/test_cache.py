@@ -26,6 +26,13 @@ def entry(directory: Path) -> Path:
     return found[0]
 
 
+def damage(directory: Path, data: bytes) -> Path:
+    path = entry(directory)
+    path.chmod(0o644)
+    path.write_bytes(data)
+    return path
+
+
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch):
     """Stands in for the package index; counts the downloads."""
@@ -52,9 +59,7 @@ def test_downloads_once(tmp_path: Path, index) -> None:
 
 def test_damaged_entry_is_fetched_again(tmp_path: Path, index) -> None:
     first = open_source(PIN, cache_dir=tmp_path)
-    path = entry(tmp_path)
-    path.chmod(0o644)
-    path.write_bytes(DATA[:-1] + b"x")
+    damage(tmp_path, DATA[:-1] + b"x")
     with pytest.raises(SourceError, match="is damaged in the cache") as caught:
         open_source(PIN, offline=True, cache_dir=tmp_path)
     assert "without --offline" in caught.value.hint
@@ -65,9 +70,7 @@ def test_damaged_entry_is_fetched_again(tmp_path: Path, index) -> None:
 
 def test_a_damaged_entry_that_cannot_be_fetched_again_is_named(tmp_path: Path, index, monkeypatch) -> None:
     open_source(PIN, cache_dir=tmp_path)
-    path = entry(tmp_path)
-    path.chmod(0o644)
-    path.write_bytes(DATA[: len(DATA) // 2])
+    path = damage(tmp_path, DATA[: len(DATA) // 2])
 
     def unreachable(pin, into: Path) -> Path:
         raise SourceError("verl 0.6.1 could not be downloaded: no connection", hint="check the network")
@@ -100,9 +103,7 @@ def test_a_damaged_entry_of_a_release_without_manifest_is_fetched_again(tmp_path
     monkeypatch.setattr(download, "any_wheel", any_wheel)
     first = open_unpinned("0.6.1", cache_dir=tmp_path)
     assert open_unpinned("0.6.1", offline=True, cache_dir=tmp_path) == first
-    path = entry(tmp_path)
-    path.chmod(0o644)
-    path.write_bytes(DATA[: len(DATA) // 2])
+    damage(tmp_path, DATA[: len(DATA) // 2])
     with pytest.raises(SourceError, match="is damaged in the cache"):
         open_unpinned("0.6.1", offline=True, cache_dir=tmp_path)
     assert open_unpinned("0.6.1", cache_dir=tmp_path) == first
@@ -123,21 +124,16 @@ def test_wrong_file_on_the_index(tmp_path: Path, index) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_cache_that_cannot_be_written(tmp_path: Path, index) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(SourceError, match="cannot be written") as caught:
-        open_source(PIN, cache_dir=tmp_path / "file" / "cache")
-    assert "VEXTRACT_CACHE_DIR" in caught.value.hint
-
-
-def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wheel(pin, into: Path) -> Path:
+def test_cache_that_cannot_be_written(tmp_path: Path, index, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(pin, into: Path) -> Path:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(download, "wheel", wheel)
-    with pytest.raises(SourceError, match="No space left on device") as caught:
-        open_source(PIN, cache_dir=tmp_path)
-    assert "VEXTRACT_CACHE_DIR" in caught.value.hint
+    (tmp_path / "file").write_text("")
+    for directory, problem in ((tmp_path / "file" / "cache", "cannot be written"), (tmp_path, "No space left on")):
+        with pytest.raises(SourceError, match=problem) as caught:
+            open_source(PIN, cache_dir=directory)
+        assert "VEXTRACT_CACHE_DIR" in caught.value.hint
+        monkeypatch.setattr(download, "wheel", full)
 
 
 def test_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
