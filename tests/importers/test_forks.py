@@ -110,7 +110,6 @@ def test_a_broken_config_beside_a_run_is_none(tmp_path: Path) -> None:
         ("python3 -m mine.start +actor_rollout_ref.actor.x=1", "mine.start"),
         ("uv run /usr/bin/python3.11 -m mine.start algorithm.adv_estimator=grpo", "mine.start"),
         ("ray job submit -- python3 -m mine.start algorithm.adv_estimator=grpo", "mine.start"),
-        ('X="python3 -m mine.start algorithm.adv_estimator=grpo"\neval "$X"', "mine.start"),
         ('"${PYTHON_BIN}" -m mine.start algorithm.adv_estimator=grpo', "mine.start"),
         ("$PYTHON mine/train.py algorithm.adv_estimator=grpo", "mine/train.py"),
         ("uv run mine/train.py algorithm.adv_estimator=grpo", "mine/train.py"),

@@ -10,7 +10,7 @@ class FeatureNotVendored(NotImplementedError):
 
 
 # Features that no project has.
-WITHHELD = ("sequence_parallel",)
+WITHHELD = {"sequence_parallel"}
 
 
 def _left_out(symbol: str, feature: str) -> Callable[..., NoReturn]:
