@@ -278,3 +278,11 @@ def test_what_cannot_be_used_is_refused(tooled: Project, tmp_path: Path) -> None
         tooled.module("episodes.tool_turns").joined_by(
             tooled.config(f"actor_rollout_ref.model.path={model}"), tokenizer
         )
+
+
+def test_what_its_code_imports_is_required(tooled: Project) -> None:
+    from extractor.usecases.verify import subject
+    from extractor.usecases.verify.closed_imports import check_imports
+
+    found = check_imports(subject.read(tooled.root), None)
+    assert found.status.value == "ok", found.details
