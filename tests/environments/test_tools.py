@@ -28,6 +28,8 @@ def add(a: int, b: int):
         a: the first.
         b: the second.
     """
+    if a == 12:
+        raise StopIteration
     if a == 13:
         raise RuntimeError("unlucky")
     if a == 14:
@@ -180,6 +182,7 @@ def test_calls_are_run_and_only_the_models_tokens_are_trained(play: Play) -> Non
 
 
 ANSWERS = {
+    call(a=12, b=1): "Error executing tool 'add': StopIteration()",
     call(a=13, b=1): "Error executing tool 'add': unlucky",
     call(a=14, b=1): "Error executing tool 'add': SystemExit(3)",
     call(a=15, b=1): "Error executing tool 'add': it took longer than local.env.timeout=0.3 s",
@@ -201,7 +204,7 @@ def test_what_goes_wrong_in_a_tool_is_told_to_the_model(play: Play) -> None:
     assert time.monotonic() - before < 20
     said = [parts(batch, tokenizer, row)[1][1] for row in range(len(ANSWERS))]
     assert said == [f"<tool>{answer}<assistant>" for answer in ANSWERS.values()]
-    assert batch.non_tensor_batch["tool_errors"].tolist() == [1, 1, 1, 1, 0, 0]
+    assert batch.non_tensor_batch["tool_errors"].tolist() == [1, 1, 1, 1, 1, 0, 0]
     assert batch.non_tensor_batch["env_end"].tolist() == ["terminated"] * len(ANSWERS)
 
 

@@ -27,9 +27,6 @@ def check_episodes(config: Any) -> None:
         ConfigError: they contradict each other, or mean something that does not exist.
     """
     multi_turn, env = config.actor_rollout_ref.rollout.multi_turn, config.local.env
-    by_tools = False
-    if TOOLS:
-        by_tools = has_tools(config)
     limits = {
         "actor_rollout_ref.rollout.multi_turn.max_assistant_turns": multi_turn.max_assistant_turns,
         "actor_rollout_ref.rollout.multi_turn.max_user_turns": multi_turn.max_user_turns,
@@ -39,6 +36,11 @@ def check_episodes(config: Any) -> None:
     for key, value in limits.items():
         if value is not None and value < 1:
             raise ConfigError(f"{key} is {value}", "it must be at least 1; where the default is null, null is no limit")
+    if env.timeout is not None and env.timeout <= 0:
+        raise ConfigError(f"local.env.timeout is {env.timeout}", "it is in seconds; null is no limit")
+    if TOOLS:
+        if has_tools(config):  # no environment is played
+            return
     function = f"{reward_keys.FUNCTION}.path"
     weights = f"{reward_keys.MANAGER_ARGUMENTS}.weights"
     if is_reward(config) and OmegaConf.select(config, function) and not OmegaConf.select(config, weights):
@@ -46,13 +48,11 @@ def check_episodes(config: Any) -> None:
             f"{function} scores texts, and with local.env.is_reward the environments give the reward",
             f"local.env.is_reward=false, or weigh both: {weights} (rm is the environments')",
         )
-    if config.data.train_files and not env.is_reward and not by_tools and _is_toy(config):
+    if config.data.train_files and not env.is_reward and _is_toy(config):
         raise ConfigError(
             "custom/env_wrapper.py has the toy environment, and data.train_files has rows of something else",
             "let make_env return the environment of these rows, in which step does what tools and interactions did",
         )
-    if env.timeout is not None and env.timeout <= 0:
-        raise ConfigError(f"local.env.timeout is {env.timeout}", "it is in seconds; null is no limit")
 
 
 def _is_toy(config: Any) -> bool:

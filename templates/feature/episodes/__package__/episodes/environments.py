@@ -11,6 +11,7 @@ import inspect
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -173,33 +174,34 @@ async def _not_ending(result: Awaitable[Any]) -> Any:
         raise RuntimeError(repr(error)).with_traceback(error.__traceback__) from error
 
 
+class DaemonThreads(ThreadPoolExecutor):
+    """Runs each call in a thread of its own: a daemon, since one that hangs must not keep the program from ending."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """Call a function in a new thread; what no event loop can hold, such as a SystemExit, is a RuntimeError."""
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:
+                held: BaseException = error
+                if not isinstance(error, Exception) or isinstance(error, StopIteration):
+                    held = RuntimeError(repr(error)).with_traceback(error.__traceback__)
+                future.set_exception(held)
+
+        threading.Thread(target=run, daemon=True, name="environment").start()
+        return future
+
+
 async def _in_thread(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function in a thread of its own: a daemon, since one that hangs must not keep the program from ending."""
-    loop = asyncio.get_running_loop()
-    future = loop.create_future()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if future.done():  # it was abandoned
-            return
-        if error is None:
-            future.set_result(result)
-        else:  # a future cannot hold a StopIteration, and a SystemExit would end the loop
-            ends = isinstance(error, StopIteration | SystemExit)
-            held = RuntimeError(repr(error)).with_traceback(error.__traceback__)
-            future.set_exception(held if ends else error)
-
-    def run() -> None:
-        outcome: tuple[Any, BaseException | None]
-        try:
-            outcome = method(*args, **kwargs), None
-        except (Exception, SystemExit) as error:
-            outcome = None, error
-        with contextlib.suppress(RuntimeError):  # the run may have ended meanwhile, and its loop with it
-            loop.call_soon_threadsafe(settle, *outcome)
-
-    threading.Thread(target=run, daemon=True, name="environment").start()
-    result = await future
+    result = await asyncio.get_running_loop().run_in_executor(_THREADS, partial(method, *args, **kwargs))
     return await result if inspect.isawaitable(result) else result
+
+
+_THREADS = DaemonThreads()
 
 
 def _failure(name: str, error: BaseException, hook: Any) -> Failure:

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import hashlib
 import importlib
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,11 +88,10 @@ class EpisodeLoop:
         masks = prompts.batch["attention_mask"].bool()
         rows = zip(prompts.batch["input_ids"], masks, strict=True)
         episodes = [Episode(ids[mask].tolist()) for ids, mask in rows]
-        with writing(self.engine, self.tokenizer, self.config, prompts.meta_info, len(episodes)) as writer:
-            seeds = [0] * len(episodes) if isinstance(writer, TurnByTurn) else draw_seeds(len(episodes))
-            parts = zip(episodes, self._resets(prompts), seeds, strict=True)
-            tell = ended or (lambda *_: None)
-            plays = [self._play(place, *part, writer, tell) for place, part in enumerate(parts)]
+        tell = ended or (lambda *_: None)
+        parts = list(zip(episodes, self._resets(prompts), strict=True))
+        with writing(self.engine, self.tokenizer, self.config, prompts.meta_info, len(parts)) as (writer, seeds):
+            plays = (self._play(place, *parts[place], seed, writer, tell) for place, seed in enumerate(seeds))
             self.loop.run_until_complete(play_all(plays, writer))
         batch = episode_batch(prompts, episodes, self.budget, self.tokenizer.pad_token_id)
         batch.non_tensor_batch["env_seconds"] = np.full(len(episodes), self.environments.seconds - before)
@@ -176,8 +175,10 @@ class EpisodeLoop:
 
 
 @contextlib.contextmanager
-def writing(engine: Any, tokenizer: Any, config: Any, meta_info: dict[str, Any], episodes: int) -> Iterator[Writer]:
-    """Give what writes the turns: each when it is asked for, or with an engine of batches all together.
+def writing(
+    engine: Any, tokenizer: Any, config: Any, meta_info: dict[str, Any], episodes: int
+) -> Iterator[tuple[Writer, Sequence[int]]]:
+    """Give what writes the turns, each when it is asked for or all together, and a seed for each episode.
 
     Args:
         engine: the rollout engine.
@@ -190,10 +191,10 @@ def writing(engine: Any, tokenizer: Any, config: Any, meta_info: dict[str, Any],
     if not config.local.env.turn_by_turn and hasattr(engine, "writer"):
         writer = engine.writer(meta_info)
     if writer is None:
-        yield TurnByTurn(engine, tokenizer.pad_token_id, meta_info, episodes)
+        yield TurnByTurn(engine, tokenizer.pad_token_id, meta_info, episodes), [0] * episodes
         return
     with writer as found:
-        yield found
+        yield found, draw_seeds(episodes)
 
 
 def episode_seed(run_seed: int, when: int | str, uid: object) -> int:

@@ -7,16 +7,12 @@ more or the budget is spent. (Upstream: verl/experimental/agent_loop/tool_agent_
 
 import asyncio
 import logging
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 from omegaconf import OmegaConf
 
-from ..run.seeds import draw_seeds
 from ..vendored.data.rl_dataset import RLHFDataset
 from ..vendored.experimental.agent_loop import tool_agent_loop
 from ..vendored.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap, ToolListWrap
@@ -24,11 +20,12 @@ from ..vendored.experimental.agent_loop.tool_agent_loop import AgentData, ToolAg
 from ..vendored.protocol import DataProto
 from ..vendored.tools.schemas import ToolResponse
 from ..vendored.workers.rollout.replica import TokenOutput
+from .environments import DaemonThreads
 from .episode import Episode, columns_of, episode_batch
 from .loop import EpisodeEnded, play_all, turn_seed, writing
 from .tool_turns import joined_by
 from .tools import load_tools
-from .turns import TurnByTurn, Writer, context_batch
+from .turns import Writer, context_batch
 
 
 class ToolLoop:
@@ -51,7 +48,7 @@ class ToolLoop:
         self.joined_by = joined_by(config, tokenizer)
         self.places = asyncio.Semaphore(int(config.local.env.concurrency))
         self.loop = asyncio.new_event_loop()  # one for all rollouts: a tool may hold on to connections
-        self.loop.set_default_executor(_DaemonThreads())
+        self.loop.set_default_executor(DaemonThreads())
         # It warns of each call that fails; `tool_errors` counts them.
         logging.getLogger(tool_agent_loop.__file__).setLevel(logging.ERROR)
         read: Any = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
@@ -75,11 +72,10 @@ class ToolLoop:
         pad, width = self.tokenizer.pad_token_id, prompts.batch["input_ids"].shape[1]
         episodes = [Episode([]) for _ in range(len(prompts))]
         rows = [{name: column[row] for name, column in prompts.non_tensor_batch.items()} for row in range(len(prompts))]
-        with writing(self.engine, self.tokenizer, self.config, prompts.meta_info, len(episodes)) as writer:
-            seeds = [0] * len(episodes) if isinstance(writer, TurnByTurn) else draw_seeds(len(episodes))
-            parts = enumerate(zip(episodes, rows, seeds, strict=True))
-            tell = ended or (lambda *_: None)
-            plays = [self._play(place, *part, writer, tell) for place, part in parts]
+        tell = ended or (lambda *_: None)
+        parts = list(zip(episodes, rows, strict=True))
+        with writing(self.engine, self.tokenizer, self.config, prompts.meta_info, len(parts)) as (writer, seeds):
+            plays = (self._play(place, *parts[place], seed, writer, tell) for place, seed in enumerate(seeds))
             self.loop.run_until_complete(play_all(plays, writer))
         asked = context_batch([episode.prompt for episode in episodes], pad, prompts.meta_info, width)
         batch = episode_batch(asked, episodes, self.config.actor_rollout_ref.rollout.response_length, pad)
@@ -221,25 +217,6 @@ class _Server:
         self.turns += 1
         tokens, log_probs = await self.writer.write(self.place, prompt_ids, min(self.most, left), seed)
         return TokenOutput(token_ids=tokens, log_probs=log_probs)
-
-
-class _DaemonThreads(ThreadPoolExecutor):
-    """Runs each call in a thread of its own, and one that hangs does not keep the program from ending."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
-        future: Future[Any] = Future()
-
-        def work() -> None:
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(fn(*args, **kwargs))
-                except Exception as error:
-                    future.set_exception(error)
-                except BaseException as error:  # such as SystemExit, which would end the loop
-                    future.set_exception(RuntimeError(repr(error)))
-
-        threading.Thread(target=work, daemon=True, name="tool").start()
-        return future
 
 
 def _failed(tool_call: Any, text: str) -> tuple[ToolResponse, float, dict[str, Any]]:

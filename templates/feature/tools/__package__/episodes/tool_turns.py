@@ -1,14 +1,10 @@
 # vextract:template - edit freely
 """How upstream's agent loop joins turns with tools for this tokenizer, tried before a model is loaded."""
 
-import logging
 from typing import Any
 
-from transformers import AutoConfig
-
 from ..errors import ConfigError
-from ..vendored.experimental.agent_loop.agent_loop import DictConfigWrap
-from ..vendored.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
+from .turn_builders import builders, follow
 
 ASKED = [{"role": "user", "content": "?"}]
 SAID = {
@@ -32,25 +28,18 @@ def joined_by(config: Any, tokenizer: Any) -> dict[str, Any]:
     Raises:
         ConfigError: the chat template cannot render a tool's message.
     """
-    model, template = config.actor_rollout_ref.model, dict(config.data.get("apply_chat_template_kwargs") or {})
-    family = AutoConfig.from_pretrained(model.path, trust_remote_code=bool(model.trust_remote_code)).model_type
-    logging.getLogger(create_continuous_token_builder.__module__).setLevel(logging.ERROR)  # it says which one it takes
     errors: list[Exception] = []
-    for kind in (family, None):
+    for make, arguments in builders(config, tokenizer):
         try:
-            _try_turns(create_continuous_token_builder(tokenizer, hf_model_type=kind, chat_template_kwargs=template))
+            builder = make()
+            tokens = builder.build_initial_tokens(ASKED)
+            if len(follow(builder)([*ASKED, SAID], [*ASKED, SAID, ANSWER], tokens).token_ids) <= len(tokens):
+                raise ValueError("it leaves out what a tool says")
         except Exception as error:  # of any class: a template raises what it likes
             errors.append(error)
         else:
-            return {"hf_model_type": kind, "data_config": DictConfigWrap(config.data)}
+            return arguments
     raise ConfigError(
         f"the tokenizer's chat template cannot join turns with tools: {errors[0]}",
         "set actor_rollout_ref.model.custom_chat_template to a template that shows messages of the role tool",
     )
-
-
-def _try_turns(builder: Any) -> None:
-    """Join a turn with a call and what the tool answers, as a rollout does."""
-    tokens = builder.build_initial_tokens(ASKED)
-    if len(builder.merge_context_tokens([*ASKED, SAID], [*ASKED, SAID, ANSWER], tokens).token_ids) <= len(tokens):
-        raise ValueError("it leaves out what a tool says")
