@@ -164,7 +164,7 @@ def precision(call: Call) -> Cases:
     methods = ("to_dtype", "to_str", "is_fp16", "is_bf16", "is_fp32", "supported_type")
     kinds = call.get("PrecisionType")
     for name, method in product((*names, *dtypes), methods):
-        yield f"{method}/{name}", call.on(lambda: kinds, method, name)
+        yield f"{method}/{name!r}", call.on(lambda: kinds, method, name)
     yield "supported_types", call.on(lambda: kinds, "supported_types")
 
 

@@ -58,7 +58,9 @@ def run_parity(job: Job) -> dict[str, Any]:
     trace.start()
     results: dict[str, dict[str, Any]] = {}
     for family in families:
-        for _, result in iterate_family(family, side):
+        for name, result in iterate_family(family, side):
+            if name in results:
+                raise RuntimeError(f"two cases are called {name}")
             results |= result
     trace.stop()
     return {
