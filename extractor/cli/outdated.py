@@ -14,6 +14,7 @@ def command(
     to: Annotated[
         str | None, typer.Option(metavar="RELEASE", help="Compare with this one; by default the newest supported one.")
     ] = None,
+    numbers: upgrade.Numbers = False,
     from_: From = None,
     offline: Offline = False,
 ) -> int:
@@ -33,5 +34,6 @@ def command(
             output.data("up to date")
             return 0
         about = upgrade.compare(root, found, from_, offline)
-        output.data(review.review(root, found, about, review.find_touched(root, found.old)).rstrip("\n"))
+        moved = upgrade.compute_numbers(root, found, offline) if numbers else None
+        output.data(review.review(root, found, about, review.find_touched(root, found.old), moved).rstrip("\n"))
     return 1

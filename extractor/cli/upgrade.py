@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from extractor.usecases.changes import Changes
     from extractor.usecases.upgrade import Upgrade
     from extractor.usecases.upgrade.choices import UpgradeRequest
+    from extractor.usecases.upgrade.moved_numbers import MovedNumbers
 
 To = Annotated[
     str | None,
@@ -27,6 +28,9 @@ Engine = Annotated[str | None, typer.Option(help="Change the rollout engine: hf,
 Algorithm = Annotated[str | None, typer.Option(help="Change the preset: grpo, ppo, dapo...")]
 With = Annotated[list[str] | None, features("--with", "Add an optional feature")]
 Without = Annotated[list[str] | None, features("--without", "Remove a feature")]
+Numbers = Annotated[
+    bool, typer.Option("--numbers", help="Compute upstream's cases in both releases, and say what moved: minutes.")
+]
 Names = Annotated[
     list[str],
     typer.Argument(
@@ -56,6 +60,7 @@ def command(
     pr: Annotated[
         Path | None, typer.Option("--pr", metavar="FILE.md", help="Describe the upgrade for a reviewer in this file.")
     ] = None,
+    numbers: Numbers = False,
     verbose: Verbose = False,
     json: Json = False,
 ) -> int:
@@ -76,9 +81,13 @@ def command(
         root = location.find(path, half_way=True)
         with journal.only_upgrade(root):
             return _continue(root, json) if continue_ else _abort(root, json)
+    if numbers and not pr:
+        raise UsageError("--numbers goes into the page of --pr", hint="`vextract outdated --numbers` prints them")
     if diff and not dry_run:
         raise UsageError("--diff needs --dry-run", hint="your own edits are shown by `vextract diff`")
-    return _change(path, request, from_, offline, allow_dirty, dry_run, verbose, json, diff=diff, pr=pr)
+    return _change(
+        path, request, from_, offline, allow_dirty, dry_run, verbose, json, diff=diff, pr=pr, numbers=numbers
+    )
 
 
 def _features_command(adding: bool, text: str) -> "Callable[..., int]":
@@ -128,6 +137,7 @@ def _change(
     *,
     diff: bool = False,
     pr: Path | None = None,
+    numbers: bool = False,
 ) -> int:
     """Change a project, or show the change; return the exit code."""
     from extractor.project import journal, location
@@ -141,10 +151,11 @@ def _change(
             found = upgrade.prepare(root, request, origin=origin, offline=offline)
         for text in found.generated.warnings:
             output.warning(text)
-        about, touched = None, {}
+        about, touched, given = None, {}, None
         if found.changes_anything and (dry_run or pr):
             about = compare(root, found, origin, offline)
             touched = find_touched(root, found.old) if pr else {}
+            given = compute_numbers(root, found, offline) if numbers else None
         if found.changes_anything and not dry_run:
             if not allow_dirty:
                 upgrade.check_committed(found)
@@ -152,7 +163,7 @@ def _change(
             with output.steps("writing"):
                 upgrade.write(root, found)
         if pr is not None and found.changes_anything:
-            pr.write_text(review(root, found, about, touched), encoding="utf-8")
+            pr.write_text(review(root, found, about, touched, given), encoding="utf-8")
     if json:
         written = found.changes_anything and not dry_run
         output.data_json(upgrade_report.as_json(root, found, written, about, dry_run=dry_run, diff=diff))
@@ -192,6 +203,15 @@ def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) ->
     except VextractError as error:
         output.warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None
+
+
+def compute_numbers(root: Path, found: "Upgrade", offline: bool) -> "MovedNumbers":
+    """Return what upstream computes otherwise in the new release."""
+    from extractor.usecases import restore
+    from extractor.usecases.upgrade.moved_numbers import compare_releases
+
+    with output.steps("computing upstream's cases in both releases"):
+        return compare_releases(root, restore.upstream(found.old, offline=offline)[1], found.source)
 
 
 def _continue(root: Path, json: bool) -> int:

@@ -1,4 +1,4 @@
-"""Write an upgrade down for a reviewer, as Markdown; none of the project's code is run for it."""
+"""Write an upgrade down for a reviewer, as Markdown."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ if TYPE_CHECKING:
     from extractor.project.lock import Lock
     from extractor.usecases.changes import Changes, SymbolChange
     from extractor.usecases.upgrade import Upgrade
+    from extractor.usecases.upgrade.moved_numbers import MovedNumbers
 
 _EDITS = {
     Verdict.CONFLICT: "edit in conflict",
     Verdict.ORPHAN: "edit parked",
     Verdict.MERGE: "edit carried",
 }
+_SHOWN = 40
 _COMPUTES = ("body", "signature")
 
 
-def review(project: Path, found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> str:
+def review(
+    project: Path, found: Upgrade, about: Changes | None, mine: Mapping[str, str], numbers: MovedNumbers | None = None
+) -> str:
     """Return the upgrade as Markdown.
 
     Args:
@@ -36,6 +40,7 @@ def review(project: Path, found: Upgrade, about: Changes | None, mine: Mapping[s
         found: The upgrade.
         about: What upstream changed; None where that cannot be told.
         mine: From `find_touched`, before the upgrade was written.
+        numbers: What upstream computes otherwise; None where that was not asked for.
     """
     rows = list(_rows(found, about, mine))
     lines = [f"# {found.title}", ""]
@@ -47,7 +52,8 @@ def review(project: Path, found: Upgrade, about: Changes | None, mine: Mapping[s
         lines += ["", f"May change numbers: {', '.join([*first, rest])}."]
         keys = [f"`{item.key}` {item.old} -> {item.new}" for item in about.project_keys.defaults]
         lines += [f"Other defaults: {', '.join(keys)}."] if keys else []
-    lines += ["", f"Checked, without running any of it: {_check(project, found)}."]
+    lines += ["", *_moved(numbers)]
+    lines += ["", f"Checked, without running any of the project: {_check(project, found)}."]
     lines += [
         "Next: `make setup`, `make test` and `vextract verify`, which compares numbers with upstream's.",
         "To undo: close this before the merge; after it, `git revert -m 1 MERGE_COMMIT`, or"
@@ -97,6 +103,16 @@ def _rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Ite
         for action in found.plan.actions:
             if action.verdict is verdict:
                 yield said, action.path, action.note or action.reason.value
+
+
+def _moved(numbers: MovedNumbers | None) -> list[str]:
+    if numbers is None:
+        return ["Numbers of the two releases: not compared (`vextract outdated --numbers` does it)."]
+    end = ":" if numbers.moved else ": none."
+    said = [f"Numbers that moved, by {numbers.compared} cases that upstream computes in both{end}"]
+    shown = [f"- `{case}`: {how}" for case, how in list(numbers.moved.items())[:_SHOWN]]
+    rest = len(numbers.moved) - len(shown)
+    return [*said, *shown, *([f"- and {rest} more"] if rest else [])]
 
 
 def _check(project: Path, found: Upgrade) -> str:

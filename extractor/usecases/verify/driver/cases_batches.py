@@ -259,6 +259,7 @@ def padding(call: Call) -> Cases:
 
     for size, divisor in ((8, 4), (7, 4), (3, 8), (1, 5), (3, 7)):
         yield f"{size} to {divisor}", call(there_and_back, size, divisor)
+    yield "no batch", kind_of(call("pad_dataproto_to_divisor", [1, 2, 3], 2))
     for candidate in ("first", "last"):
         yield candidate, call(pad, candidate)
     yield "enabled", enabled

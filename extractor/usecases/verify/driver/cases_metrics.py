@@ -52,6 +52,7 @@ def batch_metrics(call: Call) -> Cases:
     for rows in (0, 1, 2):
         yield f"compute_data_metrics/{rows} rows answered", of_batch("compute_data_metrics", changes={"rows": rows})
     yield "compute_data_metrics/holes", of_batch("compute_data_metrics", changes={"holes": True})
+    yield "_compute_response_info", of_batch("_compute_response_info")
     yield "compute_timing_metrics", of_batch("compute_timing_metrics", TIMING)
     yield "compute_timing_metrics/no tokens", of_batch("compute_timing_metrics", TIMING, changes={"rows": 0})
     yield "compute_timing_metrics/few phases", of_batch("compute_timing_metrics", {"gen": 0.5, "other": 2.0})

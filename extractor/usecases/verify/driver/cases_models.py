@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
 from unittest import mock
@@ -110,6 +110,7 @@ UPDATES: dict[str, dict[str, Any]] = {
     "on policy": {"ppo_mini_batch_size": SIZE},
     "no entropy": {"entropy_coeff": 0.0},
     "no KL": {"use_kl_loss": False},
+    "no reference": {"use_kl_loss": False, "left_out": ["ref_log_prob"]},
     "chunked entropy": {"entropy_from_logits_with_chunking": True},
     "checkpointed entropy": {"entropy_checkpointing": True},
     "dynamic": {"use_dynamic_bsz": True},
@@ -197,6 +198,7 @@ def _update(
     broken: bool = False,
     weights: bool = False,
     rollout: bool = False,
+    left_out: Sequence[str] = (),
     **changes: Any,
 ) -> Any:
     changes["policy_loss"] = {**inputs.actor_settings()["policy_loss"], "loss_mode": loss_mode}
@@ -205,6 +207,8 @@ def _update(
         changes["kind"] = "mapping"
         changes["policy_loss"]["rollout_correction"] = inputs.ROLLOUT_CORRECTION
     made, data = _actor(side, dtype, **changes), tokens(side)
+    if left_out:
+        data.pop(batch_keys=list(left_out))
     if broken:
         data.batch["advantages"][0, 0] = float("inf")
     if weights:

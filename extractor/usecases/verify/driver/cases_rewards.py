@@ -250,6 +250,11 @@ def loading(call: Call) -> Cases:
         found = outcome(_custom, side, _settings(side, path))
         return type(found).__name__, found("source", "abc", "g") if not isinstance(found, Exception) else ""
 
+    def imported() -> Any:
+        found, path = _custom(side, _settings(side)), str(side.scratch / "scorer.py")
+        names = [name for name, module in sys.modules.items() if getattr(module, "__file__", None) == path]
+        return type(found).__name__, len(names)
+
     def failing(data: Any, return_dict: bool = False) -> Any:
         if return_dict:
             raise ValueError("no dictionary")
@@ -266,6 +271,7 @@ def loading(call: Call) -> Cases:
         yield f"no {label}", lambda: type(outcome(_custom, side, _settings(side, *named))).__name__
     yield "no custom function", call(_custom, side, inputs.config(custom_reward_function=None, reward={}))
     yield "custom function", call(_scored, side)
+    yield "custom function/imported", imported
     yield "custom coroutine", call(_scored, side, None, "score_later")
     # What the configuration gives a scorer, and what its caller does.
     for function in ("score", "score_later"):
