@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf, open_dict
 
+from ..data.images import seen_on
 from ..errors import ConfigError
 from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
-from ..switches import LORA, MFU, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
+from ..switches import LORA, MFU, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .actor import Actor
@@ -252,7 +253,10 @@ def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataPr
 
 def on_device(batch: DataProto, **meta_info: Any) -> DataProto:
     """Return the batch on the device in use, with more `meta_info`."""
-    return DataProto(batch.batch.to(here()), batch.non_tensor_batch, {**batch.meta_info, **meta_info})
+    columns = batch.non_tensor_batch
+    if MULTIMODAL:
+        columns = seen_on(columns, here())
+    return DataProto(batch.batch.to(here()), columns, {**batch.meta_info, **meta_info})
 
 
 def host_memory_metrics() -> dict[str, float]:
