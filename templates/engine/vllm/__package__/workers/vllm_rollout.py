@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..data.images import without_images
+from ..data.images import processor_of, without_images
 from ..errors import ConfigError
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, empty_cache, here, to_dtype
@@ -59,6 +59,8 @@ class RolloutEngine(VllmRollout):
         if LORA and (with_adapter := hands_over_adapter(config, policy)):
             settings["load_format"] = "auto"  # the weights that the adapter is trained beside
             settings["engine_kwargs"]["vllm"] = {**lora_options(policy.lora), **settings["engine_kwargs"]["vllm"]}
+        if MULTIMODAL and processor_of(tokenizer) is not None:
+            settings["load_format"] = "auto"  # what sees holds numbers beside its weights, and dummy makes them random
         self.frees_memory = bool(settings["free_cache_engine"])
         try:
             with placed_on(self.device):
