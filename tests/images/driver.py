@@ -32,9 +32,7 @@ SIZES = (
 
 def main(mode: str, model: str, run: str, source: str, *settings: str) -> None:
     """Train, or compare a step with what upstream's functions and plain transformers give."""
-    config = load_config(
-        f"actor_rollout_ref.model.path={model}", f"trainer.default_local_dir={run}", *SIZES, *settings
-    )
+    config = load_config(f"actor_rollout_ref.model.path={model}", f"trainer.default_local_dir={run}", *SIZES, *settings)
     if mode == "learn":
         trainer = LocalPPOTrainer(
             config, train_dataset=pictures.rows(1, 256), val_dataset=pictures.rows(2, 48), reward_fn=pictures.is_right

@@ -81,7 +81,9 @@ def test_vllm_reads_images_as_the_trainer_does(
     rollout = "actor_rollout_ref.rollout"
     settings = (f"{rollout}.calculate_log_probs=true", f"+{rollout}.engine_kwargs.vllm.logprobs_mode=raw_logprobs")
     root, steps = project(NEWEST[-1], "vllm"), "trainer.total_training_steps=3"
-    done = run(root, HERE / "driver.py", "learn", model("Qwen2_5_VL"), tmp_path / "run", "", *settings, *FEW[:-1], steps)
+    done = run(
+        root, HERE / "driver.py", "learn", model("Qwen2_5_VL"), tmp_path / "run", "", *settings, *FEW[:-1], steps
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     found = [row[name] for row in rows for name in row if name.endswith("rollout_log_probs_diff_max")]
@@ -111,7 +113,9 @@ def test_a_run_of_files_is_saved_with_its_processor_and_goes_on(
     exported = run(root, "-m", "toy.export", tmp_path / "run", tmp_path / "out")
     assert exported.returncode == 0, exported.stderr[-3000:]
     assert (tmp_path / "out/processor_config.json").is_file()
-    again = run(root, "main.py", *settings, f"actor_rollout_ref.model.path={tmp_path / 'out'}", "trainer.resume_mode=disable")
+    again = run(
+        root, "main.py", *settings, f"actor_rollout_ref.model.path={tmp_path / 'out'}", "trainer.resume_mode=disable"
+    )
     assert again.returncode == 0, again.stderr[-3000:]
 
 
@@ -121,7 +125,10 @@ def _train_on_files(run: Run, model: Path, root: Path, folder: Path) -> list[str
 
     pq.write_table(pa.Table.from_pylist(list(map(pictures.stored, pictures.rows(3, 4)))), folder / "rows.parquet")
     files = [f"data.{split}_files={folder / 'rows.parquet'}" for split in ("train", "val")]
-    score = [f"reward.custom_reward_function.path={HERE / 'pictures.py'}", "reward.custom_reward_function.name=is_right"]
+    score = [
+        f"reward.custom_reward_function.path={HERE / 'pictures.py'}",
+        "reward.custom_reward_function.name=is_right",
+    ]
     sizes = ["scale=toy", "data.max_prompt_length=64", *FEW, f"trainer.default_local_dir={folder / 'run'}"]
     settings = [f"actor_rollout_ref.model.path={model}", *files, *score, *sizes]
     done = run(root, "main.py", *settings)
