@@ -83,7 +83,8 @@ class RolloutEngine(HFRollout, Engine):
             inputs["uniforms"] = torch.rand((len(prompts), most), dtype=torch.float64).to(self.device)
         # Upstream's passes are equally long, and a batch of any length may come.
         size = min(self.config.get("micro_batch_size", len(prompts)), len(prompts))
-        padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), size)
+        batch = DataProto.from_dict(inputs, meta_info=meta_info)
+        padded, padding = pad_dataproto_to_divisor(batch, size)
         with computing_on(self.device):
             output: DataProto = unpad_dataproto(HFRollout.generate_sequences(self, padded), padding).to("cpu")
         for name in WHOLE_SEQUENCE:
@@ -140,6 +141,7 @@ class RolloutEngine(HFRollout, Engine):
         policy: Any = self.policy.module
         before = random_state()
         with here():
-            module = AutoModelForCausalLM.from_config(policy.config)
+            auto_class: Any = AutoModelForCausalLM
+            module = auto_class.from_config(policy.config)
         set_random_state(before)
         return module.requires_grad_(False).to(next(policy.parameters()).dtype)
