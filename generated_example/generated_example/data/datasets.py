@@ -206,8 +206,7 @@ class RowPrompts(RLHFDataset):
         template = dict(getattr(self, "apply_chat_template_kwargs", None) or {})
         given = {"add_generation_prompt": True, "tokenize": False, **template}
         texts = [self.tokenizer.apply_chat_template(messages, **given) for messages in chats]
-        lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
-        self.lengths = lengths
+        self.lengths = lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
         kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
         if not self.filter_overlong_prompts or len(kept) == len(lengths):
             return

@@ -209,8 +209,7 @@ def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataPr
 
 def on_device(batch: DataProto, **meta_info: Any) -> DataProto:
     """Return the batch on the device in use, with more `meta_info`."""
-    columns = batch.non_tensor_batch
-    return DataProto(batch.batch.to(here()), columns, {**batch.meta_info, **meta_info})
+    return DataProto(batch.batch.to(here()), batch.non_tensor_batch, {**batch.meta_info, **meta_info})
 
 
 def host_memory_metrics() -> dict[str, float]:

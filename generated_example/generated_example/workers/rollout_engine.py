@@ -141,7 +141,6 @@ class RolloutEngine(HFRollout, Engine):
         policy: Any = self.policy.module
         before = random_state()
         with here():
-            auto_class: Any = AutoModelForCausalLM
-            module = auto_class.from_config(policy.config)
+            module = AutoModelForCausalLM.from_config(policy.config)
         set_random_state(before)
         return module.requires_grad_(False).to(next(policy.parameters()).dtype)

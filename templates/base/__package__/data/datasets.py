@@ -219,10 +219,9 @@ class RowPrompts(RLHFDataset):
             template["tools"] = self.tool_schemas
         given = {"add_generation_prompt": True, "tokenize": False, **template}
         texts = [self.tokenizer.apply_chat_template(messages, **given) for messages in chats]
-        lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        self.lengths = lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
         if MULTIMODAL:
-            lengths = image_lengths(self, self.seen, lengths)
-        self.lengths = lengths
+            self.lengths = lengths = image_lengths(self, self.seen, lengths)
         kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
         if not self.filter_overlong_prompts or len(kept) == len(lengths):
             return

@@ -179,9 +179,9 @@ class RolloutEngine(HFRollout, Engine):
         policy: Any = self.policy.module
         before = random_state()
         with here():
-            auto_class: Any = AutoModelForCausalLM
             if MULTIMODAL:
-                auto_class = class_for(auto_class, policy.config)
-            module = auto_class.from_config(policy.config)
+                module = class_for(AutoModelForCausalLM, policy.config).from_config(policy.config)
+            else:
+                module = AutoModelForCausalLM.from_config(policy.config)
         set_random_state(before)
         return module.requires_grad_(False).to(next(policy.parameters()).dtype)

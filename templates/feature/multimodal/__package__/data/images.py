@@ -298,7 +298,7 @@ def seen_on(columns: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
     if INPUTS not in columns:
         return dict(columns)
     moved: dict[int, dict[str, Any]] = {}
-    found = np.empty(len(columns[INPUTS]), dtype=object)
+    found: np.ndarray = np.empty(len(columns[INPUTS]), dtype=object)
     for row, inputs in enumerate(columns[INPUTS]):
         if id(inputs) not in moved:
             moved[id(inputs)] = {name: value.to(device) for name, value in inputs.items()}
