@@ -45,16 +45,22 @@ $(VENV)/.vllm: requirements/vllm.txt $(COMPLETE)
 	else echo "vLLM has no build for CPUs and Python 3.10: the tests of engine vllm are skipped"; fi
 	@touch $@
 
+# torchvision and qwen-vl-utils, kept apart: only the tests of images need them.
+$(VENV)/.vision: requirements/vision.txt $(COMPLETE)
+	$(BIN)/python -m pip install --quiet --no-compile --require-hashes --no-deps --upgrade --target $(VENV)/vision \
+		-r requirements/vision.txt || echo "no torchvision for this Python: the tests of images are skipped"
+	@touch $@
+
 demo: setup ## make a project from verl, train it, and say where it is
 	$(call run,$(BIN)/python scripts/demo.py $(DEMO))
 
-test: setup $(VENV)/.vllm ## run the tests, in half an hour: leaves out those marked thorough, and older releases in what is slow
+test: setup $(VENV)/.vllm $(VENV)/.vision ## run the tests, in half an hour: leaves out those marked thorough, and older releases in what is slow
 	$(call run,$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/importers)
 
 test-importers: setup ## run the tests of what reads other people's runs and copies of verl, and of exports
 	$(call run,$(BIN)/python -m pytest $(PARALLEL) tests/importers)
 
-test-all: setup $(VENV)/.vllm ## run all tests with all releases of verl, for hours: leaves out nothing
+test-all: setup $(VENV)/.vllm $(VENV)/.vision ## run all tests with all releases of verl, for hours: leaves out nothing
 	$(call run,VEXTRACT_TEST_RELEASES=all $(BIN)/python -m pytest $(PARALLEL) -m "")
 
 test-fast: setup ## run the tests of a minute: leaves out what reads verl, trains or is slow; needs no network

@@ -34,7 +34,7 @@ NEVER += ["verl"]
 # By the feature or the engine that requires it: without that it must not be needed.
 OPTIONAL = {
     "lora": ["peft"],
-    "multimodal": ["PIL", "qwen_vl_utils"],
+    "multimodal": ["PIL", "qwen_vl_utils", "torchvision"],
     "profiler": ["nvtx"],
     "qlora": ["bitsandbytes"],
     "remove_padding": ["einops"],
@@ -43,7 +43,7 @@ OPTIONAL = {
     "vllm": ["vllm", "msgspec"],
 }
 # Of these what is too large for the environment that runs the tests, or not to be had.
-STUBBED = ["vllm", "msgspec", "qwen_vl_utils", "pylatexenc", "math_verify", "mathruler", "pyext"]
+STUBBED = ["vllm", "msgspec", "qwen_vl_utils", "torchvision", "pylatexenc", "math_verify", "mathruler", "pyext"]
 
 
 @pytest.fixture(scope="module")

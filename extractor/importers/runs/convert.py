@@ -244,6 +244,7 @@ def _wanted_features(flat: Mapping[str, Any], run: Run, target: ReleaseConfig, f
         "tools": has(tools.CLASSES, tools.FUNCTIONS),
         "verl_checkpoints": has("local.checkpoint.begin_from", "trainer.resume_from_path"),
         "offload": any(bool(value) for key, value in flat.items() if _OFFLOAD.fullmatch(key)),
-        "multimodal": _OF_PICTURES.search(str(flat.get(f"{_MODEL}.path"))) is not None,
+        "multimodal": _OF_PICTURES.search(str(flat.get(f"{_MODEL}.path"))) is not None
+        or (run.scored_by is None and "data.image_key" in {override.key for override in run.overrides}),
     }
     yield from (name for name, is_needed in needs.items() if is_needed)

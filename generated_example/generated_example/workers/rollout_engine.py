@@ -83,7 +83,8 @@ class RolloutEngine(HFRollout, Engine):
             inputs["uniforms"] = torch.rand((len(prompts), most), dtype=torch.float64).to(self.device)
         # Upstream's passes are equally long, and a batch of any length may come.
         size = min(self.config.get("micro_batch_size", len(prompts)), len(prompts))
-        padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), size)
+        batch = DataProto.from_dict(inputs, meta_info=meta_info)
+        padded, padding = pad_dataproto_to_divisor(batch, size)
         with computing_on(self.device):
             output: DataProto = unpad_dataproto(HFRollout.generate_sequences(self, padded), padding).to("cpu")
         for name in WHOLE_SEQUENCE:

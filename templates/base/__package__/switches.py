@@ -17,6 +17,7 @@ HOOK_CHECKS: bool = True
 HUB: bool = True
 LORA: bool = True
 MFU: bool = True
+MULTIMODAL: bool = True
 OVERLAP: bool = True
 PARTS: bool = True
 PEER_WATCH: bool = True

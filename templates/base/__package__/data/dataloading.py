@@ -61,9 +61,13 @@ class EncodedPrompts(Dataset):
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.__getitems__([index])[0]
 
+    def read(self, index: int) -> dict[str, Any]:
+        """Return an item of the other dataset."""
+        return dict(self.dataset[index])
+
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return the items of a batch: one call of the tokenizer takes a fraction of one for each."""
-        items = [dict(self.dataset[index]) for index in indices]
+        items = [self.read(index) for index in indices]
         pairs = zip(indices, items, strict=True)
         asked = [(index, item) for index, item in pairs if "raw_prompt" in item and "input_ids" not in item]
         for item in items:

@@ -22,10 +22,11 @@ from ..errors import DataError, ProjectError  # hooks take DataError from here
 from ..hooks import HookError, hook_file_of, importing_hooks, taken_by
 from ..rewards.scoring import source_of
 from ..settings.setting import choose_defined
-from ..switches import EPISODES, TOOLS
+from ..switches import EPISODES, MULTIMODAL, TOOLS
 from ..vendored.data.rl_dataset import RLHFDataset
 from .dataloading import EncodedPrompts
 from .files import Rows, is_as_stored, messages_of, open_parquet, plain, read_rows, rows_in_schema, to_schema
+from .images import EncodedImages, check_images, image_lengths, images_of, processor_of
 
 # Larger files in verl's schema are left to `datasets`, which maps them from its cache instead of holding them.
 MOST_BYTES = 64 * 2**20
@@ -125,6 +126,8 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
         tokenizer = as_it_stands(tokenizer)
     most = data.get(f"{split}_max_samples", -1)  # newer than some releases, and than owners' classes
     arguments = {"data_files": source, "tokenizer": tokenizer, "processor": None, "config": data, "max_samples": most}
+    if MULTIMODAL:
+        arguments["processor"] = processor_of(tokenizer)
     try:
         dataset = cls(**taken_by(cls, arguments))
         if len(dataset) == 0:
@@ -133,7 +136,10 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
             dataset.wrong = [*find_wrong_prompts(split, dataset, has_template)]
             if dataset.wrong and split not in ("train", "val"):
                 raise DataError(dataset.wrong[0][0], "leave it out, or set data.truncation=left, or a larger limit")
-        dataset = EncodedPrompts(dataset, tokenizer, data)
+        if MULTIMODAL:
+            dataset = EncodedImages(dataset, tokenizer, data)
+        else:
+            dataset = EncodedPrompts(dataset, tokenizer, data)
         if not getattr(dataset, "wrong", ()):
             check_item(split, dataset[0], cls)
     except ProjectError:
@@ -204,6 +210,8 @@ class RowPrompts(RLHFDataset):
         table = table.select(range(limit)) if 0 < limit < len(table) else table
         self.dataframe, self.lengths = table, []
         chats = self.chats()
+        if MULTIMODAL:
+            self.seen = check_images(self, chats)
         if not chats or not (self.filter_overlong_prompts or self.truncation == "error"):
             return
         template = dict(getattr(self, "apply_chat_template_kwargs", None) or {})
@@ -212,6 +220,8 @@ class RowPrompts(RLHFDataset):
         given = {"add_generation_prompt": True, "tokenize": False, **template}
         texts = [self.tokenizer.apply_chat_template(messages, **given) for messages in chats]
         self.lengths = lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        if MULTIMODAL:
+            self.lengths = lengths = image_lengths(self, self.seen, lengths)
         kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
         if not self.filter_overlong_prompts or len(kept) == len(lengths):
             return
@@ -221,6 +231,8 @@ class RowPrompts(RLHFDataset):
             raise DataError(f"{text}; the shortest has {min(lengths)}", hint)
         print(f"{len(lengths) - len(kept)} of {len(lengths)} prompts are longer than {self.max_prompt_length}")
         self.dataframe, self.lengths = table.select(kept), [lengths[row] for row in kept]
+        if MULTIMODAL:
+            self.seen = [self.seen[row] for row in kept]
 
     def chats(self) -> list[Any]:
         """Return the messages of each prompt, as templates take them."""
@@ -229,6 +241,8 @@ class RowPrompts(RLHFDataset):
 
     def _build_messages(self, example: dict[str, Any], *others: Any, **named: Any) -> Any:
         example[self.prompt_key] = messages_of(example[self.prompt_key], "a prompt")
+        if MULTIMODAL:
+            example[self.image_key] = images_of(example, self.image_key)
         return super()._build_messages(example, *others, **named)
 
 

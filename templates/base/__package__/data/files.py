@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from ..switches import REWARD_FORMS
+from ..switches import MULTIMODAL, REWARD_FORMS
+from .image_marks import with_marks
 
 # What `datasets` hands out as it is stored; it decodes others, such as images.
 AS_STORED = {"Value", "List", "LargeList", "Sequence"}
@@ -176,6 +177,8 @@ def _message(message: dict[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(message.get("role"), str) or not message["role"]:
         raise DataError(f"{where}: it has no role: {str(message)[:80]}", HINT)
     content = message.get("content")
+    if MULTIMODAL:
+        content = with_marks(content)
     if isinstance(content, str) or (content is None and message.get("tool_calls")):
         return message
     if not isinstance(content, list):

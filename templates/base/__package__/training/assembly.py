@@ -13,6 +13,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..data.dataloading import build_dataloaders
+from ..data.images import check_run
 from ..data.toy import ensure_toy_model
 from ..episodes.checks import check_episodes
 from ..episodes.playing import play_episodes
@@ -38,6 +39,7 @@ from ..switches import (
     EPISODES,
     GIVEN_OBJECTS,
     LORA,
+    MULTIMODAL,
     OVERLAP,
     PARTS,
     PLACEMENT,
@@ -134,6 +136,8 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
 
     def build() -> tuple[Any, Any]:
         datasets = build_given_datasets(config, tokenizer, given, compares_with_truth(config))
+        if MULTIMODAL:
+            check_run(config, ranks.world_size, datasets)
         check_sizes(config, len(datasets[0]), [each for dataset in datasets for each in getattr(dataset, "wrong", ())])
         return datasets
 

@@ -16,12 +16,13 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
 
+from ..data.images import class_for, with_template
 from ..errors import ConfigError
 from ..output import install_command
 from ..run.distributed import Ranks
 from ..run.share_names import holds_shares
 from ..shims.device import get_device_name, here, to_dtype
-from ..switches import GIVEN_OBJECTS, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
+from ..switches import GIVEN_OBJECTS, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
 from ..vendored.utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
 from .own_shares import give_memory, read_own_shares, taken_note
 from .rollout_interface import listed
@@ -80,6 +81,8 @@ def usable_tokenizer(tokenizer: Any, model: Any) -> Any:
         )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
+    if MULTIMODAL:
+        tokenizer = with_template(tokenizer)
     if model.custom_chat_template is not None:
         tokenizer.chat_template = model.custom_chat_template
     return tokenizer
@@ -146,6 +149,8 @@ def load_model(
         )
     _check_vocabulary(path, getattr(model_config.get_text_config(), "vocab_size", None), tokenizer)
     _override(model_config, {**_tokens(tokenizer, model_config), **settings, **override})
+    if MULTIMODAL:
+        auto_class = class_for(auto_class, model_config)
     arguments["attn_implementation"] = attention_for(auto_class, model_config, attention)
     module = ranks.together(read_model)
     _check_vocabulary(path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]

@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf, open_dict
 
+from ..data.images import seen_on
 from ..errors import ConfigError
 from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
-from ..switches import LORA, MFU, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
+from ..switches import LORA, MFU, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .actor import Actor
@@ -252,6 +253,8 @@ def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataPr
 
 def on_device(batch: DataProto, **meta_info: Any) -> DataProto:
     """Return the batch on the device in use, with more `meta_info`."""
+    if MULTIMODAL:
+        batch = DataProto(batch.batch, seen_on(batch.non_tensor_batch, here()), batch.meta_info)
     return DataProto(batch.batch.to(here()), batch.non_tensor_batch, {**batch.meta_info, **meta_info})
 
 

@@ -14,12 +14,13 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
+from ..data.images import save_processor
 from ..errors import ConfigError
 from ..run.checkpoint_files import read_state, save_state
 from ..run.distributed import Ranks, like, local, whole
 from ..run.share_names import OPTIMIZER, is_sharded
 from ..shims.device import computing_on, here, keeping_casts
-from ..switches import LORA, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS
+from ..switches import LORA, MULTIMODAL, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS
 from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .host_copies import HostCopies
@@ -267,6 +268,8 @@ def _weights(model: TrainedModel, ranks: Ranks) -> Write:
 
     def write(directory: Path) -> None:
         save(directory)
+        if MULTIMODAL:
+            save_processor(model.tokenizer, directory)
         model.tokenizer.save_pretrained(directory)
 
     return write

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .data.images import class_for, save_processor
 from .errors import ConfigError, report_error
 from .hub import card, upload
 from .merging import merged_model
@@ -22,7 +23,7 @@ from .output import say
 from .run.checkpoint_files import MANIFEST, sync_tree, what_is_wrong
 from .run.process import quiet
 from .shims.device import to_dtype
-from .switches import HUB, LORA
+from .switches import HUB, LORA, MULTIMODAL
 from .training.checkpoint import all_checkpoints, best_of
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -115,7 +116,10 @@ def export(checkpoint: Path, out: Path, *, dtype: str | None = None, base: Path 
     with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as scratch:
         made = Path(scratch, "made")
         model.save_pretrained(made)
-        AutoTokenizer.from_pretrained(actor).save_pretrained(made)
+        tokenizer = AutoTokenizer.from_pretrained(actor)
+        if MULTIMODAL:
+            save_processor(tokenizer, made)
+        tokenizer.save_pretrained(made)
         if HUB:
             card(checkpoint).save(made / "README.md")
         sync_tree(made)
@@ -124,12 +128,15 @@ def export(checkpoint: Path, out: Path, *, dtype: str | None = None, base: Path 
 
 def load_model(path: Path) -> Any:
     """Load a model, in the dtype that it has."""
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     from .workers.models import load_pretrained
 
     try:
-        return load_pretrained(AutoModelForCausalLM, path, torch_dtype="auto")
+        auto_class: Any = AutoModelForCausalLM
+        if MULTIMODAL:
+            auto_class = class_for(auto_class, AutoConfig.from_pretrained(path))
+        return load_pretrained(auto_class, path, torch_dtype="auto")
     except (OSError, ValueError, RuntimeError) as error:
         raise ConfigError(f"cannot load the model at {path}: {error}", "check whether it was changed since") from error
 

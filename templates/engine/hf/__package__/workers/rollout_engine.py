@@ -13,10 +13,19 @@ import transformers
 from omegaconf import OmegaConf
 from packaging.version import Version
 
+from ..data.images import (
+    INPUTS,
+    class_for,
+    generation_inputs,
+    placeholders,
+    processor_of,
+    response_positions,
+    without_images,
+)
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..shims.device import computing_on, here
-from ..switches import OVERLAP, PLACEMENT
+from ..switches import MULTIMODAL, OVERLAP, PLACEMENT
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
 from .device_map import device_of
@@ -58,6 +67,8 @@ class RolloutEngine(HFRollout, Engine):
         self.config = OmegaConf.create(rollout)
         self.policy, self.tokenizer = policy, tokenizer
         self.ends = end_tokens(tokenizer, policy.module, config.data.get("apply_chat_template_kwargs"))
+        if MULTIMODAL:
+            self.processor = processor_of(tokenizer)
         self.device = device_of(config, "rollout") if PLACEMENT else here()
         self.shares_weights = ranks.world_size == 1 and self.device == policy.device
         with computing_on(self.device):
@@ -79,6 +90,8 @@ class RolloutEngine(HFRollout, Engine):
         meta_info = {**prompts.meta_info, **ends}
         most = int(meta_info.get("response_length", self.config.response_length))
         columns = {name: prompts.batch[name] for name in WHOLE_SEQUENCE}
+        if MULTIMODAL and columns["position_ids"].dim() == 3:
+            columns["position_ids"] = columns["position_ids"][:, 0]  # `generate` finds the others by itself
         used = columns["attention_mask"][:, :-1].any(dim=0)  # what is padding in every row is left out; but the last
         first = int(used.int().argmax()) if used.any() else len(used)
         inputs = {name: value[..., first:].to(self.device) for name, value in columns.items()}
@@ -90,13 +103,20 @@ class RolloutEngine(HFRollout, Engine):
             inputs["rows"] = torch.arange(len(prompts))
         # Upstream's passes are equally long, and a batch of any length may come.
         size = min(self.config.get("micro_batch_size", len(prompts)), len(prompts))
-        padded, padding = pad_dataproto_to_divisor(DataProto.from_dict(inputs, meta_info=meta_info), size)
+        batch = DataProto.from_dict(inputs, meta_info=meta_info)
+        if MULTIMODAL and INPUTS in prompts.non_tensor_batch:
+            batch.non_tensor_batch[INPUTS] = prompts.non_tensor_batch[INPUTS]
+        padded, padding = pad_dataproto_to_divisor(batch, size)
         with computing_on(self.device):
             output: DataProto = unpad_dataproto(HFRollout.generate_sequences(self, padded), padding).to("cpu")
         for name in WHOLE_SEQUENCE:
             output.batch[name] = torch.cat([columns[name][..., :first].cpu(), output.batch[name]], dim=-1)
         output.batch["prompts"] = columns["input_ids"].cpu()
         output.non_tensor_batch = {k: v for k, v in prompts.non_tensor_batch.items() if k != "raw_prompt_ids"}
+        if MULTIMODAL:
+            output.non_tensor_batch = without_images(output.non_tensor_batch)
+            length = output.batch["responses"].shape[-1]
+            output.batch["position_ids"] = response_positions(prompts.batch["position_ids"].cpu(), length)
         return output
 
     @torch.no_grad()
@@ -140,6 +160,10 @@ class RolloutEngine(HFRollout, Engine):
                 rows = batch["rows"].tolist()
                 loop = functools.partial(loop, ended=lambda row, tokens: tell(rows[row], tokens))
             settings["custom_generate"] = loop
+        if MULTIMODAL and self.processor is not None:
+            generation_config.suppress_tokens = placeholders(self.processor)
+            columns = self._pass.non_tensor_batch
+            settings.update(generation_inputs(self.model, columns, settings["input_ids"], self.processor))
         # An adapter writes by that of the model below it.
         model = self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model
         own, model.generation_config = model.generation_config, type(model.generation_config)()
@@ -155,6 +179,9 @@ class RolloutEngine(HFRollout, Engine):
         policy: Any = self.policy.module
         before = random_state()
         with here():
-            module = AutoModelForCausalLM.from_config(policy.config)
+            if MULTIMODAL:
+                module = class_for(AutoModelForCausalLM, policy.config).from_config(policy.config)
+            else:
+                module = AutoModelForCausalLM.from_config(policy.config)
         set_random_state(before)
         return module.requires_grad_(False).to(next(policy.parameters()).dtype)

@@ -10,6 +10,8 @@ from typing import Any
 
 from vllm import LLM, SamplingParams
 
+from ..data.images import check_read, engine_inputs, placeholders, processor_of
+from ..switches import MULTIMODAL
 from ..vendored.protocol import DataProto
 from .rollout_interface import gives_log_probs
 from .servers.assembly import assemble
@@ -60,6 +62,10 @@ class VllmRollout:
         self.sampling_params = SamplingParams(
             n=1, max_tokens=config.response_length, ignore_eos=config.ignore_eos, detokenize=False
         )
+        if MULTIMODAL:
+            self.image_settings: dict[str, Any] = {}
+            if (processor := processor_of(tokenizer)) is not None:
+                self.sampling_params.logit_bias = dict.fromkeys(placeholders(processor), -100.0)
 
     def generate_sequences(self, prompts: DataProto) -> DataProto:
         """Write a response to each prompt, by `sampling_params`; see `assemble` for what comes back.
@@ -70,9 +76,13 @@ class VllmRollout:
         """
         with_log_probs = gives_log_probs(self.config, prompts.meta_info)
         inputs: Any = [{"prompt_token_ids": list(ids)} for ids in prompts.non_tensor_batch["raw_prompt_ids"]]
+        if MULTIMODAL:
+            inputs = [*engine_inputs(prompts.non_tensor_batch, self.image_settings)]
         of_tokens = 0 if with_log_probs else None  # those of the tokens themselves, and of no others
         with self.update_sampling_params(logprobs=of_tokens):
             outputs = self.inference_engine.generate(inputs, self.sampling_params, use_tqdm=False)
+        if MULTIMODAL:
+            check_read(outputs, prompts)
         answers = [output.outputs[0] for output in outputs]
         responses = [Response(list(answer.token_ids), _log_probs(answer)) for answer in answers]
         eos = prompts.meta_info["eos_token_id"]

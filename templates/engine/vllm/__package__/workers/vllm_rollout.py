@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from ..data.images import processor_of, without_images
 from ..errors import ConfigError
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, empty_cache, here, to_dtype
-from ..switches import LORA, PLACEMENT
+from ..switches import LORA, MULTIMODAL, PLACEMENT
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .device_map import device_of
@@ -58,12 +59,16 @@ class RolloutEngine(VllmRollout):
         if LORA and (with_adapter := hands_over_adapter(config, policy)):
             settings["load_format"] = "auto"  # the weights that the adapter is trained beside
             settings["engine_kwargs"]["vllm"] = {**lora_options(policy.lora), **settings["engine_kwargs"]["vllm"]}
+        if MULTIMODAL and processor_of(tokenizer) is not None:
+            settings["load_format"] = "auto"  # what sees holds numbers beside its weights, and dummy makes them random
         self.frees_memory = bool(settings["free_cache_engine"])
         try:
             with placed_on(self.device):
                 super().__init__(**vllm_arguments(config, settings, tokenizer))
         except Exception as error:
             raise ConfigError(*explain_failure(error)) from error
+        if MULTIMODAL:
+            self.image_settings = dict(config.data.get("mm_processor_kwargs") or {})
         if LORA:
             self.adapter: WithAdapter | None = None
             if with_adapter:
@@ -109,8 +114,12 @@ class RolloutEngine(VllmRollout):
             with self.update_sampling_params(**asked), watching, computing_on(self.device):
                 batch = DataProto(prompts.batch.to(here()), columns, meta_info)
                 output: DataProto = super().generate_sequences(batch, **kwargs).to("cpu")
+        except RolloutError:
+            raise
         except Exception as error:
             raise RolloutError(*explain_failure(error)) from error
+        if MULTIMODAL:
+            output.non_tensor_batch = without_images(output.non_tensor_batch)
         return output
 
     def writer(self, meta_info: dict[str, Any]) -> contextlib.AbstractContextManager[VllmWriter] | None:
@@ -189,6 +198,8 @@ class RolloutEngine(VllmRollout):
         weights = with_output_matrix(self.policy.full_weights(device=None), self.policy.module, packs_head)
         self.inference_engine.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
         self.inference_engine.reset_prefix_cache()
+        if MULTIMODAL:
+            self.inference_engine.llm_engine.reset_encoder_cache()  # images as the weights before saw them
 
     def _asked(self, meta_info: dict[str, Any]) -> dict[str, Any]:
         """Return how vLLM is to draw the tokens of a batch, and at which it is to stop."""

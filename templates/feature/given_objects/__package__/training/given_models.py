@@ -7,9 +7,10 @@ from typing import Any
 from omegaconf import OmegaConf
 from torch import nn
 
+from ..data.images import save_processor
 from ..errors import ConfigError
 from ..settings import CONFIG_DIRECTORY
-from ..switches import PLACEMENT
+from ..switches import MULTIMODAL, PLACEMENT
 from ..workers.given_policy import GivenPolicy
 from ..workers.policy import Policy
 
@@ -111,6 +112,8 @@ def write_model(given: Any, run_directory: Path) -> Path:
     """Write the model into a run's directory: the reference starts from it, and engines read it."""
     directory = run_directory / WRITTEN
     given.model.save_pretrained(directory)
+    if MULTIMODAL:
+        save_processor(given.tokenizer, directory)
     given.tokenizer.save_pretrained(directory)
     return directory
 

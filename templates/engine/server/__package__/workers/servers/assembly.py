@@ -44,7 +44,7 @@ def assemble(
         masks.append([1] * length + [0] * (response_length - length))
         log_probs.append((response.log_probs or []) + [LOG_PROB_PADDING] * missing)
     response_ids = torch.tensor(tokens, dtype=ids.dtype)
-    positions = position_ids[:, -1:] + torch.arange(1, response_length + 1)
+    positions = position_ids[..., -1:] + torch.arange(1, response_length + 1)
     batch = {
         "prompts": ids,
         "responses": response_ids,

@@ -1,0 +1,75 @@
+"""Projects with images, and the environment that they need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.project.running import environment
+from tests.project.support import Configuration, make
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+HERE = Path(__file__).resolve().parent
+VISION = Path(sys.prefix) / "vision"
+
+
+@pytest.fixture(scope="session")
+def seeing() -> dict[str, str]:
+    """The environment of processes that import torchvision."""
+    if not (VISION / "torchvision").is_dir():
+        pytest.skip("no torchvision: make .venv/.vision")
+    return {"PYTHONPATH": os.pathsep.join([str(HERE / "operators"), str(VISION)])}
+
+
+@pytest.fixture(scope="session")
+def run(seeing: dict[str, str]) -> Run:
+    """Runs Python in a project, with torchvision at hand."""
+
+    def python(root: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=root,
+            env={**environment(root), **seeing},
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=False,
+        )
+
+    return python
+
+
+@pytest.fixture(scope="session")
+def model(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A tiny model of a family, with its processor."""
+    root, known = tmp_path_factory.mktemp("seeing"), dict[str, Path]()
+
+    def made(kind: str) -> Path:
+        if kind not in known:
+            known[kind] = root / kind
+            code = "import sys, models; from pathlib import Path; models.save_model(sys.argv[1], Path(sys.argv[2]))"
+            done = run(HERE, "-c", code, kind, known[kind])
+            assert done.returncode == 0, done.stderr[-3000:]
+        return known[kind]
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A project of a release and an engine, made once."""
+    root, known = tmp_path_factory.mktemp("made"), dict[tuple[str, str], Path]()
+
+    def made(release: str, engine: str = "hf") -> Path:
+        if (release, engine) not in known:
+            features = ("critic", "dynamic_bsz", "export_model", "multimodal", "remove_padding")
+            configuration = Configuration(release, engine, features=features)
+            known[release, engine] = make(configuration, root / f"{release}-{engine}").root
+        return known[release, engine]
+
+    return made

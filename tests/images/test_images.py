@@ -1,0 +1,189 @@
+"""Prompts with images: what a project learns from them, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from extractor.values import releases
+from tests.images import pictures
+from tests.images.conftest import HERE, Run
+from tests.releases import ALL, NEWEST, source_of
+
+pytestmark = pytest.mark.slow
+
+FEW = (
+    *("data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4", "actor_rollout_ref.rollout.n=4"),
+    *("data.shuffle=false", "actor_rollout_ref.actor.use_kl_loss=true", "local.recompute_old_log_probs=true"),
+    *("actor_rollout_ref.actor.entropy_coeff=0", "data.max_response_length=3", "trainer.total_training_steps=1"),
+)
+PACKED = (
+    "actor_rollout_ref.model.use_remove_padding=true",
+    *(f"actor_rollout_ref.{part}=true" for part in ("actor.use_dynamic_bsz", "rollout.log_prob_use_dynamic_bsz")),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("Qwen2_5_VL", ()),
+        pytest.param("Qwen2_5_VL", PACKED, marks=pytest.mark.thorough, id="packed"),
+        pytest.param("Qwen3VL", (), marks=pytest.mark.thorough),
+        pytest.param("Qwen3VL", PACKED, marks=pytest.mark.thorough, id="Qwen3VL packed"),
+    ],
+)
+def test_a_step_is_upstreams_and_what_plain_transformers_computes(
+    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path, kind: str, settings: list[str]
+) -> None:
+    """Rows with one image, two and none; images as PIL and bytes."""
+    for name in ("experimental/agent_loop/agent_loop.py", "utils/model.py", "utils/tokenizer/tokenizer.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(source_of(NEWEST[-1]).files[f"verl/{name}"])
+    root = project(NEWEST[-1])
+    done = run(root, HERE / "driver.py", "compare", model(kind), tmp_path / "run", tmp_path, *FEW, *settings)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["as_upstream"] == [True] * 4
+    assert found["log_probs"] < 1e-5
+    assert found["gradient"][0] == pytest.approx(found["gradient"][1], rel=1e-3)
+    assert found["gradient"][0] > 0.01
+    assert len(set(found["lengths"])) > 2
+
+
+def _scores(run_directory: Path) -> list[float]:
+    rows = [json.loads(line) for line in (run_directory / "metrics.jsonl").read_text().splitlines()]
+    return [value for row in rows for name, value in row.items() if name.startswith("val-core/") and "mean@1" in name]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["Qwen2_5_VL", "Qwen3VL"])
+def test_the_colour_of_a_square_is_learnt(
+    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path, kind: str
+) -> None:
+    settings = ("trainer.total_training_steps=80", "trainer.test_freq=40")
+    done = run(project(NEWEST[-1]), HERE / "driver.py", "learn", model(kind), tmp_path / "run", "", *settings)
+    assert done.returncode == 0, done.stderr[-3000:]
+    scores = _scores(tmp_path / "run")
+    assert scores[0] < 0.3
+    assert scores[-1] >= 0.85  # on pictures that were held out
+
+
+@pytest.mark.thorough
+@pytest.mark.vllm
+def test_vllm_reads_images_as_the_trainer_does(
+    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path
+) -> None:
+    """After each update: what was seen before must not be taken from a cache."""
+    pytest.importorskip("vllm")
+    rollout = "actor_rollout_ref.rollout"
+    settings = (f"{rollout}.calculate_log_probs=true", f"+{rollout}.engine_kwargs.vllm.logprobs_mode=raw_logprobs")
+    root, steps = project(NEWEST[-1], "vllm"), "trainer.total_training_steps=3"
+    done = run(
+        root, HERE / "driver.py", "learn", model("Qwen2_5_VL"), tmp_path / "run", "", *settings, *FEW[:-1], steps
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    found = [row[name] for row in rows for name in row if name.endswith("rollout_log_probs_diff_max")]
+    assert len(found) == 3
+    assert max(found) < 1e-4
+
+
+@pytest.mark.parametrize("release", [pytest.param(one, marks=pytest.mark.thorough) for one in ("0.7.1", "0.8.0")])
+def test_releases_that_have_images_train_on_files_of_them(
+    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path, release: str
+) -> None:
+    _train_on_files(run, model("Qwen2_5_VL"), project(release), tmp_path)
+
+
+@pytest.mark.thorough
+def test_a_run_of_files_is_saved_with_its_processor_and_goes_on(
+    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = project(NEWEST[-1])
+    settings = _train_on_files(run, model("Qwen2_5_VL"), root, tmp_path)
+    saved = tmp_path / "run/global_step_1"
+    names = {file.name for file in (saved / "actor").iterdir()}
+    assert {"processor_config.json", "tokenizer.json", "chat_template.jinja"} <= names
+    resumed = run(root, "main.py", *settings, "trainer.total_training_steps=2", "trainer.resume_mode=auto")
+    assert resumed.returncode == 0, resumed.stderr[-3000:]
+    assert "step 2/2" in resumed.stdout
+    exported = run(root, "-m", "toy.export", tmp_path / "run", tmp_path / "out")
+    assert exported.returncode == 0, exported.stderr[-3000:]
+    assert (tmp_path / "out/processor_config.json").is_file()
+    again = run(
+        root, "main.py", *settings, f"actor_rollout_ref.model.path={tmp_path / 'out'}", "trainer.resume_mode=disable"
+    )
+    assert again.returncode == 0, again.stderr[-3000:]
+
+
+def _train_on_files(run: Run, model: Path, root: Path, folder: Path) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.Table.from_pylist(list(map(pictures.stored, pictures.rows(3, 4)))), folder / "rows.parquet")
+    files = [f"data.{split}_files={folder / 'rows.parquet'}" for split in ("train", "val")]
+    score = [
+        f"reward.custom_reward_function.path={HERE / 'pictures.py'}",
+        "reward.custom_reward_function.name=is_right",
+    ]
+    sizes = ["scale=toy", "data.max_prompt_length=64", *FEW, f"trainer.default_local_dir={folder / 'run'}"]
+    settings = [f"actor_rollout_ref.model.path={model}", *files, *score, *sizes]
+    done = run(root, "main.py", *settings)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return settings
+
+
+@pytest.mark.parametrize("release", [one for one in ALL if one < "0.7.1"])
+def test_releases_before_0_7_1_say_why_they_have_none(release: str) -> None:
+    manifest = releases.load(release)
+    (feature,) = [one for one in manifest.withheld if one.name == "multimodal"]
+    assert "0.7.1" in feature.withheld
+
+
+REFUSED = """
+import sys
+sys.path[:0] = [".", {here!r}]
+import pictures
+from toy import LocalPPOTrainer, load_config
+from toy.errors import ProjectError
+def tried(change, *settings, model={model!r}):
+    rows = pictures.rows(1, 4)
+    change(rows[1])
+    path = [f"actor_rollout_ref.model.path={{model}}"] if model else []
+    given = ["scale=toy", f"trainer.default_local_dir={{sys.argv[1]}}", *path, *settings]
+    config = load_config("data.max_prompt_length=64", *given)
+    try:
+        LocalPPOTrainer(config, train_dataset=rows, reward_fn=pictures.is_right)
+    except ProjectError as error:
+        print(type(error).__name__, *str(error).splitlines()[:1])
+same = lambda row: None
+tried(lambda row: row.update(prompt="colour?"))
+tried(lambda row: row.update(images=["nowhere.png"]))
+tried(lambda row: row.update(images=[b"no image"]))
+tried(lambda row: row.update(videos=["film.mp4"]))
+tried(same, "data.max_prompt_length=12")
+tried(same, "algorithm.adv_estimator=gae")
+tried(same, model=None)
+"""
+
+
+def test_what_cannot_be_used_is_said_before_a_model_is_loaded(
+    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path
+) -> None:
+    code = REFUSED.format(here=str(HERE), model=str(model("Qwen2_5_VL")))
+    done = run(project(NEWEST[-1]), "-c", code, tmp_path / "run")
+    assert done.returncode == 0, done.stderr[-3000:]
+    shown = done.stdout
+    for expected in (
+        "row 1: its prompt has 0 <image>, and its column images 1 images",
+        "row 1: cannot open an image: [Errno 2] No such file or directory: 'nowhere.png'",
+        "row 1: cannot open an image: cannot identify image file",
+        "row 1: it has videos, and a model sees images only here",
+        "more than data.max_prompt_length=12",
+        "prompts have images, and a critic reads text only",
+        "cannot be given any: its model reads text only",
+    ):
+        assert expected in shown, shown
