@@ -21,6 +21,7 @@ from extractor.values.options import Options
 
 KEPT = 12  # in memory, of each process: one holds some tens of megabytes
 FOLDER = "VEXTRACT_TESTS_GENERATED"
+PROCESS = "VEXTRACT_TESTS_PROCESS"  # the one that the others are started by
 _generate = pipeline.generate
 _known: OrderedDict[str, Generated] = OrderedDict()
 
@@ -54,5 +55,5 @@ def begin() -> tempfile.TemporaryDirectory[str] | None:
     if FOLDER in os.environ:
         return None
     folder = tempfile.TemporaryDirectory(prefix="vextract-generated-")
-    os.environ[FOLDER] = folder.name
+    os.environ[FOLDER], os.environ[PROCESS] = folder.name, str(os.getpid())
     return folder
