@@ -5,10 +5,13 @@ Generating takes seconds, and hundreds of tests need a project. The processes th
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import pickle
 import tempfile
 from collections import OrderedDict
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -43,13 +46,22 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
 
 
 def _from_disk(file: Path, options: Options, source: Source, manifest: Manifest) -> Generated:
-    if file.exists():
-        return pickle.loads(file.read_bytes())  # type: ignore[no-any-return]
-    made = _generate(options, source, manifest)
-    with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as written:
-        pickle.dump(made, written)
-    Path(written.name).replace(file)
+    with alone(file.with_suffix(".lock")):  # whoever wants the same at that time waits for it
+        if file.exists():
+            return pickle.loads(file.read_bytes())  # type: ignore[no-any-return]
+        made = _generate(options, source, manifest)
+        part = file.with_suffix(".part")
+        part.write_bytes(pickle.dumps(made))
+        part.replace(file)
     return made
+
+
+@contextlib.contextmanager
+def alone(file: Path) -> Iterator[None]:
+    """Let one process at a time go on, of those that share the tests."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _index(source: Source) -> Index:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import importlib
 import json
 import os
@@ -119,8 +118,7 @@ def _address() -> str:
     """Return the socket of the process that forks; the first that asks starts it."""
     folder = Path(os.environ[generated_once.FOLDER])
     address = folder / "forks"
-    with (folder / "forks.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with generated_once.alone(folder / "forks.lock"):
         if not address.exists():
             # What libraries read when they are imported.
             read = {"CUDA_VISIBLE_DEVICES": "", "HF_HOME": str(folder / "huggingface"), "HF_HUB_OFFLINE": "1"}
@@ -187,9 +185,12 @@ def _answer(connection: socket.socket) -> NoReturn:
             os.setsid()
             _become(asked["arguments"], asked["cwd"], asked["env"], *asked["files"])
         print(process, file=talk, flush=True)
-        _, status = os.waitpid(process, 0)
-        with contextlib.suppress(OSError):  # nobody waits any more
-            print(os.waitstatus_to_exitcode(status), file=talk, flush=True)
+        while not (ended := os.waitpid(process, os.WNOHANG))[0]:
+            if select.select([connection], [], [], 0.02)[0]:  # whoever asked for it is gone
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            print(os.waitstatus_to_exitcode(ended[1]), file=talk, flush=True)
     os._exit(0)
 
 
