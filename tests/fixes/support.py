@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,6 +34,7 @@ class Case:
         return f"{self.release}-{self.fix.id}"
 
 
+@cache
 def all_cases() -> list[Case]:
     """Every named fix of every manifest."""
     return [Case(release, fix) for release in releases.supported() for fix in releases.load(release).fixes]
