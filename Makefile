@@ -10,8 +10,9 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Two more than cores, as long tests wait for others half of the time. Files in the order that tests/conftest.py gives
 # them, not those with many tests first: long ones have few.
-WORKERS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 2)")
-PARALLEL := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+CORES := $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
+IN_ORDER := --dist loadfile --no-loadscope-reorder
+PARALLEL := --numprocesses $(shell expr $(CORES) + 2) $(IN_ORDER)
 # pip compiles nothing (--no-compile); what is imported is compiled once, which this variable would forbid.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -54,7 +55,7 @@ $(VENV)/.vision: requirements/vision.txt $(COMPLETE)
 demo: setup ## make a project from verl, train it, and say where it is
 	$(call run,$(BIN)/python scripts/demo.py $(DEMO))
 
-test: setup $(VENV)/.vllm $(VENV)/.vision ## run the tests, in half an hour: leaves out those marked thorough, and older releases in what is slow
+test: setup $(VENV)/.vllm $(VENV)/.vision ## run the tests, in a quarter of an hour: leaves out those marked thorough, and older releases in what is slow
 	$(call run,$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/importers)
 
 test-importers: setup ## run the tests of what reads other people's runs and copies of verl, and of exports
@@ -63,8 +64,9 @@ test-importers: setup ## run the tests of what reads other people's runs and cop
 test-all: setup $(VENV)/.vllm $(VENV)/.vision ## run all tests with all releases of verl, for hours: leaves out nothing
 	$(call run,VEXTRACT_TEST_RELEASES=all $(BIN)/python -m pytest $(PARALLEL) -m "")
 
-test-fast: setup ## run the tests of a minute: leaves out what reads verl, trains or is slow; needs no network
-	$(call run,$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not network and not thorough")
+# These wait for nothing, and each process first collects them all.
+test-fast: setup ## run the tests of half a minute: leaves out what reads verl, trains or is slow, and importers; needs no network
+	$(call run,$(BIN)/python -m pytest --numprocesses $(CORES) $(IN_ORDER) --ignore=tests/importers -m "not slow and not network and not thorough")
 
 bench: setup $(VENV)/.vllm $(PEERS)/.complete ## print sizes and speeds, as ratios of one run
 	$(BIN)/python -m benchmarks

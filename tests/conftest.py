@@ -56,9 +56,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return cores + cores // 2
 
 
+_OURS = re.compile(r"^from (tests(?:\.\w+)+) import", re.MULTILINE)
+
+
 @cache
 def _is_heavy(path: Path) -> bool:
-    return path.name.startswith("test_") and _HEAVY.search(path.read_text(encoding="utf-8")) is not None
+    """Return whether a module of tests imports what takes seconds, or takes something from one that does."""
+    if not path.name.startswith("test_"):
+        return False
+    text = path.read_text(encoding="utf-8")
+    others = (Path(__file__).parents[1] / f"{name.replace('.', '/')}.py" for name in _OURS.findall(text))
+    texts = (text, *(file.read_text(encoding="utf-8") for file in others if file.is_file()))
+    return any(_HEAVY.search(each) for each in texts)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -51,5 +51,10 @@ def _parameters(ordinary: set[str], engine: str = "hf") -> list[Any]:
     return [
         pytest.param(release, marks=() if release in ordinary else pytest.mark.thorough)
         for release in ALL
-        if engine in releases.load(release).engines
+        if engine in _engines(release)
     ]
+
+
+@cache
+def _engines(release: str) -> tuple[str, ...]:
+    return tuple(releases.load(release).engines)

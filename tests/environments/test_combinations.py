@@ -41,6 +41,7 @@ def test_the_projects_text_is_in_order(tmp_path: Path, release: str, engine: str
         assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.thorough
 def test_mypy_passes(episodic: Project, tmp_path: Path) -> None:
     ours = [f"episodic/{path}" for path in OURS]
     command = [sys.executable, "-m", "mypy", f"--cache-dir={tmp_path}", *ours]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.project.running import environment, overrides
+from tests.project.running import overrides, started
 from tests.project.support import Configuration, make
 from tests.releases import NEWEST
 
@@ -45,23 +43,19 @@ class Hangs:
 def test_the_second_signal_ends_a_run_that_hangs(tmp_path: Path, handled: str, number: signal.Signals) -> None:
     root = make(Configuration(NEWEST[-1], recipe="multiturn"), tmp_path / "project").root
     (root / "toy" / "custom" / "env_wrapper.py").write_text(HANGS.replace("HANDLED", handled), encoding="utf-8")
-    command = [sys.executable, "-u", "main.py", *overrides("data.env.val_size=4")]
-    run = subprocess.Popen(
-        command, cwd=root, env=environment(root), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    output = tmp_path / "output"
+    run = started(root, output, "main.py", *overrides("data.env.val_size=4"))
     try:
-        assert run.stdout is not None
-        seen = ""
         for sign in ("hanging", "stopping after this step"):
-            while sign not in seen:
-                line = run.stdout.readline()
-                assert line, seen
-                seen += line
+            while not (output.exists() and sign in output.read_text(encoding="utf-8")):
+                assert run.poll() is None, output.read_text(encoding="utf-8")
+                time.sleep(0.1)
             time.sleep(1.0)  # a signal that comes at once is the same one, passed on
             run.send_signal(number)
-        rest, _ = run.communicate(timeout=120)
+        code = run.wait(120)
     finally:
         run.kill()
-    assert run.returncode == 130, seen + rest
-    assert "interrupted" in rest
-    assert "Traceback" not in rest
+    seen = output.read_text(encoding="utf-8")
+    assert code == 130, seen
+    assert "interrupted" in seen.partition("stopping after this step")[2]
+    assert "Traceback" not in seen

@@ -145,6 +145,7 @@ def _killed_command(target: Path, way: str, at: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EIO])
 def test_an_error_anywhere_undoes_everything(edited: Path, number: int) -> None:
     before = picture(edited)
@@ -208,6 +209,7 @@ with injected(Faults({at}, lambda name: os.kill(os.getpid(), signal.SIGKILL), fo
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [3, 8, 20, 33, 47, 60])
 def test_really_killed(edited: Path, at: int, capsys: pytest.CaptureFixture[str]) -> None:
     before = picture(edited)

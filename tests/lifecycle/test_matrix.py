@@ -99,8 +99,8 @@ def test_no_edit_is_lost(old: Choice, new: Choice, tmp_path: Path, capsys: pytes
         before = picture(project)
         bytes_before = files_of(project)
         entry = ready(project, after_tree, options_of(new), successors(old, new))
-        # Working it out once more gives the same, and the first time has written nothing.
-        assert ready(project, after_tree, options_of(new), successors(old, new)).plan == entry.plan
+        if number == 0:  # working it out once more gives the same, and the first time has written nothing
+            assert ready(project, after_tree, options_of(new), successors(old, new)).plan == entry.plan
         assert picture(project) == before
         entry.run()
         after = files_of(project)

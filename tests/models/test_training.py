@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from tests.processes.launching import SCORE, Phase, drive, overrides, saved
 from tests.project.running import forked
 from tests.project.support import PACKAGE, Configuration, make
+from tests.releases import EVERYTHING
 
 pytestmark = pytest.mark.slow
 
@@ -108,6 +109,22 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "qlora_own_rollouts": (*QLORA, "rollouts=own"),
 }
 MORE = ("trainer.total_training_steps=4",)
+# What goes through code that another case goes through as well: in `make test-all`.
+LATER = {
+    *("tied_resting", "small_passes", "by_tokens", "qlora_resting", "qlora_checkpointing", "qlora_own_rollouts"),
+    *("2/qlora_resting", "2/qlora_by_policy", "2/qlora_own_rollouts", "2/lora_resting", "2/lora_by_policy"),
+    "2/tied_lora",
+}
+KINDS = ["lora", *["qlora"] * EVERYTHING]  # of adapters, in what takes four steps
+
+
+def usual(*names: str, processes: str = "1") -> list[str]:
+    """Leave out those that `make test-all` alone has."""
+    left_out = set() if EVERYTHING else LATER
+    return [name for name in names if (name if processes == "1" else f"2/{name}") not in left_out]
+
+
+TRAINED = ("lora", "lora_resting", "lora_by_policy", "tied_lora", "qlora", "qlora_resting", "qlora_by_policy")
 
 
 @pytest.fixture(scope="module")
@@ -129,27 +146,18 @@ def runs(release: str, project: Path, tied_model: Path, tmp_path_factory: pytest
     """What one process made of the cases, and two processes of some."""
     root = tmp_path_factory.mktemp("runs")
     settings = {**FIRST, **{name: more for name, (_, more, _) in SAME.items()}, **OTHERS}
+    settings = {name: settings[name] for name in usual(*settings)}
     section = "" if release == "0.6.1" else "reward."
     common = (*COMMON, f"{section}custom_reward_function.path={SCORE}")
     one = {name: overrides(common, more) for name, more in settings.items()}
-    whole = {"lora": overrides(common, LORA, MORE), "qlora": overrides(common, QLORA, MORE)}
+    whole = {kind: overrides(common, {"lora": LORA, "qlora": QLORA}[kind], MORE) for kind in KINDS}
     for kind, settings in whole.items():
         one |= {f"{kind}_whole": settings, f"{kind}_halves": one[kind], f"{kind}_halves#resumed": settings}
-    two = {
-        "lora": one["lora"],
-        "qlora": one["qlora"],
-        "qlora_resting": one["qlora_resting"],
-        "qlora_by_policy": overrides(common, QLORA, BY_POLICY),
-        "qlora_own_rollouts": one["qlora_own_rollouts"],
-        "qlora_resumed": whole["qlora"],
-        "lora_resting": one["lora_resting"],
-        "lora_by_policy": overrides(common, LORA, BY_POLICY),
-        "tied_lora": one["tied_lora"],
-        "by_policy": overrides(common, BY_POLICY),
-        "resting": one["resting"],
-        "lora_own_rollouts": one["lora_own_rollouts"],
-        "lora_resumed": whole["lora"],
-    }
+    same = usual(*TRAINED, "resting", "lora_own_rollouts", "qlora_own_rollouts", processes="2")
+    by_policy = {"qlora_by_policy": QLORA, "lora_by_policy": LORA, "by_policy": ()}
+    two = {name: one[name] for name in same if name in one}
+    two |= {name: overrides(common, by_policy[name], BY_POLICY) for name in usual(*by_policy, processes="2")}
+    two |= {f"{kind}_resumed": settings for kind, settings in whole.items()}
     for cases in (one, two):
         for name, case in cases.items():
             cases[name] = [setting.replace("TIED", str(tied_model)) for setting in case]
@@ -182,7 +190,7 @@ def toy_model(run: Path) -> dict[str, torch.Tensor]:
     return load_file(file)
 
 
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("name", usual(*SAME))
 def test_another_way_to_the_same_weights(runs: Path, name: str) -> None:
     first, _, tolerance = SAME[name]
     check_same(weights(runs / "1" / first), weights(runs / "1" / name), tolerance)
@@ -223,7 +231,7 @@ def test_gradients_are_clipped(runs: Path) -> None:
     check_same({f"actor.{name}": weight for name, weight in toy_model(run).items()}, weights(run), 1e-8)
 
 
-@pytest.mark.parametrize("kind", ["lora", "qlora"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_adapter_is_resumed_bit_for_bit(runs: Path, kind: str) -> None:
     whole, halves = runs / "1" / f"{kind}_whole", runs / "1" / f"{kind}_halves"
     check_same(weights(whole, 4), weights(halves, 4), 0.0)
@@ -242,15 +250,13 @@ def test_the_reference_is_the_model_without_the_adapter(runs: Path) -> None:
     assert (last["ref_log_prob"] - last["old_log_probs"]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize(
-    "name", ["lora", "lora_resting", "lora_by_policy", "tied_lora", "qlora", "qlora_resting", "qlora_by_policy"]
-)
+@pytest.mark.parametrize("name", usual(*TRAINED, processes="2"))
 def test_two_processes_train_the_same_adapter(runs: Path, name: str) -> None:
     alone = name.removesuffix("_resting").removesuffix("_by_policy")
     check_same(weights(runs / "1" / alone), weights(runs / "2" / name), 1e-4)
 
 
-@pytest.mark.parametrize("kind", ["lora", "qlora"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_two_processes_go_on_with_an_adapter(runs: Path, kind: str) -> None:
     check_same(weights(runs / "1" / f"{kind}_whole", 4), weights(runs / "2" / f"{kind}_resumed", 4), 1e-3)
 
@@ -260,7 +266,7 @@ def test_two_processes_with_resting_weights(runs: Path, name: str) -> None:
     check_same(weights(runs / "1" / "plain"), weights(runs / "2" / name), 1e-5)
 
 
-@pytest.mark.parametrize("kind", ["lora", "qlora"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_rollouts_of_the_adapted_policy(runs: Path, processes: str, kind: str) -> None:
     """Each process writes its own share, and what it wrote is learned from."""

@@ -131,6 +131,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 
 @pytest.mark.network
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_package_is_added(tiny: Tiny) -> None:
     """What is locked goes by its digest; what is not is resolved, and is in the next lock."""
     tiny.needs("alpha>=1", "torch>=2", "gamma-that-nobody-has")

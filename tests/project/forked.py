@@ -1,28 +1,33 @@
 """Python processes that begin with a project's libraries imported, which takes longer than what most tests then run.
 
-They are forks of one process, which `multiprocessing`'s fork server keeps until the tests end. What a process does
-before or while it imports torch is tested by those that `running.python` starts.
+They are forks of one process, whichever of those that share the tests asks for them. It ends with the tests. What a
+process does before or while it imports torch is tested by those that `running.python` starts.
 """
 
 from __future__ import annotations
 
 import atexit
-import multiprocessing
-import multiprocessing.forkserver
+import contextlib
+import importlib
+import json
 import os
 import runpy
+import select
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
-from functools import cache
-from multiprocessing.context import ForkServerContext
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-import pytest
+from tests import generated_once
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 # What takes most of the time of `import` in a run, and in a script.
 LIBRARIES = [
@@ -43,40 +48,155 @@ LIBRARIES = [
     "transformers.models.qwen2.modeling_qwen2",
 ]
 
+_started: list[subprocess.Popen[bytes]] = []
 
-@cache
-def _server() -> ForkServerContext:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(LIBRARIES)
-    folder = tempfile.TemporaryDirectory()
-    atexit.register(folder.cleanup)
-    with pytest.MonkeyPatch.context() as patch:  # what libraries read when they are imported
-        for name, value in {"CUDA_VISIBLE_DEVICES": "", "HF_HOME": folder.name, "HF_HUB_OFFLINE": "1"}.items():
-            patch.setenv(name, value)
-        multiprocessing.forkserver.ensure_running()
-    return context
+
+class Forked:
+    """A process that was forked for a test, used as `subprocess.Popen` is; it leads a session of its own.
+
+    Attributes:
+        pid: its number.
+        returncode: its exit code, None until it has been waited for; -N where signal N ended it.
+    """
+
+    def __init__(self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], files: Sequence[Path]) -> None:
+        """Start `python *arguments` (a script, `-m` and a module, `-c` and code) with `files` as its three streams."""
+        self.arguments = [*map(str, arguments)]
+        self.returncode: int | None = None
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.connect(_address())
+        self._talk = self._server.makefile("rw", encoding="utf-8")
+        asked = {"arguments": self.arguments, "cwd": str(cwd), "env": dict(env), "files": [*map(str, files)]}
+        print(json.dumps(asked), file=self._talk, flush=True)
+        self.pid = int(self._talk.readline())
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; returns its exit code, or raises `subprocess.TimeoutExpired`."""
+        if self.returncode is None:
+            if not select.select([self._server], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.arguments, timeout or 0)
+            self.returncode = int(self._talk.readline())
+            self._talk.close()
+            self._server.close()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Return its exit code, None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it with all processes of its session."""
+        if self.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
 
 
 def run(
     arguments: list[str], *, cwd: Path, env: Mapping[str, str], stdin: str, timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python *arguments`, which are a script, `-m` and a module or `-c` and code, and what is for them."""
+    """Run `python *arguments` as `Forked` does, with a text for its stdin."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
         files[0].write_text(stdin, encoding="utf-8")
-        process = _server().Process(target=_become, args=(arguments, str(cwd), dict(env), *map(str, files)))
-        process.start()
-        process.join(timeout)
-        if process.exitcode is None:
+        process = Forked(arguments, cwd=cwd, env=env, files=files)
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
             process.kill()
-            raise subprocess.TimeoutExpired(arguments, timeout)
+            raise
         shown = [file.read_text(encoding="utf-8") for file in files[1:]]
-    return subprocess.CompletedProcess(arguments, process.exitcode, *shown)
+    return subprocess.CompletedProcess(arguments, code, *shown)
+
+
+def _address() -> str:
+    """Return the socket of the process that forks; the first that asks starts it."""
+    folder = Path(os.environ[generated_once.FOLDER])
+    address = folder / "forks"
+    with generated_once.alone(folder / "forks.lock"):
+        if not address.exists():
+            # What libraries read when they are imported.
+            read = {"CUDA_VISIBLE_DEVICES": "", "HF_HOME": str(folder / "huggingface"), "HF_HUB_OFFLINE": "1"}
+            owner = os.environ[generated_once.PROCESS]
+            code = f"from tests.project.forked import serve; serve({str(address)!r}, {owner})"
+            command = [sys.executable, "-c", code]
+            _started.append(
+                subprocess.Popen(
+                    command,
+                    cwd=REPOSITORY,
+                    env={**os.environ, **read},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            )
+            deadline = time.monotonic() + 60
+            while not address.exists():
+                assert time.monotonic() < deadline, "the process that forks has not started"
+                time.sleep(0.01)
+    return str(address)
+
+
+def serve(address: str, owner: int) -> None:
+    """Fork for whoever connects, until the tests have ended: their folder or their first process is gone."""
+    sys.path[:] = [entry for entry in sys.path if entry and Path(entry) != REPOSITORY]
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(address)
+        listening.listen(64)
+        listening.settimeout(1)
+        for name in LIBRARIES:
+            importlib.import_module(name)
+        children: set[int] = set()
+        while Path(address).exists() and _is_there(owner):
+            children -= {child for child in children if os.waitpid(child, os.WNOHANG)[0]}
+            try:
+                connection, _ = listening.accept()
+            except TimeoutError:
+                continue
+            child = os.fork()
+            if child == 0:
+                listening.close()
+                _answer(connection)
+            children.add(child)
+            connection.close()
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _answer(connection: socket.socket) -> NoReturn:
+    """Run what is asked for in a process of its own; tell its number, and then its exit code."""
+    connection.settimeout(None)
+    with connection, connection.makefile("rw", encoding="utf-8") as talk:
+        asked = json.loads(talk.readline())
+        process = os.fork()
+        if process == 0:
+            os.close(connection.fileno())
+            os.setsid()
+            _become(asked["arguments"], asked["cwd"], asked["env"], *asked["files"])
+        print(process, file=talk, flush=True)
+        while not (ended := os.waitpid(process, os.WNOHANG))[0]:
+            if select.select([connection], [], [], 0.02)[0]:  # whoever asked for it is gone
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            print(os.waitstatus_to_exitcode(ended[1]), file=talk, flush=True)
+    os._exit(0)
 
 
 def _become(arguments: list[str], cwd: str, env: dict[str, str], *files: str) -> NoReturn:
     for number, file in enumerate(files):
-        opened = os.open(file, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT)
+        opened = os.open(file, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(opened, number)
         os.close(opened)
     sys.stdin, sys.stdout, sys.stderr = (
@@ -98,8 +218,9 @@ def _become(arguments: list[str], cwd: str, env: dict[str, str], *files: str) ->
         code = 1
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            stream.flush()
     os._exit(int(code))  # type: ignore[call-overload]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from extractor.values import resources
-from tests.project.forked import run
+from tests.project.forked import Forked, run
 from tests.project.support import PACKAGE
 
 SMALL = (
@@ -56,9 +56,15 @@ def python(
     )
 
 
-def forked(root: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def forked(root: Path, *arguments: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a script, a module (`-m`) or code (`-c`) in a project: `python`, with the libraries imported already."""
-    return run(list(arguments), cwd=root, env=environment(root), stdin=stdin, timeout=300)
+    return run(list(arguments), cwd=root, env={**environment(root), **variables}, stdin=stdin, timeout=300)
+
+
+def started(root: Path, output: Path, *arguments: str, stdin: Path = Path(os.devnull), **variables: str) -> Forked:
+    """Start what `forked` runs; stdout and stderr go to a file, which is made anew."""
+    output.unlink(missing_ok=True)
+    return Forked(arguments, cwd=root, env={**environment(root), **variables}, files=[stdin, output, output])
 
 
 def answer_of(root: Path, program: str, *, start: Callable[..., subprocess.CompletedProcess[str]] = forked) -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from extractor import __version__
+from extractor.cli.app import run as run_command
 from extractor.pipeline import apply
 from extractor.pipeline.generate import Generated, complete, generate
 from extractor.pipeline.plan import plan_new
@@ -25,6 +27,18 @@ from tests.releases import ALL, EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = "toy"
+# For tests of parts that do not disturb each other: each other set of features is a project that takes seconds to make.
+TOGETHER = (
+    "dynamic_sampling",
+    "episodes",
+    "freed_memory",
+    "given_objects",
+    "parts",
+    "reward_processes",
+    "rollout_correction",
+    "short_names",
+    "sweep",
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +47,7 @@ class Configuration:
 
     release: str
     engine: str = "hf"
+    _: KW_ONLY
     everything: bool = False
     algorithm: str = ""
     features: tuple[str, ...] = ()
@@ -114,19 +129,17 @@ def forget(*packages: str) -> None:
         del sys.modules[name]
 
 
-def vextract(
-    *arguments: object, cwd: Path, python: Path | str = sys.executable, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run the command line of this checkout in a process of its own."""
-    return subprocess.run(
-        [str(python), "-m", "extractor", *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+def vextract(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, for which projects are generated once, in a directory."""
+    words, before = [*map(str, arguments)], Path.cwd()
+    out, err = io.StringIO(), io.StringIO()
+    os.chdir(cwd)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = run_command(words)
+    finally:
+        os.chdir(before)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 def files_of(root: Path) -> dict[str, bytes]:

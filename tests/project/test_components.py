@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.project.running import forked, train
-from tests.project.support import Configuration, Made
-from tests.releases import newest_release
+from tests.project.support import TOGETHER, Configuration, Made
+from tests.releases import NEWEST, newest_release
 
 pytestmark = pytest.mark.slow
 Maker = Callable[[Configuration], Made]
-each_release = pytest.mark.parametrize("release", newest_release("0.6.1"))
 
 # Of each pair of digits: numbers for one source, dictionaries for the other, of which some have `acc`.
 REWARD = """
@@ -26,7 +25,6 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     return found | {"acc": float(ground_truth == "val" or ord(solution_str[0]) % 2)} if len(solution_str) % 2 else found
 """
 
-FEATURES = ("dynamic_sampling",)
 READERS = """
 import numpy as np, torch
 from omegaconf import OmegaConf
@@ -114,17 +112,24 @@ else:
 """
 
 
-@each_release
+@pytest.mark.parametrize("release", newest_release())
 def test_every_reader_tells_none_from_zero(made: Maker, release: str) -> None:
-    done = forked(made(Configuration(release, "hf", features=FEATURES)).root, "-c", READERS)
+    done = forked(made(Configuration(release, "hf", features=TOGETHER)).root, "-c", READERS)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@each_release
-@pytest.mark.parametrize("manager", ["env", "naive"])
+@pytest.mark.parametrize(
+    ("manager", "release"),
+    [
+        ("env", NEWEST[-1]),
+        ("naive", NEWEST[-1]),
+        ("naive", "0.6.1"),
+        pytest.param("env", "0.6.1", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_run_over_two_sources(made: Maker, tmp_path: Path, release: str, manager: str) -> None:
     """The means are of those that report it, by verl's manager too, which in later releases makes a number an `acc`."""
-    root = Path(shutil.copytree(made(Configuration(release, "hf", features=FEATURES)).root, tmp_path / "project"))
+    root = Path(shutil.copytree(made(Configuration(release, "hf", features=TOGETHER)).root, tmp_path / "project"))
     (root / "score.py").write_text(REWARD, encoding="utf-8")
     for name, count in (("train", 64), ("val", 32)):
         rows = [

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from extractor.values import resources
-from tests.project.support import Configuration, Made
+from tests.project.running import forked, python
+from tests.project.support import TOGETHER, Configuration, Made
 from tests.releases import NEWEST, newest_release
 
 Maker = Callable[[Configuration], Made]
@@ -80,17 +80,18 @@ for kept in True, False:
 """
 
 
-def printed(root: Path, program: str, *arguments: str, **variables: str) -> list[str]:
+def printed(root: Path, program: str, *arguments: str, start: Any = forked, **variables: str) -> list[str]:
     """The lines that a program prints in a project."""
-    env = {name: value for name, value in os.environ.items() if name != "CUBLAS_WORKSPACE_CONFIG"} | variables
-    command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
+    done = start(root, "-c", program, *arguments, **variables)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("release", newest_release())
-def test_kernels_that_add_up_in_one_order(made: Maker, tmp_path: Path, release: str) -> None:
+def test_kernels_that_add_up_in_one_order(
+    made: Maker, tmp_path: Path, release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     *_, found = printed(made(Configuration(release, "hf")).root, DETERMINISTIC, str(tmp_path))
     (before, nothing, first), (after, workspace, second) = json.loads(found)
     assert (before, nothing) == (False, None)
@@ -106,10 +107,10 @@ def test_more_processes_than_gpus(made: Maker) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
 def test_freed_memory_is_kept_by_small_runs_alone_or_where_that_is_asked_for_and_the_plan_says_so(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=("freed_memory",))).root
+    root = made(Configuration(NEWEST[-1], "hf", features=TOGETHER)).root
     *_, kept, not_kept = printed(root, SETTLED.replace("COMMANDS", str(resources.templates() / "command")))
     assert (kept, not_kept) == ("True True", "False False")
-    untouched, first, small, large = json.loads(printed(root, FREED)[-1])
+    untouched, first, small, large = json.loads(printed(root, FREED, start=python)[-1])
     pages = 10 * 2**23 // 4096
     assert untouched is None
     assert first >= pages / 2  # all of it is asked for anew each time

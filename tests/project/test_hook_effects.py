@@ -6,15 +6,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.project.running import environment, forked, overrides
+from tests.project.running import forked, overrides, started
 from tests.project.support import Configuration, Made
 from tests.releases import NEWEST
 
@@ -47,7 +45,7 @@ EFFECTS = {
 
 @pytest.fixture
 def project(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", FEATURES)).root, tmp_path / "project"))
+    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", features=FEATURES)).root, tmp_path / "project"))
 
 
 def settings(root: Path, effect: str, *more: str) -> list[str]:
@@ -82,13 +80,18 @@ def test_a_function_that_seeds_does_not_repeat_the_responses(project: Path) -> N
     assert written[0] == written[1], "with the numbers of the run's own seed, each time"
 
 
+# What a shell does for `>/dev/full`, and Python where its stdout is closed as it starts.
+WITHOUT_STDOUT = {
+    "full": "os.dup2(os.open('/dev/full', os.O_WRONLY), 1)",
+    "closed": "sys.stdout = None; os.close(1)",
+}
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("output", ["full", "closed"])
+@pytest.mark.parametrize("output", WITHOUT_STDOUT)
 def test_a_run_needs_no_stdout(project: Path, output: str) -> None:
-    end = ">/dev/full" if output == "full" else ">&-"
-    command = [sys.executable, *settings(project, "pass")]
-    shell = ["sh", "-c", f'"$@" {end}', "sh", *command]
-    done = subprocess.run(shell, cwd=project, env=environment(project), capture_output=True, text=True, timeout=300)
+    program = f"import os, runpy, sys; {WITHOUT_STDOUT[output]}; runpy.run_path('main.py', run_name='__main__')"
+    done = forked(project, "-c", program, *settings(project, "pass")[1:])
     assert done.returncode == 0, done.stderr[-3000:]
     assert ("stdout takes no more" in done.stderr) == (output == "full")
     assert (project / "run/global_step_2").is_dir()
@@ -97,18 +100,16 @@ def test_a_run_needs_no_stdout(project: Path, output: str) -> None:
 def test_what_ends_a_job_leaves_the_step_its_samples(project: Path) -> None:
     """A scheduler sends SIGTERM to all of a job's processes: to those that score, too."""
     more = ("local.reward.num_workers=2", "trainer.total_training_steps=50")
-    command = [sys.executable, *settings(project, "time.sleep(0.05)", *more)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-    with subprocess.Popen(command, cwd=project, env=environment(project), **pipes) as process:  # type: ignore[call-overload]
-        metrics = project / "run/metrics.jsonl"
-        deadline = time.monotonic() + 120
-        while not (metrics.is_file() and metrics.read_text(encoding="utf-8")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.3)
-        os.killpg(process.pid, signal.SIGTERM)
-        out, errors = process.communicate(timeout=120)
-    assert process.returncode == 130, errors[-3000:]
-    assert "ended its process" not in out + errors
+    process = started(project, project / "output", *settings(project, "time.sleep(0.05)", *more))
+    metrics = project / "run/metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (metrics.is_file() and metrics.read_text(encoding="utf-8")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    os.killpg(process.pid, signal.SIGTERM)
+    code, shown = process.wait(120), (project / "output").read_text(encoding="utf-8")
+    assert code == 130, shown[-3000:]
+    assert "ended its process" not in shown
     rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
     assert rows
     assert all(row.get("reward/unscored/mean", 0) == 0 for row in rows)

@@ -10,20 +10,29 @@ from pathlib import Path
 import pytest
 
 from tests.project.running import forked, overrides
-from tests.project.support import Configuration, Made
+from tests.project.support import TOGETHER, Configuration, Made
 from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
 Maker = Callable[[Configuration], Made]
 
 NOTES = """
-import json, sys
+import copy, json, sys, yaml
 from pathlib import Path
+from omegaconf import OmegaConf
 from toy.settings.flags import ConfigFiles
 from toy.settings.loading import load_config
 from toy.settings.setting_checks import notes_on
-files = ConfigFiles(Path("config").resolve())
-print(json.dumps([[*notes_on(load_config(files, words), words)] for words in json.loads(sys.argv[1])]))
+files, found = ConfigFiles(Path("config").resolve()), []
+default = load_config(files, [])  # to compose one takes half a second
+for words in json.loads(sys.argv[1]):
+    config = copy.deepcopy(default)
+    for key, _, value in (word.partition("=") for word in words):
+        OmegaConf.update(config, key, yaml.safe_load(value), force_add=True)
+    found.append([*notes_on(config, words)])
+first = json.loads(sys.argv[1])[0]
+assert found[0] == [*notes_on(load_config(files, first), first)]
+print(json.dumps(found))
 """
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 CLIP = f"{ACTOR}.clip_ratio"
@@ -100,7 +109,7 @@ def test_what_changes_nothing_is_said(made: Maker, release: str) -> None:
 @pytest.mark.parametrize("release", newest_release("0.6.1"))
 def test_what_a_model_or_a_manager_makes_idle_is_said(made: Maker, tmp_path: Path, release: str) -> None:
     """Dropout in updates only, steps that bfloat16 rounds away, settings that verl's own manager does not take."""
-    root = Path(shutil.copytree(made(Configuration(release, "hf", ("reward_processes",))).root, tmp_path / "project"))
+    root = Path(shutil.copytree(made(Configuration(release, "hf", features=TOGETHER)).root, tmp_path / "project"))
     (root / "score.py").write_text("def compute_score(**_): return 1.0\n", encoding="utf-8")
     section = ("reward.", "reward.reward_manager.name") if release >= "0.7.1" else ("", "reward_model.reward_manager")
     dropout = "+actor_rollout_ref.model.override_config.attention_dropout"

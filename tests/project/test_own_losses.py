@@ -54,7 +54,12 @@ def gradient(root: Path, loss: str, rows: int) -> tuple[float, str]:
 def test_a_loss_is_of_the_whole_batch_or_a_note_says_that_it_is_not(
     made: Callable[[Configuration], Made], tmp_path: Path
 ) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", ("hook_checks",))).root, tmp_path / "project"))
+    root = Path(
+        shutil.copytree(
+            made(Configuration(NEWEST[-1], "hf", features=("hook_checks", "reward_logs", "reward_processes"))).root,
+            tmp_path / "project",
+        )
+    )
     hooks = root / PACKAGE / "custom/algorithms.py"
     hooks.write_text(hooks.read_text(encoding="utf-8") + MEAN + TANH, encoding="utf-8")
     (whole, _), (parts, said) = gradient(root, "spo", 16), gradient(root, "spo", 4)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.project.running import SMALL, forked
-from tests.project.support import Configuration, Made
+from tests.project.support import TOGETHER, Configuration, Made
 from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ def check(found: dict[str, Any], errors: str) -> None:
 
 @pytest.mark.parametrize("release", newest_release())
 def test_rollouts_are_what_the_config_says(made: Callable[[Configuration], Made], tmp_path: Path, release: str) -> None:
-    done = forked(made(Configuration(release, features=("episodes", "parts"))).root, "-c", DRIVER, str(tmp_path))
+    done = forked(made(Configuration(release, features=TOGETHER)).root, "-c", DRIVER, str(tmp_path))
     assert done.returncode == 0, done.stderr[-3000:]
     check(json.loads(done.stdout.splitlines()[-1]), done.stderr)
 

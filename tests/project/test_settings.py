@@ -17,7 +17,7 @@ import yaml
 
 from extractor.values import releases
 from tests.project.running import forked, python
-from tests.project.support import Configuration, Made
+from tests.project.support import TOGETHER, Configuration, Made
 from tests.releases import NEWEST, newest_release
 
 Maker = Callable[[Configuration], Made]
@@ -382,15 +382,14 @@ ANSWERS: dict[Configuration, list[tuple[str, int, str]]] = {
         ("local.prime.other=8", 2, "not vextract add"),
         ("distillation.other=8", 2, "not vextract add"),
     ],
-    Configuration(NEWEST[-1], "hf", features=("reward_processes",)): [
+    Configuration(NEWEST[-1], "hf", features=TOGETHER): [
         (
             f"{ACTOR}.kl_loss_coef=0.1 local.reward.timeout_score=1.0",
             0,
             f": some seconds\nnote: {ACTOR}.kl_loss_coef has no effect without {ACTOR}.use_kl_loss=true\n"
             "note: local.reward.timeout_score has no effect while local.reward.timeout is null\n",
-        )
-    ],
-    Configuration(NEWEST[-1], "hf", features=("rollout_correction",)): [  # what may be null by its comment
+        ),
+        # What may be null by its comment.
         (f"{ACTOR}.clip_ratio_low=null {ACTOR}.clip_ratio_high=null", 0, ""),
         ("algorithm.rollout_correction.rollout_is=null", 0, ""),
     ],
@@ -430,7 +429,7 @@ def test_epochs_count_beside_steps_where_dynamic_sampling_ends_by_them(made: Mak
         "nothing = {'trainer': {'resume_mode': 'auto', 'resume_from_path': None}}\n"
         "print(list(switched_off(OmegaConf.create(nothing), ['trainer.resume_from_path'])))\n"
     )
-    done = forked(made(Configuration(NEWEST[-1], "hf", features=("dynamic_sampling",))).root, "-c", program)
+    done = forked(made(Configuration(NEWEST[-1], "hf", features=TOGETHER)).root, "-c", program)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["[('trainer.total_epochs', 'trainer.total_training_steps=null')]", "[]", "[]"]
 
@@ -485,7 +484,7 @@ def test_a_manager_that_asks_for_the_config_gets_it(made: Maker, release: str) -
 
 
 def test_a_tracker_is_needed_where_it_is_asked_for_now(made: Maker, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", ("trackers",))).root, tmp_path / "project"))
+    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", everything=True)).root, tmp_path / "project"))
     config = root / "config" / "ppo_trainer.yaml"
     text = config.read_text()
     config.write_text(text.replace("logger: [console, tensorboard]", "logger: [console, trackio]"))

@@ -6,15 +6,13 @@ import ast
 import json
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.project.running import environment, forked, overrides
+from tests.project.running import forked, overrides, started
 from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made
 from tests.releases import NEWEST
 
@@ -115,16 +113,12 @@ def test_a_breakpoint_in_core_algos(project: Path) -> None:
         "c",
         "q",
     ]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pdb", "main.py", *overrides("trainer.total_training_steps=1")],
-        cwd=project,
-        env=environment(project),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    shown, _ = process.communicate("\n".join(commands) + "\n", timeout=300)
+    typed, output = project / "typed", project / "output"
+    typed.write_text("\n".join(commands) + "\n", encoding="utf-8")
+    words = ("-m", "pdb", "main.py", *overrides("trainer.total_training_steps=1"))
+    process = started(project, output, *words, stdin=typed)
+    process.wait(300)
+    shown = output.read_text(encoding="utf-8")
     assert re.search(rf"> \S*{ALGORITHMS}\({line}\)compute_grpo_outcome_advantage\(\)", shown), shown[-3000:]
     assert f"('here', {process.pid}, True)" in shown
     assert "('shape', (32, " in shown

@@ -22,14 +22,16 @@ TABLE = f"import json; from {PACKAGE}.tracking.run_tracker import LOGGERS, TRACK
 
 
 def test_a_converted_script_keeps_the_loggers_that_there_are(made: Callable[[Configuration], Made]) -> None:
-    done = forked(made(Configuration(NEWEST[-1], "hf", ("trackers",))).root, "-c", TABLE + "print(json.dumps(LOGGERS))")
+    done = forked(
+        made(Configuration(NEWEST[-1], "hf", everything=True)).root, "-c", TABLE + "print(json.dumps(LOGGERS))"
+    )
     assert sorted(json.loads(done.stdout)) == sorted(settings._LOGGERS)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["mlflow", "swanlab", "trackio", "wandb"])
 def test_what_a_tracker_wrote_is_read_back(made: Callable[[Configuration], Made], tmp_path: Path, name: str) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", ("trackers",))).root, tmp_path / "project"))
+    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", everything=True)).root, tmp_path / "project"))
     code = TABLE + f"print(TRACKER_CLASSES[{name!r}].requirement)"
     requirement = forked(root, "-c", code).stdout.strip()
     venv = tmp_path / "venv"

@@ -19,7 +19,7 @@ import torch
 from omegaconf import OmegaConf
 
 from tests.project.running import forked, overrides, python, train
-from tests.project.support import PACKAGE, Configuration, Made
+from tests.project.support import PACKAGE, TOGETHER, Configuration, Made
 from tests.releases import NEWEST, newest_release
 
 pytestmark = pytest.mark.slow
@@ -231,7 +231,7 @@ def test_what_a_run_goes_on_with_otherwise_is_said(project: Path) -> None:
 
 @pytest.mark.thorough
 def test_each_run_of_a_sweep_has_a_directory_and_all_have_a_report(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=("sweep",))).root
+    root = made(Configuration(NEWEST[-1], "hf", features=TOGETHER)).root
     where = tmp_path / "a run, of mine"
     settings = (
         *overrides("trainer.total_training_steps=1"),
@@ -248,7 +248,7 @@ def test_each_run_of_a_sweep_has_a_directory_and_all_have_a_report(made: Maker, 
 
 def test_a_sweep_that_cannot_be(made: Maker, tmp_path: Path) -> None:
     """A mistake in any run is found before the first."""
-    root = made(Configuration(NEWEST[-1], "hf", features=("sweep",))).root
+    root = made(Configuration(NEWEST[-1], "hf", features=TOGETHER)).root
     for setting, said in (
         ("preset=grpo,gpro", "did you mean grpo?"),
         ("data.train_batch_size=interval(1,9)", "has no end of values\nhint: list some: "),

@@ -19,7 +19,7 @@ from extractor.usecases.verify import subject
 from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
 from extractor.values.tree import FileKind
 from tests.project.support import CONFIGURATIONS, PACKAGE, REPOSITORY, Configuration, Made, vextract
-from tests.releases import ALL, NEWEST
+from tests.releases import ALL, LAST_WITH_ENGINES_IN_PROCESS, NEWEST
 
 Maker = Callable[[Configuration], Made]
 pytestmark = [pytest.mark.usefixtures("verl"), pytest.mark.filterwarnings("ignore:invalid escape sequence")]
@@ -51,15 +51,26 @@ def checked(root: Path, *command: str) -> None:
         "ruff check --isolated --no-cache --select=F --output-format=concise .",  # in upstream's files as in ours
         "ruff check --no-cache .",
         "ruff format --no-cache --check .",
-        "mypy --cache-dir=CACHE",
     ],
 )
-def test_its_own_checks_pass(
-    made: Maker, configuration: Configuration, command: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_its_own_checks_pass(made: Maker, configuration: Configuration, command: str) -> None:
     """As the project's pyproject.toml sets them; and no file has an unused import or an unknown name."""
-    words = command.replace("CACHE", str(tmp_path_factory.getbasetemp() / "mypy")).split()
-    checked(made(configuration).root, *words)
+    checked(made(configuration).root, *command.split())
+
+
+# What has the least, the most, and the code of older releases; the others share nearly all files with these.
+TYPED = {f"{NEWEST[-1]}-hf-default", f"{NEWEST[-1]}-vllm-everything", f"{LAST_WITH_ENGINES_IN_PROCESS}-hf-default"}
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [pytest.param(item, marks=() if str(item) in TYPED else pytest.mark.thorough) for item in CONFIGURATIONS],
+    ids=str,
+)
+def test_its_types_are_right(
+    made: Maker, configuration: Configuration, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    checked(made(configuration).root, "mypy", f"--cache-dir={tmp_path_factory.getbasetemp() / 'mypy'}")
 
 
 SHORT, LONG = "a", "z" * 60

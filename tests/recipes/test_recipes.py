@@ -29,13 +29,13 @@ Maker = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def made(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Maker:
-    """Makes a project of a recipe, each once; its package is called mine."""
+    """Makes a project of a recipe, each once."""
     known: dict[tuple[str, str], Path] = {}
 
     def maker(recipe: str, release: str = NEWEST[-1]) -> Path:
         if (recipe, release) not in known:
             root = tmp_path_factory.mktemp("recipes") / recipe
-            known[recipe, release] = make(Configuration(release, recipe=recipe, package="mine"), root).root
+            known[recipe, release] = make(Configuration(release, recipe=recipe), root).root
         return known[recipe, release]
 
     return maker
@@ -66,11 +66,11 @@ def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str
         return {path.relative_to(project).as_posix(): path.read_bytes() for path in files}
 
     features = lock.read(made(recipe)).options.features  # those that the recipe needs
-    toy = make(Configuration(NEWEST[-1], features=features, package="mine"), tmp_path / "toy").root
+    toy = make(Configuration(NEWEST[-1], features=features), tmp_path / "toy").root
     ours, theirs = contents(made(recipe)), contents(toy)
     changed = sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))
-    generated = ("vextract.lock", "mine/shipped.json", "README.md", "pyproject.toml", "requirements.lock")
-    places = ("mine/custom/", "mine/data/problems.py", "config/", "tests/", *generated)
+    generated = ("vextract.lock", "toy/shipped.json", "README.md", "pyproject.toml", "requirements.lock")
+    places = ("toy/custom/", "toy/data/problems.py", "config/", "tests/", *generated)
     # Caches, checkpoints and the like are what other tests have left.
     assert [path for path in changed if not path.startswith((*places, ".", "checkpoints/"))] == []
 
@@ -108,7 +108,7 @@ def test_the_hooks_pass_their_own_tests(made: Maker, recipe: str, release: str) 
 
 
 def test_prepare_without_a_network_says_so_and_writes_the_sample(made: Maker, tmp_path: Path) -> None:
-    done = forked(made("gsm8k"), "-m", "mine.data.prepare", "--out", str(tmp_path / "data"))
+    done = forked(made("gsm8k"), "-m", "toy.data.prepare", "--out", str(tmp_path / "data"))
     assert done.returncode == 0, done.stderr
     assert "NOTE: cannot load" in done.stdout
     assert "handmade problems" in done.stdout

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.project.running import environment
+from tests.project.running import started
 from tests.project.support import vextract
 
 SMALL = (
@@ -93,25 +89,16 @@ def run(
 
 
 class Run:
-    """`python main.py` in a process of its own, with its output in a file."""
+    """`python main.py` in a process of its own, or by torchrun in several, with its output in a file."""
 
     def __init__(
         self, project: Path, directory: Path, overrides: tuple[str, ...], processes: int, variables: dict[str, str]
     ) -> None:
         self.directory = directory
         self.output = directory.with_suffix(".out")
-        launcher = [sys.executable]
-        if processes > 1:
-            launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-        with self.output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [*launcher, "main.py", *SMALL, f"trainer.default_local_dir={directory}", *overrides],
-                cwd=project,
-                env={**environment(project), **variables},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        several = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}")
+        arguments = ("main.py", *SMALL, f"trainer.default_local_dir={directory}", *overrides)
+        self.process = started(project, self.output, *several[: 4 * (processes > 1)], *arguments, **variables)
 
     def text(self) -> str:
         """What it has printed so far."""
@@ -134,8 +121,7 @@ class Run:
 
     def kill(self) -> None:
         """End all of it, if it still runs."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
 
     def server_processes(self) -> list[int]:

@@ -12,7 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 from tests.processes.launching import TORCHRUN
-from tests.project.running import python
+from tests.project.running import forked, python
 from tests.project.support import Configuration, make, vextract
 from tests.releases import NEWEST
 from tests.sft.hub import TOKEN, Hub, serving
@@ -33,7 +33,7 @@ def found(project: Path) -> dict[str, Any]:
 
 
 def _driven(project: Path, *launcher: str) -> str:
-    done = python(project, *launcher, str(DRIVER), str(project / "runs"), PYTHONPATH=str(project))
+    done = forked(project, *launcher, str(DRIVER), str(project / "runs"), PYTHONPATH=str(project))
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

@@ -9,7 +9,7 @@ import pytest
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import Check, CheckStatus, Report, run_verify
 from tests.project.support import make
-from tests.releases import ALL
+from tests.releases import newest_release
 from tests.verify.projects import mutate, with_what_computes
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
@@ -46,8 +46,7 @@ LEAST = {
 LACKING = {release: {"protocol.combine"} for release in ("0.4.0", "0.4.1")}
 
 
-@pytest.mark.thorough  # the walk through the README has a project of the newest release verified in each run
-@pytest.mark.parametrize("release", ALL)
+@pytest.mark.parametrize("release", newest_release())
 def test_a_project_computes_what_upstream_does(release: str, tmp_path: Path, python: str) -> None:
     made = make(with_what_computes(release), tmp_path / "project")
     said: list[str] = []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.processes.launching import TORCHRUN
-from tests.project.running import overrides, python, train
+from tests.project.running import forked, overrides, python, train
 from tests.project.support import Configuration, make
 from tests.project.test_sampling import DRIVER, check
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS, newest_release
@@ -198,7 +198,7 @@ def test_without_vllm_the_project_says_what_to_install(
 ) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
     hidden = "import sys; sys.modules['vllm'] = None; from main import main; sys.exit(main(sys.argv[1:]))"
-    done = python(root, "-c", hidden, *overrides())
+    done = forked(root, "-c", hidden, *overrides())
     assert done.returncode == 2
     assert done.stderr.splitlines()[-2].startswith("error: vLLM cannot be imported")
     assert done.stderr.splitlines()[-1].startswith("hint: ")
@@ -207,7 +207,7 @@ def test_without_vllm_the_project_says_what_to_install(
 
 @pytest.mark.parametrize("release", OF_BOTH_KINDS)
 def test_a_wrong_model_path(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
-    done = python(projects(release), "main.py", f"actor_rollout_ref.model.path={tmp_path / 'nothing'}")
+    done = forked(projects(release), "main.py", f"actor_rollout_ref.model.path={tmp_path / 'nothing'}")
     assert done.returncode == 2
     assert "hint: check actor_rollout_ref.model.path" in done.stderr
     assert "Traceback" not in done.stderr

@@ -79,8 +79,9 @@ def surroundings(project: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def kernel(project: Path, surroundings: dict[str, str]) -> Iterator[tuple[KernelManager, Any]]:
+    """One kernel for all: what a run leaves in it does not disturb the next."""
     manager, client = start_new_kernel(kernel_name="python3", cwd=str(project), env=surroundings)
     try:
         run(client, BEGIN)

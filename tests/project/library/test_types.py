@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.support import PACKAGE, Configuration, Made
+from tests.project.support import PACKAGE, TOGETHER, Configuration, Made
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def main() -> int:
 
 def test_mistakes_are_found_and_nothing_else(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
     """As with a project that is installed: its own code is not reported on."""
-    root = made(Configuration(NEWEST[-1], "hf", features=("given_objects",))).root
+    root = made(Configuration(NEWEST[-1], "hf", features=TOGETHER)).root
     venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
     (packages,) = tmp_path.glob("venv/lib/python*/site-packages")
     (packages / "project.pth").write_text(f"{root}\n", encoding="utf-8")
