@@ -80,7 +80,11 @@ class TurnByTurn:
         turn: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         self.waiting[episode] = _Waiting(context, max_tokens, turn)
         self._write_if_all_wait()
-        return await turn
+        try:
+            return await turn
+        finally:
+            if turn.cancelled():  # nobody waits for it any more
+                self.waiting.pop(episode, None)
 
     def leave(self) -> None:
         """Say that one more episode has ended: the others do not wait for it."""
