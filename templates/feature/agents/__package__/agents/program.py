@@ -1,8 +1,8 @@
 # vextract:template - edit freely
 """The agent program that `local.agent.program` names: found, called in a thread of its own, and cleaned up after.
 
-A thread cannot be killed. A program that hangs is left in its own, and its key no longer opens anything; a coroutine is
-cancelled, and processes that the program has started are ended.
+A thread cannot be killed. A program that hangs is left in its own, with a key that opens nothing any more. A coroutine
+is cancelled, and processes that the program has started are ended.
 """
 
 import asyncio
@@ -21,12 +21,13 @@ from typing import Any
 from ..episodes.environments import DaemonThreads
 from ..episodes.tools import MULTI_TURN, has_tools
 from ..errors import ConfigError
-from ..hooks import importing_hooks
+from ..hooks import importing_hooks, taken_by
 from ..settings.setting import choose, functions_in
 
 PROGRAM = "local.agent.program"
-# What a program can be called with; it gets those that it has parameters for.
+# What a program is called with, as far as it has such parameters.
 ARGUMENTS = ("task", "base_url", "api_key", "model", "seed")
+_THREADS = DaemonThreads()
 
 
 class UnusableReward(ValueError):
@@ -51,7 +52,7 @@ def check_agents(config: Any) -> None:
         raise ConfigError(f"{PROGRAM} is set, and each response is one turn", f"set {MULTI_TURN}.enable=true")
     if has_tools(config):
         text = f"{PROGRAM} is set, and {MULTI_TURN} names tools, which verl's own loop plays"
-        raise ConfigError(text, "leave one of them out; a program brings its tools itself")
+        raise ConfigError(text, "leave one of them out: a program brings its tools itself")
     load_program(config)
 
 
@@ -65,21 +66,24 @@ def load_program(config: Any) -> Callable[..., Any]:
     given = str(config.local.agent.program)
     module_name, _, name = given.partition(":")
     if not module_name or not name:
-        raise ConfigError(f"{PROGRAM} is {given!r}", f"name a function as module:function, such as {PROGRAM}=agent:run")
-    try:
-        with importing_hooks():
+        raise ConfigError(f"{PROGRAM} is {given!r}", f"name a function as module:function: {PROGRAM}=agent:run")
+    with importing_hooks():
+        try:
             module = importlib.import_module(module_name)
-    except Exception as error:
-        if isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name == module_name.partition(".")[0]:
-            hint = f"put {module_name.partition('.')[0]}.py beside main.py, or install the package that has it"
-            raise ConfigError(f"{PROGRAM} is {given!r}, and there is no module {module_name}", hint) from error
-        raise
+        except ModuleNotFoundError as error:
+            top = module_name.partition(".")[0]
+            if error.name != top:
+                raise
+            module = None
+    if module is None:
+        hint = f"put {top}.py beside main.py, or install the package that has it"
+        raise ConfigError(f"{PROGRAM} is {given!r}, and there is no module {top}", hint)
     program = getattr(module, name, None)
     if not callable(program):
         there = functions_in(getattr(module, "__file__", None) or "")
         raise ConfigError(f"{module_name} has no function {name!r}", choose(name, there))
     parameters = inspect.signature(program).parameters.values()
-    needed = [each.name for each in parameters if each.default is each.empty and each.kind not in (2, 4)]
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if wrong := [each for each in needed if each not in ARGUMENTS]:
         text = f"{given} has the parameter {wrong[0]!r}, which nothing is given for"
         raise ConfigError(text, f"a program can take {', '.join(ARGUMENTS)}; give others a default")
@@ -87,7 +91,7 @@ def load_program(config: Any) -> Callable[..., Any]:
 
 
 class ProgramCall:
-    """One call of a program, in a daemon thread, so that a breakpoint stops in it and one that hangs holds up nobody.
+    """One call of a program, in a daemon thread: a breakpoint stops in it, and one that hangs holds up nobody.
 
     Args:
         program: plain or a coroutine function; a coroutine gets an event loop of its own.
@@ -95,40 +99,29 @@ class ProgramCall:
         name: of the thread.
 
     Attributes:
+        done: has what the program returns or raises.
         processes_ended: how many processes it had left behind.
     """
 
-    def __init__(self, program: Callable[..., Any], arguments: Mapping[str, Any], name: str) -> None:
-        parameters = inspect.signature(program).parameters.values()
-        takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
-        names = {each.name for each in parameters}
-        self.program = program
-        self.arguments = {key: value for key, value in arguments.items() if takes_all or key in names}
-        self.name = name
+    def __init__(self, program: Any, arguments: Mapping[str, Any], name: str) -> None:
+        self.program, self.arguments, self.name = program, taken_by(program, arguments), name
         self.processes_ended = 0
-        self.thread: threading.Thread | None = None
-        self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
-
-    def start(self) -> "Future[Any]":
-        """Call the program; the future has what it returns or raises."""
-        return _THREADS.submit(self._run)
+        self._thread: threading.Thread | None = None
+        self._coroutine: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
+        self.done: Future[Any] = _THREADS.submit(self._run)
 
     def stop(self) -> None:
         """End what can be ended of a call that goes on: its coroutine, and its processes."""
-        if self._running is not None:
-            loop, task = self._running
+        if self._coroutine is not None:
+            loop, task = self._coroutine
             with contextlib.suppress(RuntimeError):  # it has just ended
                 loop.call_soon_threadsafe(task.cancel)
-        if self.thread is not None and self.thread.native_id is not None:
-            self.processes_ended += end_children(self.thread.native_id)
-
-    def is_alive(self) -> bool:
-        """Tell whether its thread still runs."""
-        return self.thread is not None and self.thread.is_alive()
+        if self._thread is not None and self._thread.native_id is not None:
+            self.processes_ended += end_children(self._thread.native_id)
 
     def _run(self) -> Any:
-        self.thread, process = threading.current_thread(), os.getpid()
-        self.thread.name = self.name
+        self._thread, process = threading.current_thread(), os.getpid()
+        self._thread.name = self.name
         try:
             result = self.program(**self.arguments)
             return asyncio.run(self._awaited(result)) if inspect.isawaitable(result) else result
@@ -138,24 +131,22 @@ class ProgramCall:
             self.processes_ended += end_children(threading.get_native_id())
 
     async def _awaited(self, result: Any) -> Any:
-        task = asyncio.current_task()
-        assert task is not None
-        self._running = asyncio.get_running_loop(), task
+        task: Any = asyncio.current_task()
+        self._coroutine = asyncio.get_running_loop(), task
         try:
             return await result
         finally:
-            self._running = None
+            self._coroutine = None
 
 
 def end_children(thread: int) -> int:
-    """Kill the processes that a thread of this process has started, with theirs; returns how many there were.
+    """Kill the processes that a thread of this process has started, and theirs; returns how many.
 
-    Linux knows which thread has started a process. Elsewhere this does nothing.
+    Linux knows which thread has started a process. Elsewhere this finds none.
     """
-    children = _children_of(os.getpid(), str(thread))
     ended = 0
-    for child in children:
-        for process in (*_descendants(child), child):
+    for child in _children_of(os.getpid(), str(thread)):
+        for process in [child, *_descendants(child)]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
                 ended += 1
@@ -165,8 +156,7 @@ def end_children(thread: int) -> int:
 
 
 def _descendants(process: int) -> list[int]:
-    below = _children_of(process, "*")
-    return [each for child in below for each in (*_descendants(child), child)]
+    return [each for child in _children_of(process, "*") for each in (*_descendants(child), child)]
 
 
 def _children_of(process: int, threads: str) -> list[int]:
@@ -178,19 +168,19 @@ def _children_of(process: int, threads: str) -> list[int]:
 
 
 def reward_of(result: Any, *, needed: bool) -> tuple[float, dict[str, Any]]:
-    """Return the reward that a program has returned, and the further components of it.
+    """Return the reward that a program has returned, and what else it reports.
 
     Args:
-        result: a number, or a dictionary with `reward` (or `score`) and components, numbers or texts.
-        needed: whether there has to be one; else None will do.
+        result: a number, or a dictionary with `reward` (or `score`) and further numbers or texts.
+        needed: whether there has to be a reward.
 
     Raises:
         UnusableReward: there is none.
     """
-    components = {str(key): value for key, value in result.items()} if isinstance(result, Mapping) else {}
-    found = components.pop("reward", components.get("score")) if isinstance(result, Mapping) else result
+    reported = {str(key): value for key, value in result.items()} if isinstance(result, Mapping) else {}
+    found = reported.pop("reward", reported.get("score")) if isinstance(result, Mapping) else result
     if found is None and not needed:
-        return 0.0, components
+        return 0.0, reported
     try:
         number = float(found)
     except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -199,7 +189,4 @@ def reward_of(result: Any, *, needed: bool) -> tuple[float, dict[str, Any]]:
         shown = repr(result)[:60] if isinstance(result, str | float | Mapping | None) else f"a {type(result).__name__}"
         hint = "; with local.env.is_reward=false the reward manager scores instead" if result is None else ""
         raise UnusableReward(f"returned {shown}, not a finite number, or a dictionary with one as `reward`{hint}")
-    return number, components
-
-
-_THREADS = DaemonThreads()
+    return number, reported

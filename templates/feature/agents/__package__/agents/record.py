@@ -1,18 +1,17 @@
 # vextract:template - edit freely
-"""What was said in a session, as tokens: a request that goes on exactly where another one ended is joined to it.
+"""What was said in a session, as tokens: a request that goes on exactly where a turn ended is joined to it.
 
-Turns make a tree. A request that goes on after an earlier turn than the last, as a program's second try does, branches
-off there; one that follows none begins a chain. Of a session, the chain of the last turn is trained.
+Turns make a tree: a request may go on after any of them. One that follows none begins a chain, and it is counted why.
+Of a session, the chain of the last turn is trained.
 """
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from .rendering import CannotRender, Message, Rendering
+from .rendering import CannotRender, Message, Rendering, Tool
 
 
 @dataclass(eq=False)
@@ -23,21 +22,21 @@ class Turn:
         before: the turn that it goes on from; None: it begins a chain.
         added: the tokens in front: of the prompt, or of the messages since.
         dropped: how many of the last tokens of `before` make room for them.
-        tokens, log_probs: what the model wrote, as it was sampled.
         said: the messages since `before`, and the model's.
         text: of a prompt that is text: it, and what the model wrote after it.
+        tokens, log_probs: what the model wrote, as it was sampled.
     """
 
     before: "Turn | None"
     added: list[int]
     dropped: int = 0
-    tokens: list[int] = field(default_factory=list)
-    log_probs: list[float] | None = None
     said: list[Message] = field(default_factory=list)
     text: str | None = None
+    tokens: list[int] = field(default_factory=list)
+    log_probs: list[float] | None = None
 
     def chain(self) -> "list[Turn]":
-        """Return the turns from the first to this one."""
+        """Return the turns from the first of the chain to this one."""
         turns = [self]
         while (before := turns[-1].before) is not None:
             turns.append(before)
@@ -55,13 +54,10 @@ class Turn:
 class Record:
     """The turns of one session.
 
-    Args:
-        rendering: turns messages into tokens.
-
     Attributes:
         turns: in the order in which they were asked for.
-        apart: how often a request could not be joined to what went before, by the reason.
-        why: the last of these reasons, in words.
+        apart: how often a request followed no turn, by the reason: history, tools, template.
+        why: the first of these reasons, in words.
     """
 
     def __init__(self, rendering: Rendering) -> None:
@@ -70,88 +66,75 @@ class Record:
         self.apart: Counter[str] = Counter()
         self.why = ""
         self._known: dict[str, Turn] = {}
-        self._asked: set[str] = set()
-        self._last: tuple[str, list[str]] = ("", [])
+        self._last: list[str] = []
 
-    def place(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> tuple[Turn, list[int]]:
-        """Return the turn that is to be written for a request, empty, and the tokens that it follows.
+    def place(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Turn:
+        """Return the turn that is to be written for a request, still empty.
 
         Raises:
             CannotRender: the template cannot render the messages.
         """
-        said = [_canonical(message) for message in messages]
-        schemas = json.dumps(list(tools), sort_keys=True, default=str)
+        schemas, said = _canonical(messages, tools)
         digests = list(_digests(schemas, said))
         for known in range(len(messages) - 1, 0, -1):
-            before = self._known.get(digests[known])
-            if before is None:
-                continue
-            context = before.context()
-            try:
-                dropped, added = self.rendering.go_on(messages, known, tools, context, before.tokens)
-            except CannotRender as error:
-                self._set_apart("template", str(error))
-            else:
-                turn = Turn(before, added, dropped, said=[dict(message) for message in messages[known:]])
-                return turn, context[: len(context) - dropped] + added
-            break
+            if before := self._known.get(digests[known]):
+                try:
+                    dropped, added = self.rendering.go_on(messages, known, tools, before.context(), before.tokens)
+                except CannotRender as error:
+                    self._set_apart("template", str(error))
+                    break
+                return Turn(before, added, dropped, [dict(message) for message in messages[known:]])
         else:
-            self._explain(schemas, said, digests[-1])
-        added = self.rendering.begin(messages, tools)
-        self._asked.add(digests[-1])
-        return Turn(None, added, said=[dict(message) for message in messages]), added
+            self._explain(said)
+        return Turn(None, self.rendering.begin(messages, tools), said=[dict(message) for message in messages])
 
-    def place_text(self, prompt: str | list[int]) -> tuple[Turn, list[int]]:
-        """Return the turn that is to be written after a prompt of text or of tokens, and the tokens that it follows."""
+    def place_text(self, prompt: str | list[int]) -> Turn:
+        """Return the turn that is to be written after a prompt of text or of tokens, still empty."""
         for before in reversed(self.turns):
             context = before.context()
-            if isinstance(prompt, str):
-                if before.text is not None and prompt.startswith(before.text):
-                    added = self.rendering.tokens_of(prompt[len(before.text) :])
-                    return Turn(before, added, text=prompt), context + added
-            elif len(prompt) > len(context) and prompt[: len(context)] == context:
-                return Turn(before, prompt[len(context) :]), prompt
+            if isinstance(prompt, str) and before.text is not None and prompt.startswith(before.text):
+                return Turn(before, self.rendering.tokens_of(prompt[len(before.text) :]), text=prompt)
+            if not isinstance(prompt, str) and prompt[: len(context)] == context:
+                return Turn(before, prompt[len(context) :])
         if self.turns:
             self._set_apart("history", "the prompt does not begin with an earlier one and what was written after it")
-        is_text = isinstance(prompt, str)
-        added = self.rendering.tokens_of(prompt) if is_text else list(prompt)  # type: ignore[arg-type]
-        return Turn(None, added, text=prompt if is_text else None), added  # type: ignore[arg-type]
+        if isinstance(prompt, str):
+            return Turn(None, self.rendering.tokens_of(prompt), text=prompt)
+        return Turn(None, prompt)
 
-    def keep(self, turn: Turn, messages: Sequence[Message] = (), tools: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Keep a turn that was written; `messages`: the conversation, the model's own message at the end."""
+    def keep(self, turn: Turn, messages: Sequence[Message] = (), tools: Sequence[Tool] = ()) -> None:
+        """Keep a turn that was written; `messages`: the conversation, the model's own message at its end."""
         self.turns.append(turn)
         if messages:
-            said = [_canonical(message) for message in messages]
-            schemas = json.dumps(list(tools), sort_keys=True, default=str)
-            *_, whole = _digests(schemas, said)
-            self._known[whole] = turn
-            self._last = schemas, said
+            schemas, self._last = _canonical(messages, tools)
+            for tools_told_apart in (schemas, ""):
+                *_, whole = _digests(tools_told_apart, self._last)
+                self._known[whole] = turn
 
-    def _explain(self, schemas: str, said: list[str], digest: str) -> None:
-        """Note why a request goes on from no turn."""
-        if not self.turns:
-            return
-        known_schemas, known = self._last
-        if digest in self._asked:
-            self._set_apart("repeated", "it is an earlier request once more")
-        elif known and schemas != known_schemas and said[: len(known)] == known:
+    def _explain(self, said: list[str]) -> None:
+        """Note why a request follows no turn, compared with the last one."""
+        same = [one == other for one, other in zip(said, self._last, strict=False)]
+        if any(digest in self._known for digest in list(_digests("", said))[1:-1]):
             self._set_apart("tools", "it comes with other tools")
-        else:
-            pairs = enumerate(zip(said, known, strict=False))
-            place = next((n for n, (one, other) in pairs if one != other), min(len(said), len(known)))
-            role = json.loads(said[min(place, len(said) - 1)])[0]
-            self._set_apart("history", f"its message {place} ({role}) is not the one that went before")
+        elif False in same:
+            place = same.index(False)
+            self._set_apart("history", f"its message {place} ({json.loads(said[place])[0]}) is not what went before")
+        elif self.turns:
+            self._set_apart("history", "it goes back to before an answer")
 
     def _set_apart(self, reason: str, text: str) -> None:
         self.apart[reason] += 1
-        self.why = text
+        self.why = self.why or text
 
 
-def _canonical(message: Message) -> str:
-    """Return what tells a message from another: role, text, calls; names of calls are not what the model wrote."""
-    calls = [[call["function"]["name"], call["function"]["arguments"]] for call in message.get("tool_calls") or ()]
-    name = message.get("name") if message["role"] not in ("assistant", "tool") else None
-    return json.dumps([message["role"], message["content"], calls, name], sort_keys=True)
+def _canonical(messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[str, list[str]]:
+    """Return what tells tools, and each message, from others. The names of calls are nothing that the model wrote."""
+    said = []
+    for message in messages:
+        calls = [[call["function"]["name"], call["function"]["arguments"]] for call in message.get("tool_calls") or ()]
+        name = message.get("name") if message["role"] in ("system", "user") else None
+        said.append(json.dumps([message["role"], message["content"], calls, name], sort_keys=True))
+    return json.dumps(list(tools), sort_keys=True), said
 
 
 def _digests(schemas: str, said: Sequence[str]) -> Iterator[str]:

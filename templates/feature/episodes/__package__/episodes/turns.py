@@ -80,11 +80,7 @@ class TurnByTurn:
         turn: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         self.waiting[episode] = _Waiting(context, max_tokens, turn)
         self._write_if_all_wait()
-        try:
-            return await turn
-        finally:
-            if turn.cancelled():  # nobody waits for it any more
-                self.waiting.pop(episode, None)
+        return await turn
 
     def leave(self) -> None:
         """Say that one more episode has ended: the others do not wait for it."""
@@ -95,6 +91,8 @@ class TurnByTurn:
         """Do nothing: while anybody waits for it, the engine is not at work."""
 
     def _write_if_all_wait(self) -> None:
+        # Nobody waits any more for a turn that is cancelled.
+        self.waiting = {episode: each for episode, each in self.waiting.items() if not each.turn.cancelled()}
         if not self.waiting or len(self.waiting) < self.going_on:
             return
         asked = [self.waiting[episode] for episode in sorted(self.waiting)]
