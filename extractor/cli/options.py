@@ -82,6 +82,13 @@ With = Annotated[
     list[str] | None,
     features("--with", "Vendor optional features as well; `vextract versions -v` says what each is"),
 ]
+Agent = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="Train behind this agent program of yours, by the feature agents; it is called once for each sample.",
+    ),
+]
 FromRun = Annotated[
     Path | None,
     typer.Option(
