@@ -410,11 +410,7 @@ def test_a_fault_costs_its_own_sample(play: Play, capsys: pytest.CaptureFixture[
     assert "without an answer of the policy" in errors["silent"]
     assert "goes on in the thread agent-9" in errors["hang"]
     counts = dict(zip(KINDS, batch.non_tensor_batch["agent_counts"], strict=True))
-    assert {kind: count["processes"] for kind, count in counts.items() if count["processes"]} == {
-        "fork": 1,
-        "fork and return": 1,
-        "leave": 2,
-    } or counts["fork and return"]["processes"] == 0  # it may have ended by itself
+    assert (counts["fork"]["processes"], counts["leave"]["processes"] >= 2) == (1, True)
     assert [kind for kind in KINDS if counts[kind].get("hanging")] == ["hang"]
     for kind in ("raise", "exit", "nothing", "silent", "hang"):
         assert not batch.batch["response_mask"][KINDS.index(kind)].any()
