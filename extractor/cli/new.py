@@ -8,6 +8,7 @@ import typer
 
 from extractor.cli import from_run, output, screen
 from extractor.cli.options import (
+    Agent,
     Algorithm,
     ConfigDirs,
     DryRun,
@@ -76,6 +77,7 @@ def command(
     recipe: Recipe = "toy",
     with_: With = None,
     without: Without = None,
+    agent: Agent = None,
     package: Package = None,
     manifest: OwnManifest = None,
     from_: From = None,
@@ -107,12 +109,14 @@ def command(
     location.check_package(name, "PATH" if package is None else "--package")
     own = read_own_manifest(manifest, missing=False) if manifest is not None else ""
     release = verl or (detect_release(from_) if from_ is not None else releases.default())
+    chosen = {*(with_ or ()), *(["agents"] if agent is not None else [])}
     wanted = NewRequest(
-        Options(name, release, engine, algorithm, tuple(sorted(set(with_ or ()))), recipe, manifest=own),
+        Options(name, release, engine, algorithm, tuple(sorted(chosen)), recipe, manifest=own),
         chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if is_given(context, item)),
         without=tuple(without or ()),
         origin=from_,
         run=request,
+        agent=agent,
         experimental=experimental,
         offline=offline,
     )

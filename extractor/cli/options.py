@@ -7,9 +7,9 @@ import typer
 
 # Those of the newest release, as help is printed without reading a manifest; a test compares them.
 FEATURES = (
-    "code_scorers, critic, distillation, dynamic_bsz, dynamic_sampling, early_stopping, episodes, export_model, "
-    "freed_memory, given_objects, hook_checks, hub, lora, math, mfu, multimodal, offload, overlap, parts, "
-    "peer_watch, placement, plots, prime, profiler, qlora, remove_padding, reward_forms, reward_logs, "
+    "agents, code_scorers, critic, distillation, dynamic_bsz, dynamic_sampling, early_stopping, episodes, "
+    "export_model, freed_memory, given_objects, hook_checks, hub, lora, math, mfu, multimodal, offload, overlap, "
+    "parts, peer_watch, placement, plots, prime, profiler, qlora, remove_padding, reward_forms, reward_logs, "
     "reward_managers, reward_model, reward_processes, reward_rules, rollout_correction, sandbox, scorers, sft, "
     "sharded_checkpoints, short_names, special_tokens, sweep, tools, trackers, verl_checkpoints, watch"
 )
@@ -81,6 +81,13 @@ Recipe = Annotated[
 With = Annotated[
     list[str] | None,
     features("--with", "Vendor optional features as well; `vextract versions -v` says what each is"),
+]
+Agent = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="Train behind this agent program of yours, by the feature agents; it is called once for each sample.",
+    ),
 ]
 FromRun = Annotated[
     Path | None,

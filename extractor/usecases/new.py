@@ -15,6 +15,7 @@ from extractor.pipeline.plan import plan_new
 from extractor.pipeline.source import Source, open_source
 from extractor.project import base, lock
 from extractor.values import releases
+from extractor.values.configtree.yaml_text import Value, put
 from extractor.values.errors import CheckFailed, SourceError, UsageError
 from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.options import Options
@@ -61,6 +62,7 @@ class NewRequest:
         without: Features to leave out.
         origin: Where verl comes from; None: the package index.
         run: A run of verl to take the experiment from.
+        agent: The agent program of the project, as "module:function".
         experimental: For a release without a manifest: leave out what does not fit.
         offline: Never download.
     """
@@ -70,6 +72,7 @@ class NewRequest:
     without: tuple[str, ...] = ()
     origin: Path | None = None
     run: ImportedRun | None = None
+    agent: str | None = None
     experimental: bool = False
     offline: bool = False
 
@@ -175,6 +178,8 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
     if found is not None:
         settled = found.settle(tree, options, source)
         tree = settled.tree
+    if wanted.agent is not None:
+        tree = _name_agent(tree, wanted.agent)
     if options.manifest:
         tree = Tree.of([*tree, File(OWN_MANIFEST, FileKind.HOOK, options.manifest.encode())])
     warnings += generated.warnings
@@ -213,6 +218,21 @@ def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest)
     options = generate.complete(asked, manifest, without)
     generate.check_dropped(without, options, manifest)
     return options
+
+
+def _name_agent(tree: Tree, agent: str) -> Tree:
+    """Put an agent program into the config, which counts as its owner's edit.
+
+    Raises:
+        UsageError: it is not named as "module:function".
+    """
+    if not re.fullmatch(r"[\w.]+:\w+", agent):
+        raise UsageError(f"--agent is {agent!r}", hint="name a function of a module: --agent my_agent:run")
+    (config,) = (file for file in tree if file.path == "config/ppo_trainer.yaml")
+    text, program = config.data.decode(), Value(f" {agent}\n")
+    text = put(text, ("local", "agent", "program"), program) or text
+    text = put(text, ("actor_rollout_ref", "rollout", "multi_turn", "enable"), Value(" true\n")) or text
+    return Tree.of([*(file for file in tree if file != config), replace(config, data=text.encode())])
 
 
 def _infer(wanted: NewRequest, step: Callable[[str], None]) -> Attempt:

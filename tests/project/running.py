@@ -93,5 +93,10 @@ def train(
     """`python main.py` with SMALL and some changes; the metrics, a dictionary per step."""
     done = start(root, "main.py", *overrides(*changed))
     assert done.returncode == 0, done.stderr[-3000:]
-    (metrics,) = root.glob("checkpoints/*/*/metrics.jsonl")
-    return [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    (run,) = root.glob("checkpoints/*/*")
+    return metrics_of(run)
+
+
+def metrics_of(run: Path) -> list[dict[str, Any]]:
+    """The metrics in the directory of a run, a dictionary per step."""
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]

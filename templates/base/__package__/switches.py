@@ -4,6 +4,7 @@
 `if PLOTS:` is gone from a project without plots; in one that has them, its body stands there without the `if`.
 """
 
+AGENTS: bool = True
 CRITIC: bool = True
 DISTILLATION: bool = True
 DYNAMIC_BSZ: bool = True

@@ -12,6 +12,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from ..agents.program import check_agents
 from ..data.dataloading import build_dataloaders
 from ..data.images import check_run
 from ..data.toy import ensure_toy_model
@@ -34,6 +35,7 @@ from ..settings.placement import missing_devices, placement_problems
 from ..settings.setting import choose
 from ..settings.setting_checks import check_sizes
 from ..switches import (
+    AGENTS,
     CRITIC,
     DISTILLATION,
     EPISODES,
@@ -285,6 +287,8 @@ def check_config(config: Any, world_size: int) -> bool:
         check_ahead(config)
     if ROLLOUT_CORRECTION:
         check_correction(algorithm.rollout_correction)
+    if AGENTS:
+        check_agents(config)
     if TOOLS:
         check_tools(config)
     if EPISODES and rollout.multi_turn.enable:

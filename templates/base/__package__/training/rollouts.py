@@ -59,6 +59,8 @@ class Rollouts:
 
     def close(self) -> None:
         """Close the engine."""
+        if EPISODES and self.episodes is not None:
+            self.episodes.close()
         self.engine.close()
 
     def sync_weights(self) -> None:

@@ -68,7 +68,11 @@ class VllmWriter:
         self._asked[name] = answer
         if self._steps is None or self._steps.done():
             self._steps = asyncio.ensure_future(self._run())
-        completion = (await answer).outputs[0]
+        try:
+            completion = (await answer).outputs[0]
+        finally:
+            if answer.cancelled() and self._asked.pop(name, None) is not None:  # nobody waits for it any more
+                self.engine.abort_request([name])
         tokens = list(completion.token_ids)
         tokens = tokens[: counted(tokens, self.eos)]
         if not self.with_log_probs:

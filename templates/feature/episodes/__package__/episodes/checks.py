@@ -6,10 +6,11 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from ..agents.program import has_program
 from ..errors import ConfigError
 from ..hooks import importing_hooks
 from ..settings import reward_keys
-from ..switches import TOOLS
+from ..switches import AGENTS, TOOLS
 from .tools import has_tools
 
 
@@ -48,6 +49,9 @@ def check_episodes(config: Any) -> None:
             f"{function} scores texts, and with local.env.is_reward the environments give the reward",
             f"local.env.is_reward=false, or weigh both: {weights} (rm is the environments')",
         )
+    if AGENTS:
+        if has_program(config):  # no environment is played
+            return
     if config.data.train_files and not env.is_reward and _is_toy(config):
         raise ConfigError(
             "custom/env_wrapper.py has the toy environment, and data.train_files has rows of something else",

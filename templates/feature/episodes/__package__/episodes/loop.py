@@ -176,7 +176,7 @@ class EpisodeLoop:
 
 @contextlib.contextmanager
 def writing(
-    engine: Any, tokenizer: Any, config: Any, meta_info: dict[str, Any], episodes: int
+    engine: Any, tokenizer: Any, config: Any, meta_info: dict[str, Any], episodes: int, at_once: int | None = None
 ) -> Iterator[tuple[Writer, Sequence[int]]]:
     """Give what writes the turns, each when it is asked for or all together, and a seed for each episode.
 
@@ -186,12 +186,13 @@ def writing(
         config: the whole config; `local.env.turn_by_turn` is read.
         meta_info: of the prompts.
         episodes: how many are played.
+        at_once: how many of them at once, if not all: the next begins where one has ended.
     """
     writer = None
     if not config.local.env.turn_by_turn and hasattr(engine, "writer"):
         writer = engine.writer(meta_info)
     if writer is None:
-        yield TurnByTurn(engine, tokenizer.pad_token_id, meta_info, episodes), [0] * episodes
+        yield TurnByTurn(engine, tokenizer.pad_token_id, meta_info, at_once or episodes), [0] * episodes
         return
     with writer as found:
         yield found, draw_seeds(episodes)

@@ -11,7 +11,7 @@ import torch
 
 from ..errors import ConfigError
 from ..hooks import HookError, describe_sample
-from ..switches import TOOLS
+from ..switches import AGENTS, TOOLS
 from ..training.batches import REWARD_COLUMNS, objects
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.protocol import DataProto
@@ -149,7 +149,20 @@ def episode_metrics(batch: DataProto) -> dict[str, float]:
     }
     if TOOLS and "tool_calls" in columns:
         metrics |= {f"env/{name}/mean": float(columns[name].mean()) for name in ("tool_calls", "tool_errors")}
+    if AGENTS and "agent_counts" in columns:
+        metrics |= _agent_metrics(columns["agent_counts"])
     return metrics
+
+
+def _agent_metrics(counts: Any) -> dict[str, float]:
+    """Compute metrics named agent/* from what was counted of sessions."""
+    total = sum(map(Counter, counts), Counter[str]())
+    kinds = ("refused", "processes", "hanging", *(f"apart/{reason}" for reason in ("history", "tools", "template")))
+    return {
+        "agent/requests/mean": total["requests"] / len(counts),
+        "agent/untrained_tokens": total["untrained"] / max(total["written"], 1),
+        **{f"agent/{kind}": float(total[kind]) for kind in kinds},
+    }
 
 
 def _components(infos: Any, taken: set[str]) -> dict[str, np.ndarray]:

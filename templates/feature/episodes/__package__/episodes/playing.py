@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..agents.agent_loop import AgentLoop
+from ..agents.program import has_program
 from ..run.distributed import Ranks
-from ..switches import TOOLS
+from ..switches import AGENTS, TOOLS
 from ..training.batches import REWARD_COLUMNS
 from ..vendored.protocol import DataProto
 from .loop import EpisodeLoop
@@ -32,7 +34,9 @@ class Episodes:
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, engine: Any, make_env: Any = None) -> None:
         self.loop: Any = None
-        if TOOLS and has_tools(config):
+        if AGENTS and has_program(config):
+            self.loop = AgentLoop(config, tokenizer, engine)
+        elif TOOLS and has_tools(config):
             self.loop = ToolLoop(config, tokenizer, engine)
         else:
             self.loop = EpisodeLoop(config, tokenizer, engine, make_env)
@@ -57,6 +61,10 @@ class Episodes:
         columns = {name: values for name, values in prompts.non_tensor_batch.items() if name not in taken}
         episodes.non_tensor_batch = columns | episodes.non_tensor_batch
         return episodes
+
+    def close(self) -> None:
+        """Give back what episodes hold."""
+        self.loop.close()
 
 
 def play_episodes(rollouts: Rollouts, config: Any, tokenizer: Any, make_env: Any = None) -> Rollouts:

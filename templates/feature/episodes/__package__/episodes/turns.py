@@ -91,6 +91,8 @@ class TurnByTurn:
         """Do nothing: while anybody waits for it, the engine is not at work."""
 
     def _write_if_all_wait(self) -> None:
+        # Nobody waits any more for a turn that is cancelled.
+        self.waiting = {episode: each for episode, each in self.waiting.items() if not each.turn.cancelled()}
         if not self.waiting or len(self.waiting) < self.going_on:
             return
         asked = [self.waiting[episode] for episode in sorted(self.waiting)]

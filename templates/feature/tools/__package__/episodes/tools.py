@@ -38,13 +38,23 @@ def load_tools(config: Any) -> list[Any]:
             f"{', '.join(map(str, files))} has no tools",
             "decorate functions with @function_tool, or list classes under `tools` in the YAML file",
         )
-    if multi_turn.format not in ToolParser._registry:
-        hint = choose(str(multi_turn.format), ToolParser._registry)
-        raise ConfigError(f"{MULTI_TURN}.format is {multi_turn.format!r}, which no parser has for a name", hint)
-    if multi_turn.format == "gemma4":
+    check_format(config)
+    return tools
+
+
+def check_format(config: Any) -> None:
+    """Check that calls can be read in the form in which the model is to write them.
+
+    Raises:
+        ConfigError: the parser is unknown, or cannot be used.
+    """
+    form = config.actor_rollout_ref.rollout.multi_turn.format
+    if form not in ToolParser._registry:
+        hint = choose(str(form), ToolParser._registry)
+        raise ConfigError(f"{MULTI_TURN}.format is {form!r}, which no parser has for a name", hint)
+    if form == "gemma4":
         text = "calls of gemma4 end by a token that ends no turn, and the rollout engine would write on"
         raise ConfigError(text, f"choose another {MULTI_TURN}.format")
-    return tools
 
 
 def check_tools(config: Any) -> None:

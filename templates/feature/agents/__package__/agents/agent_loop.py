@@ -1,0 +1,210 @@
+# vextract:template - edit freely
+"""Episodes of agent programs: each is a call of the owner's program, behind whose endpoint the policy answers."""
+
+import asyncio
+import copy
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..episodes.environments import DaemonThreads, Failure
+from ..episodes.episode import columns_of, episode_batch
+from ..episodes.loop import EpisodeEnded, episode_seed, play_all, writing
+from ..episodes.turns import Writer, context_batch
+from ..hooks import hook_file_of
+from ..training.batches import objects
+from ..vendored.protocol import DataProto
+from .endpoint import Endpoint
+from .program import ProgramCall, UnusableReward, load_program, reward_of
+from .record import Turn
+from .rendering import Rendering
+from .session import MODEL, Session
+
+# Seconds that a program gets to end in, once its time is up.
+GRACE = 1.0
+# Columns that the program gets otherwise, or not.
+OURS = ("raw_prompt", "raw_prompt_ids", "uid", "reward_model")
+
+
+class AgentLoop:
+    """Runs this process's sessions.
+
+    Args:
+        config: the whole config.
+        tokenizer: of the policy.
+        engine: writes the model's turns.
+    """
+
+    def __init__(self, config: Any, tokenizer: Any, engine: Any) -> None:
+        self.config, self.tokenizer, self.engine = config, tokenizer, engine
+        self.program = load_program(config)
+        self.timeout: float | None = config.local.agent.timeout
+        self.rendering = Rendering(config, tokenizer, engine)
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_default_executor(DaemonThreads())
+        self.endpoint = Endpoint()
+        self._noted: set[str] = set()
+
+    def run(self, prompts: DataProto, ended: EpisodeEnded | None = None) -> DataProto:
+        """Play an episode from each prompt; see `EpisodeLoop.run`.
+
+        Args:
+            prompts: with the columns that make the program's task. What it asks first is the prompt.
+            ended: is told of each episode that has ended while others go on.
+
+        Returns:
+            What `EpisodeLoop.run` does, and the column agent_counts: what came of each session, (bs,) dictionaries.
+        """
+        count, meta = len(prompts), prompts.meta_info
+        rows = [{name: column[row] for name, column in prompts.non_tensor_batch.items()} for row in range(count)]
+        when = "validation" if meta.get("validate") else meta.get("global_steps", 0)
+        for place, row in enumerate(rows):
+            row["seed"] = episode_seed(self.config.local.seed, when, row.get("uid", place))
+        at_once = min(count, int(self.config.local.env.concurrency))
+        with writing(self.engine, self.tokenizer, self.config, meta, count, at_once) as (writer, seeds):
+            sessions = self.loop.run_until_complete(self._run(rows, writer, seeds, at_once, ended or (lambda *_: None)))
+        episodes, pad = [session.episode for session in sessions], self.tokenizer.pad_token_id
+        asked = context_batch([each.prompt for each in episodes], pad, meta, prompts.batch["input_ids"].shape[1])
+        batch = episode_batch(asked, episodes, self.config.actor_rollout_ref.rollout.response_length, pad)
+        columns = batch.non_tensor_batch
+        columns["env_seconds"] = np.full(count, max(session.own_seconds() for session in sessions))
+        columns["agent_counts"] = objects(dict(session.counts) for session in sessions)
+        columns["raw_prompt"] = objects(session.row["prompt"] for session in sessions)
+        return batch
+
+    def close(self) -> None:
+        """Give back what the loop holds: its port, too."""
+        if not self.loop.is_closed():
+            self.loop.run_until_complete(self.endpoint.stop())
+            self.loop.close()
+
+    async def _run(
+        self, rows: list[dict[str, Any]], writer: Writer, seeds: Iterable[int], at_once: int, ended: EpisodeEnded
+    ) -> list[Session]:
+        """Play all, so many at once."""
+        await self.endpoint.start()
+        pairs = enumerate(zip(seeds, rows, strict=True))
+        sessions = [Session(self.config, self.rendering, writer, place, *pair) for place, pair in pairs]
+        waiting = iter(sessions)
+        try:
+            await play_all((self._work(waiting, writer, ended) for _ in range(at_once)), writer)
+        finally:
+            await self.endpoint.settle()
+        return sessions
+
+    async def _work(self, waiting: Iterator[Session], writer: Writer, ended: EpisodeEnded) -> None:
+        """Play one session after another. A place is left only when none waits for it: the engine counts on it."""
+        for session in waiting:
+            await self._play(session)
+            ended(session.place, session.episode.tokens, columns_of(session.episode))
+        writer.leave()
+
+    async def _play(self, session: Session) -> None:
+        """Call the program once, and fill in the episode."""
+        arguments = {"base_url": self.endpoint.url, "api_key": session.key, "model": MODEL, "seed": session.row["seed"]}
+        self.endpoint.sessions[session.key] = session
+        call = ProgramCall(self.program, {"task": self._task(session.row), **arguments}, f"agent-{session.place}")
+        done = asyncio.wrap_future(call.done)
+        try:
+            await self._wait(done, session)
+        finally:
+            del self.endpoint.sessions[session.key]
+            session.close()
+            if not done.done():
+                call.stop()
+        if not done.done():
+            await asyncio.wait({done}, timeout=GRACE)
+            self._fail_late(session, call, hangs=not done.done())
+        else:
+            self._take_result(session, done)
+        session.counts["processes"] = call.processes_ended
+        if not session.record.turns:  # nothing can be computed from an empty response
+            turn = Turn(None, list(session.row["raw_prompt_ids"]))
+            turn.tokens, turn.log_probs = await session.writer.write(session.place, turn.added, 1, session.seed)
+            session.record.keep(turn)
+        _fill(session)
+        self._note(session)
+
+    async def _wait(self, done: "asyncio.Future[Any]", session: Session) -> None:
+        """Wait until a program has ended, or its time is up: its own, without that in which the policy writes."""
+        left: float | None = None
+        while not done.done():
+            if self.timeout is not None and (left := self.timeout - session.own_seconds()) <= 0:
+                return
+            timeout = None if left is None else max(left, 0.01)
+            await asyncio.wait({done, session.broken}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if session.broken.done():
+                session.broken.result()
+
+    def _take_result(self, session: Session, done: "asyncio.Future[Any]") -> None:
+        """Note the reward, or what went wrong."""
+        episode, error = session.episode, done.exception()
+        if error is not None and session.spent:
+            episode.end = session.spent  # the program was told so, and gave up
+            return
+        try:
+            if error is None and not session.record.turns:
+                raise UnusableReward("returned without an answer of the policy: ask base_url with api_key")
+            if error is None:
+                reward, episode.info = reward_of(done.result(), needed=bool(self.config.local.env.is_reward))
+                episode.scores, episode.end = [reward], session.spent or "terminated"
+                return
+        except UnusableReward as unusable:
+            error, text = unusable, str(unusable)
+        else:
+            text = f"raised {type(error).__name__}: {' '.join(str(error).split())}"
+        episode.fail(Failure("error", f"the agent program {text}", hook_file_of(error, self.program)))
+
+    def _fail_late(self, session: Session, call: ProgramCall, *, hangs: bool) -> None:
+        text = f"the agent program took longer than local.agent.timeout={self.timeout:g} s of its own"
+        if hangs:
+            session.counts["hanging"] += 1
+            text += f"; it goes on in the thread {call.name}, with a key that opens nothing"
+        session.episode.fail(Failure("timeout", text, hook_file_of(TimeoutError(), self.program)))
+
+    def _task(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return what the program gets of a row: prompt, ground_truth, and the row's other columns."""
+        text = self.tokenizer.decode(row["raw_prompt_ids"], skip_special_tokens=True)
+        row["prompt"] = [dict(each) for each in row.get("raw_prompt", [{"role": "user", "content": text}])]
+        truth = (row.get("reward_model") or {}).get("ground_truth")
+        task = {name: value for name, value in row.items() if name not in OURS}
+        return copy.deepcopy({**task, "ground_truth": truth})
+
+    def _note(self, session: Session) -> None:
+        """Say once what requests ask for in vain, and that one could not be joined."""
+        notes = {}
+        if session.ignored:
+            names = ", ".join(sorted(session.ignored))
+            notes["ignored"] = (
+                f"programs ask with {names}, which the policy does not follow: it writes as it is trained"
+            )
+        if session.record.why:
+            notes["apart"] = (
+                f"a request was not joined to those before: {session.record.why}; a session's last chain is"
+            )
+            notes["apart"] += " trained (agent/apart/*, agent/untrained_tokens)"
+        for name in notes.keys() - self._noted:
+            self._noted.add(name)
+            print(f"note: {notes[name]} (shown once)", file=sys.stderr)
+
+
+def _fill(session: Session) -> None:
+    """Fill in an episode: what the chain of the last turn has, and what was counted."""
+    episode, turns = session.episode, session.record.turns
+    chain, reward = turns[-1].chain(), sum(episode.scores)
+    episode.prompt, episode.scores = chain[0].added, []
+    for turn in chain:
+        for _ in range(turn.dropped):
+            episode.take_back()
+        if turn.before is not None:
+            episode.add_answer(turn.added, turn.said[:-1])
+        episode.add_turn(turn.tokens, turn.log_probs, "")
+        episode.messages[-1] = (turn.said or episode.messages)[-1]
+    episode.scores[-1] = reward
+    session.row["prompt"] = chain[0].said[:-1] or session.row["prompt"]
+    written = sum(len(turn.tokens) for turn in turns)
+    untrained = written - sum(len(turn.tokens) for turn in chain)
+    session.counts.update(turns=len(turns), written=written, untrained=untrained)
+    session.counts.update({f"apart/{reason}": count for reason, count in session.record.apart.items()})

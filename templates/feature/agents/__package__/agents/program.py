@@ -1,0 +1,192 @@
+# vextract:template - edit freely
+"""The agent program that `local.agent.program` names: found, called in a thread of its own, and cleaned up after.
+
+A thread cannot be killed. A program that hangs is left in its own, with a key that opens nothing any more. A coroutine
+is cancelled, and processes that the program has started are ended.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import inspect
+import math
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from ..episodes.environments import DaemonThreads
+from ..episodes.tools import MULTI_TURN, has_tools
+from ..errors import ConfigError
+from ..hooks import importing_hooks, taken_by
+from ..settings.setting import choose, functions_in
+
+PROGRAM = "local.agent.program"
+# What a program is called with, as far as it has such parameters.
+ARGUMENTS = ("task", "base_url", "api_key", "model", "seed")
+_THREADS = DaemonThreads()
+
+
+class UnusableReward(ValueError):
+    """A program returned what no reward can be made of."""
+
+
+def has_program(config: Any) -> bool:
+    """Tell whether the config names an agent program."""
+    return bool(config.local.agent.program)
+
+
+def check_agents(config: Any) -> None:
+    """Check that an agent program is named where turns are taken, and can be called.
+
+    Raises:
+        ConfigError: it is not, or cannot.
+        HookError: its module raised.
+    """
+    if not has_program(config):
+        return
+    if not config.actor_rollout_ref.rollout.multi_turn.enable:
+        raise ConfigError(f"{PROGRAM} is set, and each response is one turn", f"set {MULTI_TURN}.enable=true")
+    if has_tools(config):
+        text = f"{PROGRAM} is set, and {MULTI_TURN} names tools, which verl's own loop plays"
+        raise ConfigError(text, "leave one of them out: a program brings its tools itself")
+    load_program(config)
+
+
+def load_program(config: Any) -> Callable[..., Any]:
+    """Import the function that the config names as `module:function`.
+
+    Raises:
+        ConfigError: there is no such function, or it has parameters that nothing is given for.
+        HookError: its module raised.
+    """
+    given = str(config.local.agent.program)
+    module_name, _, name = given.partition(":")
+    if not module_name or not name:
+        raise ConfigError(f"{PROGRAM} is {given!r}", f"name a function as module:function: {PROGRAM}=agent:run")
+    with importing_hooks():
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            top = module_name.partition(".")[0]
+            if error.name != top:
+                raise
+            module = None
+    if module is None:
+        hint = f"put {top}.py beside main.py, or install the package that has it"
+        raise ConfigError(f"{PROGRAM} is {given!r}, and there is no module {top}", hint)
+    program = getattr(module, name, None)
+    if not callable(program):
+        there = functions_in(getattr(module, "__file__", None) or "")
+        raise ConfigError(f"{module_name} has no function {name!r}", choose(name, there))
+    parameters = inspect.signature(program).parameters.values()
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if wrong := [each for each in needed if each not in ARGUMENTS]:
+        text = f"{given} has the parameter {wrong[0]!r}, which nothing is given for"
+        raise ConfigError(text, f"a program can take {', '.join(ARGUMENTS)}; give others a default")
+    return program  # type: ignore[no-any-return]
+
+
+class ProgramCall:
+    """One call of a program, in a daemon thread: a breakpoint stops in it, and one that hangs holds up nobody.
+
+    Args:
+        program: plain or a coroutine function; a coroutine gets an event loop of its own.
+        arguments: a value for each name in `ARGUMENTS`.
+        name: of the thread.
+
+    Attributes:
+        done: has what the program returns or raises.
+        processes_ended: how many processes it had left behind.
+    """
+
+    def __init__(self, program: Any, arguments: Mapping[str, Any], name: str) -> None:
+        self.program, self.arguments, self.name = program, taken_by(program, arguments), name
+        self.processes_ended = 0
+        self._thread: threading.Thread | None = None
+        self._coroutine: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
+        self.done: Future[Any] = _THREADS.submit(self._run)
+
+    def stop(self) -> None:
+        """End what can be ended of a call that goes on: its coroutine, and its processes."""
+        if self._coroutine is not None:
+            loop, task = self._coroutine
+            with contextlib.suppress(RuntimeError):  # it has just ended
+                loop.call_soon_threadsafe(task.cancel)
+        if self._thread is not None and self._thread.native_id is not None:
+            self.processes_ended += end_children(self._thread.native_id)
+
+    def _run(self) -> Any:
+        self._thread, process = threading.current_thread(), os.getpid()
+        self._thread.name = self.name
+        try:
+            result = self.program(**self.arguments)
+            return asyncio.run(self._awaited(result)) if inspect.isawaitable(result) else result
+        finally:
+            if os.getpid() != process:  # a fork of the program's has come back, and would go on as a second trainer
+                os._exit(1)
+            self.processes_ended += end_children(threading.get_native_id())
+
+    async def _awaited(self, result: Any) -> Any:
+        task: Any = asyncio.current_task()
+        self._coroutine = asyncio.get_running_loop(), task
+        try:
+            return await result
+        finally:
+            self._coroutine = None
+
+
+def end_children(thread: int) -> int:
+    """Kill the processes that a thread of this process has started, and theirs; returns how many.
+
+    Linux knows which thread has started a process. Elsewhere this finds none.
+    """
+    ended = 0
+    for child in _children_of(os.getpid(), str(thread)):
+        for process in [child, *_descendants(child)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+                ended += 1
+        with contextlib.suppress(ChildProcessError):  # somebody else has waited for it
+            os.waitpid(child, 0)
+    return ended
+
+
+def _descendants(process: int) -> list[int]:
+    return [each for child in _children_of(process, "*") for each in (*_descendants(child), child)]
+
+
+def _children_of(process: int, threads: str) -> list[int]:
+    found = []
+    for file in Path(f"/proc/{process}/task").glob(f"{threads}/children"):
+        with contextlib.suppress(OSError):  # it has ended
+            found += [int(number) for number in file.read_text().split()]
+    return found
+
+
+def reward_of(result: Any, *, needed: bool) -> tuple[float, dict[str, Any]]:
+    """Return the reward that a program has returned, and what else it reports.
+
+    Args:
+        result: a number, or a dictionary with `reward` (or `score`) and further numbers or texts.
+        needed: whether there has to be a reward.
+
+    Raises:
+        UnusableReward: there is none.
+    """
+    reported = {str(key): value for key, value in result.items()} if isinstance(result, Mapping) else {}
+    found = reported.pop("reward", reported.get("score")) if isinstance(result, Mapping) else result
+    if found is None and not needed:
+        return 0.0, reported
+    try:
+        number = float(found)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        shown = repr(result)[:60] if isinstance(result, str | float | Mapping | None) else f"a {type(result).__name__}"
+        hint = "; with local.env.is_reward=false the reward manager scores instead" if result is None else ""
+        raise UnusableReward(f"returned {shown}, not a finite number, or a dictionary with one as `reward`{hint}")
+    return number, reported

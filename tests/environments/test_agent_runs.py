@@ -1,0 +1,186 @@
+"""Agent programs with the real engine: the weights that environments give, learning, and many faults."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import random
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.environments.support import OneProcess, Project, prompts_of, rollouts_of
+from tests.environments.test_agents import MULTI_TURN, PROGRAMS
+from tests.project.running import forked, metrics_of, python
+from tests.project.support import Configuration, forget, make
+
+pytestmark = pytest.mark.slow
+
+# The conversation that custom/env_wrapper.py has, held by a program.
+GUESSER = """
+from programs import post
+from guess.custom.env_wrapper import make_env
+
+
+def run(task, base_url, api_key, model, seed):
+    env, messages, total = make_env({}), list(task["prompt"]), 0.0
+    env.reset(seed=seed, options=task["extra_info"])
+    while True:
+        _, answer = post(base_url, api_key, "/chat/completions", model=model, messages=messages)
+        messages.append(answer["choices"][0]["message"])
+        observation, reward, terminated, truncated, info = env.step(messages[-1]["content"])
+        total += reward
+        if terminated or truncated:
+            return {"reward": total, **info}
+        messages.append({"role": "user", "content": observation})
+"""
+COUNTER = """
+from programs import post
+
+
+def run(task, base_url, api_key, model):
+    _, answer = post(base_url, api_key, "/chat/completions", model=model, messages=task["prompt"])
+    return float(answer["choices"][0]["message"]["content"] == task["ground_truth"])
+"""
+# Of faults, 10 % each.
+KINDS = ["raise", "hang a while", "fork", "leave", "ask on", *["well"] * 5]
+
+
+def digest_of(run: Path) -> str:
+    (weights,) = run.glob("global_step_*/actor/model.safetensors")
+    return hashlib.sha256(weights.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("engine", ["hf", pytest.param("vllm", marks=pytest.mark.vllm)])
+def test_a_program_gives_the_weights_that_the_environment_gives(verl: None, tmp_path: Path, engine: str) -> None:
+    """Bit for bit, for the same conversation."""
+    if engine == "vllm":
+        pytest.importorskip("vllm")
+    features = ("agents",)
+    root = make(Configuration("0.9.1", engine, features=features, recipe="multiturn", package="guess"), tmp_path).root
+    (root / "programs.py").write_text(PROGRAMS)
+    (root / "guesser.py").write_text(GUESSER)
+    sizes = ["data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=10", "trainer.test_freq=-1"]
+    found = []
+    for program in ("null", "guesser:run"):
+        run = tmp_path / program.partition(":")[0]
+        settings = [
+            *sizes,
+            f"trainer.default_local_dir={run}",
+            "trainer.total_training_steps=3",
+            "actor_rollout_ref.rollout.n=6",
+            f"local.agent.program={program}",
+        ]
+        done = (forked if engine == "hf" else python)(root, "main.py", *settings)
+        assert done.returncode == 0, done.stderr[-3000:]
+        found.append(digest_of(run))
+    assert found[0] == found[1]
+    assert metrics_of(run)[-1]["agent/requests/mean"] > 1
+    assert metrics_of(run)[-1]["agent/untrained_tokens"] == 0
+
+
+def test_a_program_teaches_the_model(verl: None, tmp_path: Path) -> None:
+    root = make(Configuration("0.9.1", features=("agents",)), tmp_path / "project").root
+    (root / "programs.py").write_text(PROGRAMS)
+    (root / "counter.py").write_text(COUNTER)
+    settings = [
+        "data.env.task=succ",
+        "data.train_batch_size=8",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+        "actor_rollout_ref.actor.optim.lr=2e-3",
+        "actor_rollout_ref.rollout.n=16",
+        "trainer.total_training_steps=30",
+        "trainer.test_freq=-1",
+        f"trainer.default_local_dir={tmp_path / 'run'}",
+        f"{MULTI_TURN}.enable=true",
+        "local.agent.program=counter:run",
+    ]
+    done = forked(root, "main.py", *settings)
+    assert done.returncode == 0, done.stderr[-3000:]
+    rewards = [step["critic/rewards/mean"] for step in metrics_of(tmp_path / "run") if "critic/rewards/mean" in step]
+    assert sum(rewards[-3:]) / 3 > 0.4 > 0.2 > sum(rewards[:3]) / 3, rewards
+
+
+@pytest.mark.parametrize("sessions", [256, pytest.param(10_000, marks=pytest.mark.thorough)])
+def test_nothing_is_left_behind(
+    verl: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, sessions: int
+) -> None:
+    """Of many sessions, 64 at once, by the engine of transformers: no thread, process, file, or memory."""
+    root = make(Configuration("0.9.1", features=("agents",), package="soaked"), tmp_path / "project").root
+    hang = '    if kind == "hang a while":\n        time.sleep(2.5)\n        ask()\n'
+    (root / "soak.py").write_text(PROGRAMS.replace('    if kind == "loop":', f'{hang}    if kind == "loop":'))
+    monkeypatch.syspath_prepend(str(root))
+    project = Project(root, "soaked")
+    ranks = project.module("run.distributed").Ranks()
+    request.addfinalizer(ranks.close)
+    rollouts, rows = _real_rollouts(project, ranks, str(project.module("data.toy").ensure_toy_model(tmp_path / "toy")))
+    chance, before, ends, kinds = random.Random(0), (), Counter[str](), Counter[str]()
+    sizes: list[int] = []
+    for round_ in range(sessions // 64):
+        drawn = [chance.choice(KINDS) for _ in range(64)]
+        kinds.update(drawn)
+        batch = rollouts.generate(rows(drawn))
+        columns = batch.non_tensor_batch
+        ends.update(columns["env_end"])
+        for kind, end, count in zip(drawn, columns["env_end"], columns["agent_counts"], strict=True):
+            if end == "terminated":  # one that is late may start its processes yet, and they end with its thread
+                assert count["processes"] >= {"fork": 1, "leave": 2}.get(kind, 0), kind
+        if round_ == 1:
+            before = _held()
+        sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20)
+    rollouts.close()  # until the next rollout, or this, a request of a program that hangs waits to be refused
+    deadline = time.monotonic() + 10
+    while any(thread.name.startswith("agent-") for thread in threading.enumerate()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    print(f"{sessions} sessions, {dict(kinds)}, {dict(ends)}; MB {sizes[1]}..{sizes[-1]}; held {before} {_held()}")
+    assert ends["error"] == kinds["raise"]
+    assert kinds["hang a while"] <= ends["timeout"] < sessions // 5  # a busy machine may be late
+    assert sum(ends.values()) == sessions // 64 * 64
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("agent-")]
+    threads, files, children = _held()
+    assert children == 0
+    assert threads <= before[0]
+    assert files <= before[1] + 8
+    assert sizes[-1] < sizes[1] + 80
+    forget("soaked", "soak")
+
+
+def _held() -> tuple[int, int, int]:
+    """The threads, open files and children of this process."""
+    gc.collect()
+    children = [number for file in Path("/proc/self/task").glob("*/children") for number in file.read_text().split()]
+    named = [thread for thread in threading.enumerate() if thread.name.startswith(("agent-", "environment"))]
+    return len(threading.enumerate()) - len(named), len(os.listdir("/proc/self/fd")), len(children)
+
+
+def _real_rollouts(project: Project, ranks: Any, model_path: str) -> Any:
+    """Rollouts with the engine of transformers, and a function to prompts for programs that do as they are told."""
+    import numpy as np
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    config = project.config(
+        f"actor_rollout_ref.model.path={model_path}",
+        f"{MULTI_TURN}.enable=true",
+        "local.agent.program=soak:faulty",
+        "local.agent.timeout=1",
+        "local.env.max_error_share=1",
+        "data.max_prompt_length=24",
+        "data.max_response_length=16",
+    )
+    project.module("settings.loading").settle_device(config)
+    policy = project.module("workers.policy").Policy(config, tokenizer, ranks, model_path, total_steps=1)
+    engine = project.module("workers.rollout_engine").RolloutEngine(config, tokenizer, ranks, policy)
+
+    def rows(kinds: list[str]) -> Any:
+        prompts = prompts_of(project, [[5, 6]] * len(kinds), [{"kind": kind} for kind in kinds])
+        prompts.non_tensor_batch["raw_prompt"] = np.empty(len(kinds), dtype=object)
+        prompts.non_tensor_batch["raw_prompt"][:] = [[{"role": "user", "content": "37="}] for _ in kinds]
+        return prompts
+
+    return rollouts_of(project, config, tokenizer, OneProcess(), engine), rows
