@@ -104,7 +104,8 @@ def convert(
         known = {feature.name for feature in manifest.features}
         features = tuple(item for item in run.hints["features"] if item in known)
     else:
-        features = _features(_wanted_features(flat, run, found.target, function, _plain_managers(manifest)), manifest, remarks)
+        wanted = _wanted_features(flat, run, found.target, function, _plain_managers(manifest))
+        features = _features(wanted, manifest, remarks)
     recipe = str(run.hints.get("recipe", "toy"))
     release = found.target.release
     return Experiment(release, str(algorithm), chosen, features, recipe, flat, config, tuple(remarks), function)
