@@ -37,9 +37,9 @@ class TextRewardManager:
     """
 
     # How samples are scored: see `Scorer`.
-    SETTINGS: tuple[str, ...] = ("concurrency",)
+    SETTINGS: tuple[str, ...] = ()
     if REWARD_PROCESSES:  # see `ScorerAside`
-        SETTINGS += ("num_workers", "timeout", "timeout_score")
+        SETTINGS += ("concurrency", "num_workers", "timeout", "timeout_score")
     if REWARD_LOGS:  # see `SampleLogs`
         SETTINGS += ("log_dir", "log_every", "log_samples", "debug_log", "debug_samples")
     if REWARD_RULES:
