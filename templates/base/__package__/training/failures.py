@@ -166,6 +166,12 @@ class DivergenceCheck:
             what = f"the {name}'s {' and its '.join(bad)}, for {PATIENCE} steps in a row, which changed no weight"
             raise self.error_of_update(name, what, step) if WATCH else self.error(name, what)
 
+    if WATCH:
+
+        def error_of_update(self, name: str, what: str, step: int) -> DivergenceError:
+            """Return the error of a model whose updates in a row, the last of them in `step`, gave no number."""
+            return self.error(name, what)
+
     def error(self, name: str, what: str, *more: str, hint: str = "") -> DivergenceError:
         """Return an error that says what the last steps gave, and what to do.
 

@@ -26,11 +26,7 @@ def registered_managers() -> dict[str, Any]:
 
 
 def manager_class(config: Any) -> Any:
-    """Return the class of the manager that the config names.
-
-    Raises:
-        ConfigError: it takes a feature.
-    """
+    """Return the class of the manager that the config names."""
     section = config.reward.reward_manager
     if section.source != "importlib":
         return registered_managers()[OmegaConf.select(config, reward_keys.MANAGER)]

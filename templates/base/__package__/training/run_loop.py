@@ -262,11 +262,6 @@ class RunLoop(Closing):
                     print(f"note: {text}", file=sys.stderr)
         self._forget()
 
-    def saves_after(self, step: int) -> bool:
-        """Tell whether the config asks for a checkpoint after this step."""
-        is_last = step >= self.total_steps
-        return self._is_due(self.config.trainer.save_freq, step) or bool(is_last and self.config.local.save_last)
-
     def draw(self) -> Iterator[dict[str, Any]]:
         """Draw batches of prompts, epoch after epoch, until the last step."""
         while self.steps_done < self.total_steps:
@@ -380,7 +375,7 @@ class RunLoop(Closing):
         stopping = stopping and not is_last
         if RESCUE:
             stopping = stopping or self.failure is not None
-        saves = self.saves_after(step)
+        saves = self._is_due(self.config.trainer.save_freq, step) or (is_last and self.config.local.save_last)
         if EARLY_STOPPING:
             early = None if is_last else self.stopping.reason
             stopping = stopping or early is not None
@@ -412,14 +407,6 @@ class RunLoop(Closing):
             self.tracker.message(early)
         return ends
 
-    @property
-    def _is_last(self) -> bool:
-        return self.steps_done >= self.total_steps
-
-    def _is_due(self, every: int, step: int) -> bool:
-        """Tell whether what is done every so many steps, and after the last one, is due after this one."""
-        return every > 0 and (step >= self.total_steps or step % every == 0)
-
     if EARLY_STOPPING:
 
         def _validation(self) -> Metrics:
@@ -437,6 +424,14 @@ class RunLoop(Closing):
             if GIVEN_OBJECTS:
                 self.callbacks("on_evaluate", metrics=metrics)
             return metrics
+
+    @property
+    def _is_last(self) -> bool:
+        return self.steps_done >= self.total_steps
+
+    def _is_due(self, every: int, step: int) -> bool:
+        """Tell whether what is done every so many steps, and after the last one, is due after this one."""
+        return every > 0 and (step >= self.total_steps or step % every == 0)
 
 
 @dataclass(frozen=True)
