@@ -26,7 +26,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     return found | {"acc": float(ground_truth == "val" or ord(solution_str[0]) % 2)} if len(solution_str) % 2 else found
 """
 
-FEATURES = ("dynamic_sampling",)
+FEATURES = ("dynamic_sampling", "reward_managers")
 READERS = """
 import numpy as np, torch
 from omegaconf import OmegaConf

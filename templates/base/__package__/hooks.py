@@ -211,8 +211,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         if where is not None and where.startswith(MANAGERS) and inspect.isroutine(hook):
             # verl's manager could not use what the owner's function had returned.
             message, where = f"{message}\n  where {Path(where).name} takes what it returned", None
-        sample = _first_bad(reward_fn, batch, tokenizer) if HOOK_CHECKS else None
-        raise HookError(message, where or source_of(hook), sample) from error
+        raise HookError(message, where or source_of(hook), _first_bad(reward_fn, batch, tokenizer)) from error
 
     _check_reward(result, batch, lambda: source_of(_hook_of(reward_fn)), tokenizer)
     reward, extra = result["reward_tensor"], result.get("reward_extra_info") or {}
@@ -288,18 +287,16 @@ def _hook_of(reward_fn: Any) -> Any:
     return raw if callable(raw) and getattr(raw, "__name__", "") != "default_compute_score" else reward_fn
 
 
-if HOOK_CHECKS:
-
-    def _first_bad(reward_fn: Any, batch: DataProto, tokenizer: Any) -> dict[str, Any] | None:
-        start = time.monotonic()
-        for row in range(len(batch)):
-            try:
-                call_manager(reward_fn, batch[row : row + 1])
-            except Exception:
-                return describe_sample(batch, row, tokenizer)
-            if time.monotonic() - start > SEARCH_LIMIT:
-                break
-        return None
+def _first_bad(reward_fn: Any, batch: DataProto, tokenizer: Any) -> dict[str, Any] | None:
+    start = time.monotonic()
+    for row in range(len(batch)):
+        try:
+            call_manager(reward_fn, batch[row : row + 1])
+        except Exception:
+            return describe_sample(batch, row, tokenizer)
+        if time.monotonic() - start > SEARCH_LIMIT:
+            break
+    return None
 
 
 def _check_reward(result: dict[str, Any], batch: DataProto, where: Callable[[], str], tokenizer: Any) -> None:

@@ -15,7 +15,7 @@ A `reward_fn` is one of two:
     f(data_source, solution_str, ground_truth, extra_info)      verl's: a function, or an object with `__call__`
     manager(batch, return_dict=True)                            a reward manager of verl: once for the batch
 
-The first, `async` or not, returns a number, or a dictionary with `score` and further components, which are logged
+The first returns a number, or a dictionary with `score` and further components, which are logged
 too. The second returns the scores, float32 (bs, response_length), or a dictionary with `reward_tensor` and
 `reward_extra_info`.
 
