@@ -16,12 +16,12 @@ from tests.releases import NEWEST, newest_release
 def project(
     request: pytest.FixtureRequest, made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    source = made(Configuration(request.param, "hf", features=("short_names",))).root
+    source = made(Configuration(request.param, "hf", features=("reward_processes", "short_names"))).root
     return Path(shutil.copytree(source, tmp_path_factory.mktemp("library") / "project"))
 
 
 @pytest.fixture(scope="module")
 def newest(made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of the newest release alone, for what does not depend on the release."""
-    source = made(Configuration(NEWEST[-1], "hf", features=("episodes", "short_names"))).root
+    source = made(Configuration(NEWEST[-1], "hf", features=("episodes", "reward_processes", "short_names"))).root
     return Path(shutil.copytree(source, tmp_path_factory.mktemp("library") / "newest"))

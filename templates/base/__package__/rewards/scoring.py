@@ -44,6 +44,14 @@ class ScoringError(RuntimeError):
         return f"{self.message} (sample {self.row}, {self.hook_file})"
 
 
+class FeatureNeeded(ValueError):
+    """A function or a setting takes a feature that the project lacks; `hint` is the command that adds it."""
+
+    def __init__(self, message: str, feature: str) -> None:
+        super().__init__(message)
+        self.hint = f"vextract add {feature}"
+
+
 class Scorer:
     """Calls a scoring function for every sample of a batch, one after another.
 
@@ -58,7 +66,7 @@ class Scorer:
     def __init__(self, function: Callable[..., Any]) -> None:
         if not REWARD_PROCESSES:
             if is_async(function):
-                raise ValueError("a function that is async takes a feature: vextract add reward_processes")
+                raise FeatureNeeded("the scoring function is async", "reward_processes")
         self.function = function
 
     def __call__(self, samples: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -228,7 +228,8 @@ def manager_of(reward_fn: Any, config: Any, tokenizer: Any) -> Any:
         settings = offered(config, TextRewardManager)
         return TextRewardManager(tokenizer, 0, reward_fn, config.data.reward_fn_key, **settings)
     except ValueError as error:
-        raise ConfigError(f"the reward cannot be used: {error}", "check local.reward, and the function") from error
+        hint = getattr(error, "hint", "check local.reward, and the function")
+        raise ConfigError(f"the reward cannot be used: {error}", hint) from error
 
 
 def offered(config: Any, manager: Any) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..errors import ConfigError
 from ..rewards.scoring import importable
 from ..settings import reward_keys
 from ..switches import OVERLAP, REWARD_MANAGERS
@@ -28,14 +27,9 @@ def registered_managers() -> dict[str, Any]:
 def manager_class(config: Any) -> Any:
     """Return the class of the manager that the config names."""
     section = config.reward.reward_manager
-    if section.source != "importlib":
-        return registered_managers()[OmegaConf.select(config, reward_keys.MANAGER)]
-    found = load_extern_object(module_path=section.module.path, object_name=section.name)
-    if not REWARD_MANAGERS:
-        if hasattr(found, "run_single"):
-            text = f"the reward manager {section.name} scores one response each time, by run_single"
-            raise ConfigError(text, "vextract add reward_managers")
-    return found
+    if section.source == "importlib":
+        return load_extern_object(module_path=section.module.path, object_name=section.name)
+    return registered_managers()[OmegaConf.select(config, reward_keys.MANAGER)]
 
 
 def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[str, Any]) -> Any:
