@@ -26,7 +26,7 @@ def main() -> None:
     sys.path.insert(0, str(Path.cwd()))
     threading.settrace(trace.call)
     trace.start()
-    runpy.run_path("main.py", run_name="__main__")
+    runpy.run_path(str(Path("main.py").resolve()), run_name="__main__")
 
 
 if __name__ == "__main__":

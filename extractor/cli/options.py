@@ -9,9 +9,9 @@ import typer
 FEATURES = (
     "agents, code_scorers, critic, distillation, dynamic_bsz, dynamic_sampling, early_stopping, episodes, "
     "export_model, freed_memory, given_objects, hook_checks, hub, lora, math, mfu, multimodal, offload, overlap, "
-    "parts, peer_watch, placement, plots, prime, profiler, qlora, remove_padding, reward_forms, reward_logs, "
-    "reward_managers, reward_model, reward_processes, reward_rules, rollout_correction, sandbox, scorers, sft, "
-    "sharded_checkpoints, short_names, special_tokens, sweep, tools, trackers, verl_checkpoints, watch"
+    "parts, peer_watch, placement, plots, prime, profiler, qlora, remove_padding, rescue, reward_forms, "
+    "reward_logs, reward_managers, reward_model, reward_processes, reward_rules, rollout_correction, sandbox, "
+    "scorers, sft, sharded_checkpoints, short_names, special_tokens, sweep, tools, trackers, verl_checkpoints, watch"
 )
 
 

@@ -12,7 +12,7 @@ from conftest import CONFIG_DIRECTORY, Alone
 
 from generated_example.errors import ConfigError
 from generated_example.output import PROJECT
-from generated_example.rewards.scoring import Scorer, ScoringError
+from generated_example.rewards.scoring import FeatureNeeded, Scorer, ScoringError
 from generated_example.run import process
 from generated_example.settings import reward_keys
 from generated_example.settings.loading import load_config
@@ -90,6 +90,16 @@ def test_a_reward_that_is_none_is_named_with_the_owners_function(value, problem)
         Scorer(compute_score)([sample])
     assert caught.value.message.startswith(problem)
     assert caught.value.hook_file.startswith(f"{__file__}:")
+
+
+@pytest.mark.skipif(False, reason="it is awaited")
+def test_a_reward_that_is_async_names_its_feature():
+    async def compute_score(data_source, solution_str, ground_truth, extra_info):
+        return 1.0
+
+    with pytest.raises(FeatureNeeded) as caught:
+        Scorer(compute_score)
+    assert caught.value.hint == "vextract add reward_processes"
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "prime",
         "distillation",
         "peer_watch",
+        "rescue",
     )
     configuration = Configuration(NEWEST[-1], "hf", features=(*features, "sharded_checkpoints"), algorithm="ppo")
     return make(configuration, root).root

@@ -34,6 +34,7 @@ TOGETHER = (
     "freed_memory",
     "given_objects",
     "parts",
+    "reward_managers",
     "reward_processes",
     "rollout_correction",
     "short_names",

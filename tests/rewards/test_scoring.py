@@ -102,7 +102,7 @@ def test_a_coroutine_that_would_end_the_program_is_an_error(library: Library) ->
     async def leave(**sample: Any) -> float:
         sys.exit(0)
 
-    scorer = library("scoring").Scorer(leave)
+    scorer = library("scoring_aside").ScorerAside(leave)
     with closing(scorer), pytest.raises(library("scoring").ScoringError, match="raised SystemExit: 0"):
         scorer(samples("aa"))
 
@@ -137,14 +137,6 @@ def test_the_plain_scorer_does_so_in_this_thread(library: Library, functions: Mo
     with pytest.raises(scoring.ScoringError, match="raised KeyError") as caught:
         scoring.Scorer(functions.unreliable)(samples("a", "raise", "hang"))
     assert caught.value.row == 1
-    start = time.monotonic()
-    with closing(scoring.Scorer(functions.waiting)) as scorer:
-        for _ in range(2):  # in the same loop
-            assert [result["score"] for result in scorer(samples(*["aa"] * 30))] == [2.0] * 30
-        with pytest.raises(scoring.ScoringError, match="raised KeyError") as caught:
-            scorer(samples("aa", "raise", "hang"))
-    assert caught.value.row == 1
-    assert time.monotonic() - start < 30
 
 
 async def _scored_in_a_loop(scorer: Any) -> list[dict[str, Any]]:
@@ -153,7 +145,7 @@ async def _scored_in_a_loop(scorer: Any) -> list[dict[str, Any]]:
 
 
 def test_coroutines_are_awaited_where_a_loop_runs_already(library: Library, functions: ModuleType) -> None:
-    with closing(library("scoring").Scorer(functions.waiting)) as scorer:
+    with closing(library("scoring_aside").ScorerAside(functions.waiting)) as scorer:
         assert asyncio.run(_scored_in_a_loop(scorer)) == [{"score": 2.0}]
 
 

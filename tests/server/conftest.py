@@ -32,7 +32,7 @@ START = "import sys; sys.path.insert(0, {tests!r}); from sglang_double import ma
 @pytest.fixture(scope="session")
 def sglang_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of engine sglang, whose package is `sgserved`, which plays episodes and corrects for the engine."""
-    features = "dynamic_sampling,episodes,overlap,rollout_correction,watch"
+    features = "dynamic_sampling,episodes,overlap,rescue,rollout_correction,watch"
     return _made("sglang", "sgserved", tmp_path_factory.mktemp("made"), "--with", features)
 
 

@@ -26,7 +26,6 @@ SERVICES = ("mlflow", "swanlab", "trackio", "wandb")
 _SHOWN = 6
 _DATE = re.compile(r"\$\(date\b[^()]*\)")
 _MANAGER = ("reward.reward_manager.name", "reward_manager.name", "reward_model.reward_manager")
-_PLAIN_MANAGERS = ("naive", "env")
 _REWARD_FILE = ("reward.custom_reward_function.path", "custom_reward_function.path")
 _BY_TOKENS = (
     "actor_rollout_ref.actor.use_dynamic_bsz",
@@ -105,7 +104,8 @@ def convert(
         known = {feature.name for feature in manifest.features}
         features = tuple(item for item in run.hints["features"] if item in known)
     else:
-        features = _features(_wanted_features(flat, run, found.target, function), manifest, remarks)
+        wanted = _wanted_features(flat, run, found.target, function, _plain_managers(manifest))
+        features = _features(wanted, manifest, remarks)
     recipe = str(run.hints.get("recipe", "toy"))
     release = found.target.release
     return Experiment(release, str(algorithm), chosen, features, recipe, flat, config, tuple(remarks), function)
@@ -209,8 +209,24 @@ def _features(wanted: Iterator[str], manifest: Manifest, remarks: list[Remark]) 
     return tuple(sorted(found))
 
 
-def _wanted_features(flat: Mapping[str, Any], run: Run, target: ReleaseConfig, function: str | None) -> Iterator[str]:
-    """Yield the features that a run needs; `function` is the text of its reward function."""
+def _plain_managers(manifest: Manifest) -> tuple[str, ...]:
+    """Return the reward managers that every project of a release has."""
+    modules = [module for role in manifest.roles if role.name == "reward" for module in role.modules]
+    return ("env", *(module.rpartition(".")[2] for module in modules))
+
+
+def _wanted_features(
+    flat: Mapping[str, Any], run: Run, target: ReleaseConfig, function: str | None, plain: Collection[str]
+) -> Iterator[str]:
+    """Yield the features that a run needs.
+
+    Args:
+        flat: Its settings.
+        run: As it was read.
+        target: Its release.
+        function: The text of its reward function.
+        plain: The reward managers that every project has.
+    """
 
     def has(*keys: str) -> bool:
         return any(flat.get(key) for key in keys)
@@ -219,7 +235,7 @@ def _wanted_features(flat: Mapping[str, Any], run: Run, target: ReleaseConfig, f
         return any(flat.get(key) is not None for key in keys)
 
     # A release may know the old name beside the new one: the one that the run uses counts.
-    managers = [str(flat[key]) for key in _MANAGER if flat.get(key) not in (None, *_PLAIN_MANAGERS)]
+    managers = [str(flat[key]) for key in _MANAGER if flat.get(key) not in (None, *plain)]
     is_server = any(name in (function or "") for name in reward_model.GENERATIVE)
     needs = {
         "dynamic_bsz": has(*_BY_TOKENS),

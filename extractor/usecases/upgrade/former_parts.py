@@ -12,7 +12,13 @@ from pathlib import Path
 import yaml
 
 from extractor.pipeline.render import absent_settings_of
-from extractor.pipeline.render.layers import behind, layers_of_feature, list_layers, words_of_feature
+from extractor.pipeline.render.layers import (
+    behind,
+    former_places_of,
+    layers_of_feature,
+    list_layers,
+    words_of_feature,
+)
 from extractor.project.lock import Lock
 from extractor.usecases.explain.ours import own_files
 from extractor.values.configtree import flatten
@@ -63,7 +69,7 @@ def find_former_parts(
                 if layer.endswith(f"feature/{feature.name}")
             ]
             files = tuple(path for path in behind(own, package) if path in known)  # a shared one tells nothing
-            if any(path.startswith(f"{package}/") for path in files):
+            if any(path.startswith(f"{package}/") for path in files) or _was_within(feature.name, base, package):
                 former[feature.name] = files
     if not former:
         return NO_PARTS
@@ -80,6 +86,12 @@ def find_former_parts(
         if using is not None:
             used[name] = using
     return FormerParts(used, tuple(sorted(former.keys() - used.keys())))
+
+
+def _was_within(feature: str, base: Mapping[str, bytes], package: str) -> bool:
+    """Tell whether files that every project has held the code of a feature."""
+    places = (place.partition(":") for place in former_places_of(feature))
+    return any(name.encode() in base.get(f"{package}/{path}", b"") for path, _, name in places)
 
 
 def _pattern(modules: list[str], keys: list[str], words: tuple[str, ...], package: str) -> re.Pattern[str]:

@@ -31,7 +31,7 @@ def score_action(
     """Score one response. Arguments as verl passes them to a `compute_score`.
 
     A row of the environment is played: its state, and the response as the only action. Any other is compared with its
-    ground truth. It may as well be `async def`, for a score that is waited for, or slow: see `local.reward`.
+    ground truth. `vextract add reward_processes` brings ones that are `async def`, or slow.
 
     Returns:
         `score`, the reward, and next to it any component worth watching. Numbers are averaged over the batch and

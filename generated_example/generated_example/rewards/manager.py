@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .scoring import Scorer, raw_function
+from .scoring import FeatureNeeded, Scorer, raw_function
 
 # The component that holds scores that were given with the batch.
 GIVEN = "rm"
@@ -30,7 +30,7 @@ class TextRewardManager:
     """
 
     # How samples are scored: see `Scorer`.
-    SETTINGS: tuple[str, ...] = ("concurrency",)
+    SETTINGS: tuple[str, ...] = ()
     score: Callable[..., Any]
 
     def __init__(
@@ -49,7 +49,7 @@ class TextRewardManager:
         self.reward_fn_key = reward_fn_key
         weights: Mapping[str, float] | None = settings.pop("weights", None)
         if weights:
-            raise ValueError("weights of components take a feature: vextract add reward_rules")
+            raise FeatureNeeded("components have weights", "reward_rules")
         self.overlong = overlong_buffer_cfg if overlong_buffer_cfg and overlong_buffer_cfg["enable"] else None
         self.max_resp_len = max_resp_len
         is_default = getattr(raw_function(compute_score), "__name__", "") == "default_compute_score"

@@ -42,20 +42,29 @@ class ScoringError(RuntimeError):
         return f"{self.message} (sample {self.row}, {self.hook_file})"
 
 
+class FeatureNeeded(ValueError):
+    """A function or a setting takes a feature that the project lacks; `hint` is the command that adds it."""
+
+    def __init__(self, message: str, feature: str) -> None:
+        super().__init__(message)
+        self.hint = f"vextract add {feature}"
+
+
 class Scorer:
-    """Calls a scoring function for every sample of a batch: one after another, or if it is `async` many at once.
+    """Calls a scoring function for every sample of a batch, one after another.
 
     Args:
         function: called as verl calls a `compute_score`: data_source, solution_str, ground_truth, extra_info, by name.
             It returns a number, or a dict with `score` and further components.
-        concurrency: how many coroutines run at once.
+
+    Raises:
+        ValueError: the function is `async`, which takes a feature.
     """
 
-    def __init__(self, function: Callable[..., Any], concurrency: int = 64) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if is_async(function):
+            raise FeatureNeeded("the scoring function is async", "reward_processes")
         self.function = function
-        self.is_async = is_async(function)
-        self.concurrency = concurrency
-        self._own_loop: asyncio.AbstractEventLoop | None = None  # of all batches: what coroutines keep belongs to it
 
     def __call__(self, samples: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Score samples.
@@ -70,36 +79,10 @@ class Scorer:
         Raises:
             ScoringError: the function raised; it names the first sample.
         """
-        if self.is_async:
-            self._own_loop = self._own_loop or asyncio.new_event_loop()
-            outcomes = run_in(self._own_loop, self._awaited(samples))
-            return aligned([self.checked(outcome, row) for row, outcome in enumerate(outcomes)])
         return aligned([self.checked(attempt(self.function, sample), row) for row, sample in enumerate(samples)])
 
     def close(self) -> None:
         """End what samples are scored in."""
-        if self._own_loop is not None and not self._own_loop.is_running():
-            self._own_loop.close()
-            self._own_loop = None
-
-    async def _awaited(self, samples: Sequence[Mapping[str, Any]]) -> list[Any]:
-        gate = asyncio.Semaphore(self.concurrency)
-
-        async def score(sample: Mapping[str, Any]) -> Any:
-            async with gate:
-                return await attempt_async(self.function, sample)
-
-        tasks = [asyncio.ensure_future(score(sample)) for sample in samples]
-        outcomes: list[Any] = []
-        try:
-            for task in tasks:
-                outcomes.append(await task)
-                if isinstance(outcomes[-1], ScoringError):  # nobody waits for those behind it
-                    break
-            return outcomes
-        finally:
-            for task in tasks:
-                task.cancel()
 
     def checked(self, outcome: Any, row: int) -> dict[str, Any]:
         """Return the components of a sample, from what the function has returned for it.
@@ -129,18 +112,11 @@ def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
     try:
         return function(**sample)
     except (Exception, SystemExit) as error:
-        return _failure(function, error)
+        return failure_of(function, error)
 
 
-async def attempt_async(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
-    """Await what a function returns for a sample, as `attempt` does."""
-    try:
-        return await function(**sample)
-    except (Exception, SystemExit) as error:
-        return _failure(function, error)
-
-
-def _failure(function: Callable[..., Any], error: BaseException) -> ScoringError:
+def failure_of(function: Callable[..., Any], error: BaseException) -> ScoringError:
+    """Return what a scoring function has raised as an error that says where."""
     what = "the reward"
     hook: Any = function
     if hasattr(error, "hook_file"):  # it knows better

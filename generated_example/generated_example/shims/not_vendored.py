@@ -33,7 +33,6 @@ build_multimodal_processor_inputs = _left_out(
     "verl.utils.tokenizer.tokenizer:build_multimodal_processor_inputs", "multimodal"
 )
 ceildiv = _left_out("verl.utils.seqlen_balancing:ceildiv", "dynamic_bsz")
-default_compute_score = _left_out("verl.utils.reward_score:default_compute_score", "scorers")
 gather_outputs_and_unpad = _left_out("verl.utils.ulysses:gather_outputs_and_unpad", "sequence_parallel")
 load_all_tools = _left_out("verl.tools.tool_registry:load_all_tools", "tools")
 rearrange_micro_batches = _left_out("verl.utils.seqlen_balancing:rearrange_micro_batches", "dynamic_bsz")

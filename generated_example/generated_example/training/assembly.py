@@ -33,6 +33,8 @@ from .reward_managers import registered_managers
 from .rewarding import compares_with_truth, reward_functions
 from .rollouts import Rollouts
 
+# Reward managers of verl's.
+OF_VERL = ("batch", "dapo", "gdpo", "naive", "prime", "rate_limited")
 # Estimators of verl's that compare the responses to a prompt, and take a lone one's score as it is.
 COMPARING = (
     "gdpo gpg grpo grpo_vectorized opo optimal_token_baseline reinforce_plus_plus_baseline rloo "
@@ -145,7 +147,9 @@ def check_config(config: Any, world_size: int) -> bool:
     ):
         name = OmegaConf.select(config, key)
         if name not in registry and name != "vanilla":  # some releases have this loss in the actor itself
-            raise ConfigError(f"{key} is {name!r}, which is not registered", choose(str(name), registry))
+            hint = choose(str(name), registry)
+            hint = "vextract add reward_managers" if key == reward_keys.MANAGER and name in OF_VERL else hint
+            raise ConfigError(f"{key} is {name!r}, which is not registered", hint)
     if rollout.n == 1 and algorithm.adv_estimator in COMPARING and os.environ.get("RANK", "0") == "0":
         text = f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one"
         print(f"note: {text}: its score is not compared (actor_rollout_ref.rollout.n is how many)", file=sys.stderr)

@@ -11,16 +11,15 @@ from typing import Any, NamedTuple
 
 from omegaconf import OmegaConf
 
-from ..errors import add_note, notes_on
-from ..run.checkpoint_files import CheckpointError
-from ..run.distributed import is_connection_error, random_state, set_random_state
+from ..errors import notes_on
+from ..run.distributed import random_state, set_random_state
 from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory
 from ..tracking import timed
 from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
 from ..vendored.protocol import DataProto
 from .checkpoint import Checkpoints, restoring
-from .failures import DivergenceError, noting_checkpoint
+from .failures import noting_checkpoint
 
 Metrics = dict[str, Any]
 # Settings that a run which goes on may have otherwise, and what comes of it.
@@ -47,7 +46,7 @@ class Step(NamedTuple):
 
 
 class RunLoop(Closing):
-    """Goes through a trainer's steps: validates and saves when it is time, records, and saves what a failure leaves.
+    """Goes through a trainer's steps: validates, saves and records when it is time.
 
     A trainer derives from it; it has the run's parts, and `train_step` and `validate`.
 
@@ -56,7 +55,6 @@ class RunLoop(Closing):
         finished: whether the last step has been reached.
         resumed_from: the checkpoint that the run goes on from; None: it starts anew.
         prompts: batches of prompts, one for each step.
-        failure: of something after a step's last update, so that the step counts.
         score: of validation after the last step; None: there was none.
     """
 
@@ -79,7 +77,6 @@ class RunLoop(Closing):
         """Begin a run, or go on with one, of which a checkpoint has `state`: the arguments of `restore`."""
         self.tracker = RunTracker(self.config, self.checkpoints.directory, self.total_steps, active=False)
         self.finished, self.steps_done = False, 0
-        self.failure: Exception | None = None
         self.score: float | None = None
         self._has_begun = False
         self._row: dict[str, Any] | None = None  # the metrics of the checkpoint's step
@@ -131,8 +128,7 @@ class RunLoop(Closing):
             for prompts in self.prompts if trains else ():
                 timing: dict[str, float] = {}
                 try:
-                    with self._saving_if_unchanged():
-                        batch, metrics = self.train_step(prompts, timing)
+                    batch, metrics = self.train_step(prompts, timing)
                 except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
                     self.tracker.message("\n".join(notes_on(stopped)))
                     break
@@ -152,14 +148,12 @@ class RunLoop(Closing):
             The checkpoint: `path`/global_step_N.
 
         Raises:
-            DivergenceError: the policy is not worth saving.
             CheckpointError: it cannot be written.
         """
         self.require_open()
         if self._state is None or self._steps != self.steps_done:
             self._remember()
         assert self._state is not None
-        self.divergence.before_saving()
         is_last = self._is_last
         state = {**self._state, "identity": self._identity}
         checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
@@ -184,11 +178,6 @@ class RunLoop(Closing):
                     text = f"{key} was {then[key]} when the checkpoint was written, and is {now}: {what}"
                     print(f"note: {text}", file=sys.stderr)
         self._forget()
-
-    def saves_after(self, step: int) -> bool:
-        """Tell whether the config asks for a checkpoint after this step."""
-        is_last = step >= self.total_steps
-        return self._is_due(self.config.trainer.save_freq, step) or bool(is_last and self.config.local.save_last)
 
     def draw(self) -> Iterator[dict[str, Any]]:
         """Draw batches of prompts, epoch after epoch, until the last step."""
@@ -247,11 +236,10 @@ class RunLoop(Closing):
     def _after_step(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
         """Validate and save if it is time, and log the step; tell whether the run ends with it."""
         step, is_last = self.steps_done, self._is_last
-        self.divergence.remember(batch)
         due = self._is_due(self.config.trainer.test_freq, step)
-        if due and self.failure is None:
+        if due:
             with timed("testing", timing):
-                metrics.update(self._try_validation())
+                metrics.update(self.validate())
         metrics.update({"training/global_step": step, "training/epoch": (step - 1) // len(self.train_loader)})
         dataset = self.train_loader.dataset
         if not is_last and hasattr(dataset, "on_batch_end"):  # rank 0 alone has a dataset
@@ -259,8 +247,8 @@ class RunLoop(Closing):
         self._remember()
 
         stopping = self.ranks.any(stop.requested)
-        stopping = (stopping and not is_last) or self.failure is not None
-        saves = self.saves_after(step)
+        stopping = stopping and not is_last
+        saves = self._is_due(self.config.trainer.save_freq, step) or (is_last and self.config.local.save_last)
         ends = stopping or is_last
         if stopping or saves:
             assert self._state is not None
@@ -270,9 +258,6 @@ class RunLoop(Closing):
                 self.save()
         metrics.update(compute_timing_metrics(batch, timing))
         self.tracker.log(metrics, step)
-        if self.failure is not None and not isinstance(self.failure, StopRequested):
-            add_note(self.failure, f"The state after step {step} is saved: {self.checkpoints.directory}")
-            raise self.failure
         self.finished = is_last
         return ends
 
@@ -283,48 +268,6 @@ class RunLoop(Closing):
     def _is_due(self, every: int, step: int) -> bool:
         """Tell whether what is done every so many steps, and after the last one, is due after this one."""
         return every > 0 and (step >= self.total_steps or step % every == 0)
-
-    def _try_validation(self) -> Metrics:
-        """Return the metrics of a validation; if it fails, none, and the run ends when the step before it is saved."""
-        before = random_state()
-        try:
-            metrics: Metrics = self.validate()
-            return metrics
-        except Exception as error:
-            if is_connection_error(error) or not self.ranks.all_arrive(f"failed validation {self.steps_done}"):
-                raise
-            self.failure = error
-            set_random_state(before)
-            return {}
-
-    @contextlib.contextmanager
-    def _saving_if_unchanged(self) -> Iterator[None]:
-        """If a step fails within it before any process has changed a weight, save the state from before the step."""
-        stepped: list[bool] = []
-        optimizers = [model.optimizer for model in self.models.values()]
-        hooks = [optimizer.register_step_post_hook(lambda *_: stepped.append(True)) for optimizer in optimizers]
-        try:
-            yield
-        except Exception as error:
-            if isinstance(error, DivergenceError) or is_connection_error(error):
-                raise
-            note = f"The state from before this step is saved: {self.checkpoints.directory}"
-            if not self.ranks.all_arrive(f"failure in step {self.steps_done + 1}"):
-                note = "The state was not saved: the error is one process's own, and the others cannot help to save it."
-            elif self.ranks.any(bool(stepped)):
-                note = "The state was not saved: part of this step's update had been made."
-            else:
-                try:
-                    self.save()
-                except DivergenceError as reason:  # the step's own error would be less clear
-                    raise reason from error
-                except CheckpointError as failure:
-                    note = f"The state from before this step was not saved: {failure}"
-            add_note(error, note)
-            raise
-        finally:
-            for hook in hooks:
-                hook.remove()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..hooks import ESTIMATOR, AtHand, at_hand, calling, check_advantages
 from ..registries import compute_advantage
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
-from ..run.process import StopRequested, without_running_loop
+from ..run.process import without_running_loop
 from ..tracking import timed
 from ..tracking.terminal import validation_score
 from ..vendored.algorithms.core_algos import agg_loss, get_kl_controller
@@ -27,7 +27,6 @@ from ..vendored.algorithms.trainer_functions import apply_kl_penalty
 from ..vendored.protocol import DataProto
 from ..workers.policy import Policy, Reference
 from ..workers.role_configs import TAKES_OWN_LOG_PROBS
-from ..workers.rollout_interface import RolloutError
 from ..workers.trained_model import reduced
 from .assembly import assemble
 from .batches import (
@@ -165,10 +164,7 @@ class LocalPPOTrainer(RunLoop):
                     actor_metrics = self.policy.update(batch)
                 metrics.update(reduced(actor_metrics, ranks))
                 self.divergence.after_update("actor", metrics, step)
-                try:
-                    self.rollouts.sync_weights()
-                except (RolloutError, StopRequested) as error:  # on every process
-                    self.failure = error  # the run ends when this step is saved
+                self.rollouts.sync_weights()
         metrics.update(compute_data_metrics(batch, use_critic=False))
         metrics.update(compute_throughout_metrics(batch, timing, n_gpus=ranks.world_size))
         self.steps_done, self.score = step, None

@@ -5,12 +5,11 @@ A NaN in one reward reaches every weight within a step, and a tensor of the wron
 word. So each hook's result is checked where it enters the trainer.
 """
 
-import asyncio
 import inspect
 import linecache
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -24,7 +23,7 @@ from .absent import SHIPPED
 from .errors import ProjectError
 from .hook_effects import staying_in_process
 from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
-from .rewards.scoring import ScoringError, own_line, source_of
+from .rewards.scoring import ScoringError, own_line, resolved, source_of
 from .switches import HOOK_CHECKS
 from .vendored.algorithms import core_algos
 from .vendored.protocol import DataProto
@@ -214,7 +213,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
             message, where = f"{message}\n  where {Path(where).name} takes what it returned", None
         raise HookError(message, where or source_of(hook), _first_bad(reward_fn, batch, tokenizer)) from error
 
-    _check_reward(result, batch, _hook_of(reward_fn), tokenizer)
+    _check_reward(result, batch, lambda: source_of(_hook_of(reward_fn)), tokenizer)
     reward, extra = result["reward_tensor"], result.get("reward_extra_info") or {}
     plain = {name: [*map(_plain, values)] for name, values in extra.items() if len(values)}
     return reward.detach().to(batch.batch["responses"].device, torch.float32), plain
@@ -223,13 +222,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
 def call_manager(reward_fn: Any, batch: DataProto) -> dict[str, Any]:
     """Return what a reward manager returns for a batch, as a dictionary: its scores are `reward_tensor`."""
     takes_it = "return_dict" in inspect.signature(reward_fn).parameters
-    result = reward_fn(batch, return_dict=True) if takes_it else reward_fn(batch)
-    if inspect.isawaitable(result):
-
-        async def awaited(result: Any = result) -> Any:
-            return await result
-
-        result = asyncio.run(awaited())
+    result = resolved(reward_fn(batch, return_dict=True) if takes_it else reward_fn(batch))
     return result if isinstance(result, dict) else {"reward_tensor": result}
 
 
@@ -240,9 +233,11 @@ def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) ->
         HookError: one of them has a wrong shape or dtype, or NaN or infinity in it; names the estimator's file.
     """
     function = ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator)))
-    hook_file = source_of(function) if function is not None else str(estimator)
+    hook = function if function is not None else estimator
     for name in ("advantages", "returns"):
-        _check_tensor(f"{name} of the estimator {estimator!r}", batch.batch[name], batch, hook_file, tokenizer)
+        _check_tensor(
+            f"{name} of the estimator {estimator!r}", batch.batch[name], batch, lambda: source_of(hook), tokenizer
+        )
 
 
 def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any]:
@@ -304,25 +299,25 @@ def _first_bad(reward_fn: Any, batch: DataProto, tokenizer: Any) -> dict[str, An
     return None
 
 
-def _check_reward(result: dict[str, Any], batch: DataProto, hook: Any, tokenizer: Any) -> None:
-    """Raise a HookError for a reward that the trainer cannot use."""
+def _check_reward(result: dict[str, Any], batch: DataProto, where: Callable[[], str], tokenizer: Any) -> None:
+    """Raise a HookError for a reward that the trainer cannot use; `where` tells the hook's place."""
     problem, extra = None, result.get("reward_extra_info") or {}
     if "reward_tensor" not in result:
         problem = f"the reward is a dict without reward_tensor; it has {sorted(map(str, result))}"
     elif not isinstance(extra, Mapping):
         problem = f"reward_extra_info is a {type(extra).__name__}, not a dict of lists"
     else:
-        _check_tensor("the reward", result["reward_tensor"], batch, source_of(hook), tokenizer)
+        _check_tensor("the reward", result["reward_tensor"], batch, where, tokenizer)
         for name, values in extra.items():
             if not hasattr(values, "__len__") or isinstance(values, str):
                 problem = f"reward_extra_info[{name!r}] is a {type(values).__name__}, not a list of a value per sample"
             elif len(values) not in (0, len(batch)):
                 problem = f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples"
     if problem is not None:
-        raise HookError(problem, source_of(hook))
+        raise HookError(problem, where())
 
 
-def _check_tensor(what: str, value: Any, batch: DataProto, hook_file: str, tokenizer: Any) -> None:
+def _check_tensor(what: str, value: Any, batch: DataProto, where: Callable[[], str], tokenizer: Any) -> None:
     expected, row = tuple(batch.batch["responses"].shape), None
     if not isinstance(value, torch.Tensor):
         problem = f"is a {type(value).__name__}, not a tensor"
@@ -338,7 +333,7 @@ def _check_tensor(what: str, value: Any, batch: DataProto, hook_file: str, token
         problem = f"is {number} in {int(bad.sum())} of {len(bad)} samples"
     else:
         return
-    raise HookError(f"{what} {problem}", hook_file, None if row is None else describe_sample(batch, row, tokenizer))
+    raise HookError(f"{what} {problem}", where(), None if row is None else describe_sample(batch, row, tokenizer))
 
 
 def _plain(value: Any) -> Any:

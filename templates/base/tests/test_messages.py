@@ -12,11 +12,12 @@ from conftest import CONFIG_DIRECTORY, Alone
 
 from __package__.errors import ConfigError
 from __package__.output import PROJECT
-from __package__.rewards.scoring import Scorer, ScoringError
+from __package__.rewards.scoring import FeatureNeeded, Scorer, ScoringError
 from __package__.run import process
 from __package__.settings import reward_keys
 from __package__.settings.loading import load_config
 from __package__.settings.setting_checks import check_paths
+from __package__.switches import REWARD_PROCESSES
 from __package__.training.failures import report
 
 
@@ -90,6 +91,16 @@ def test_a_reward_that_is_none_is_named_with_the_owners_function(value, problem)
         Scorer(compute_score)([sample])
     assert caught.value.message.startswith(problem)
     assert caught.value.hook_file.startswith(f"{__file__}:")
+
+
+@pytest.mark.skipif(REWARD_PROCESSES, reason="it is awaited")
+def test_a_reward_that_is_async_names_its_feature():
+    async def compute_score(data_source, solution_str, ground_truth, extra_info):
+        return 1.0
+
+    with pytest.raises(FeatureNeeded) as caught:
+        Scorer(compute_score)
+    assert caught.value.hint == "vextract add reward_processes"
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Tries hacks against a scoring function."""
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from typing import Any
 
 from ..rewards.code_tests import CodeTests
 from ..rewards.sandboxing import names
-from ..rewards.scoring import Scorer, ScoringError
+from ..rewards.scoring import Scorer, ScoringError, resolved
 from . import programs, texts
 
 # The tasks that are tried when no data are given: by the name of what is tested, and by importing it.
@@ -73,7 +74,12 @@ def attempts(
         ground_truth: of the task, and the other arguments: what the function is given with it.
         harm: also the programs that kill, fork without end and fill memory. Outside of a sandbox they do.
     """
-    scorer = Scorer(function)
+
+    @functools.wraps(function)
+    def called(**sample: Any) -> Any:
+        return resolved(function(**sample))
+
+    scorer = Scorer(called)
 
     def score(response: str) -> tuple[float, str]:
         sample = {"data_source": data_source, "solution_str": response, "ground_truth": ground_truth}

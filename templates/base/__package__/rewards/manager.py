@@ -10,7 +10,7 @@ import torch
 from ..switches import EPISODES, OVERLAP, REWARD_LOGS, REWARD_MODEL, REWARD_PROCESSES, REWARD_RULES
 from .components import weighted_rewards
 from .samples import SampleLogs
-from .scoring import Scorer, raw_function
+from .scoring import FeatureNeeded, Scorer, raw_function
 from .scoring_aside import ScorerAside
 
 # The component that holds scores that were given with the batch.
@@ -37,9 +37,9 @@ class TextRewardManager:
     """
 
     # How samples are scored: see `Scorer`.
-    SETTINGS: tuple[str, ...] = ("concurrency",)
+    SETTINGS: tuple[str, ...] = ()
     if REWARD_PROCESSES:  # see `ScorerAside`
-        SETTINGS += ("num_workers", "timeout", "timeout_score")
+        SETTINGS += ("concurrency", "num_workers", "timeout", "timeout_score")
     if REWARD_LOGS:  # see `SampleLogs`
         SETTINGS += ("log_dir", "log_every", "log_samples", "debug_log", "debug_samples")
     if REWARD_RULES:
@@ -64,7 +64,7 @@ class TextRewardManager:
         if REWARD_RULES:  # component -> weight: the reward is their weighted sum, and not `score`
             self.weights = dict(weights) if weights else None
         elif weights:
-            raise ValueError("weights of components take a feature: vextract add reward_rules")
+            raise FeatureNeeded("components have weights", "reward_rules")
         self.overlong = overlong_buffer_cfg if overlong_buffer_cfg and overlong_buffer_cfg["enable"] else None
         self.max_resp_len = max_resp_len
         is_default = getattr(raw_function(compute_score), "__name__", "") == "default_compute_score"

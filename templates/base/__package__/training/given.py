@@ -15,7 +15,7 @@ A `reward_fn` is one of two:
     f(data_source, solution_str, ground_truth, extra_info)      verl's: a function, or an object with `__call__`
     manager(batch, return_dict=True)                            a reward manager of verl: once for the batch
 
-The first, `async` or not, returns a number, or a dictionary with `score` and further components, which are logged
+The first returns a number, or a dictionary with `score` and further components, which are logged
 too. The second returns the scores, float32 (bs, response_length), or a dictionary with `reward_tensor` and
 `reward_extra_info`.
 
@@ -39,7 +39,7 @@ from ..hooks import arguments_of
 from ..rewards.manager import TextRewardManager
 from ..rewards.scoring import CALLED, refusal, takes_batch
 from ..settings import reward_keys
-from ..switches import EPISODES, GIVEN_OBJECTS, REWARD_FORMS, REWARD_MODEL
+from ..switches import EPISODES, GIVEN_OBJECTS, REWARD_FORMS, REWARD_MANAGERS, REWARD_MODEL
 from .given_datasets import check_kind, given_dataset_of
 from .given_environments import plays, prompts_of_environment, with_environment
 from .given_loaders import without_loaders
@@ -228,7 +228,8 @@ def manager_of(reward_fn: Any, config: Any, tokenizer: Any) -> Any:
         settings = offered(config, TextRewardManager)
         return TextRewardManager(tokenizer, 0, reward_fn, config.data.reward_fn_key, **settings)
     except ValueError as error:
-        raise ConfigError(f"the reward cannot be used: {error}", "check local.reward, and the function") from error
+        hint = getattr(error, "hint", "check local.reward, and the function")
+        raise ConfigError(f"the reward cannot be used: {error}", hint) from error
 
 
 def offered(config: Any, manager: Any) -> dict[str, Any]:
@@ -237,8 +238,9 @@ def offered(config: Any, manager: Any) -> dict[str, Any]:
         **config.local.reward,
         "overlong_buffer_cfg": OmegaConf.select(config, reward_keys.OVERLONG),
         "max_resp_len": config.data.max_response_length,
+        "config": config,
     }
-    if not hasattr(manager, "run_single"):  # to verl's own kind its loader gives it
-        settings["config"] = config
+    if REWARD_MANAGERS and hasattr(manager, "run_single"):
+        del settings["config"]  # to verl's own kind its loader gives it
     names = arguments_of(manager)
     return {name: value for name, value in settings.items() if name in names}

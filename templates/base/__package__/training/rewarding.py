@@ -144,7 +144,7 @@ def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
         names = sorted(arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key", "**"})
         raise ConfigError(
             f"the reward manager {OmegaConf.select(config, reward_keys.MANAGER)!r}: {error}",
-            f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}",
+            getattr(error, "hint", f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}"),
         ) from error
 
 

@@ -20,7 +20,7 @@ from ..hook_effects import SharedState
 from ..hooks import ESTIMATOR, AtHand, at_hand, calling, check_advantages
 from ..registries import compute_advantage
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
-from ..run.process import StopRequested, without_running_loop
+from ..run.process import without_running_loop
 from ..switches import (
     CRITIC,
     DISTILLATION,
@@ -30,6 +30,7 @@ from ..switches import (
     HOOK_CHECKS,
     OVERLAP,
     PRIME,
+    RESCUE,
     REWARD_LOGS,
     ROLLOUT_CORRECTION,
     SFT,
@@ -44,7 +45,6 @@ from ..vendored.algorithms.trainer_functions import apply_kl_penalty
 from ..vendored.protocol import DataProto
 from ..workers.policy import Policy, Reference
 from ..workers.role_configs import TAKES_OWN_LOG_PROBS
-from ..workers.rollout_interface import RolloutError
 from ..workers.trained_model import reduced
 from .assembly import assemble
 from .balance import balance_batch
@@ -65,6 +65,7 @@ from .generation import generate_texts
 from .given import Given
 from .given_datasets import batch_of, loader_of
 from .overlap import OverlappedAnswers
+from .rescue import sync_weights
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollout_watch import RolloutWatch
 from .rollouts import Answers, Metrics, Reward
@@ -253,10 +254,10 @@ class LocalPPOTrainer(RunLoop):
                         actor_metrics = self.policy.update(batch)
                     metrics.update(reduced(actor_metrics, ranks))
                     self.divergence.after_update("actor", metrics, step)
-                    try:
+                    if RESCUE:
+                        sync_weights(self)
+                    else:
                         self.rollouts.sync_weights()
-                    except (RolloutError, StopRequested) as error:  # on every process
-                        self.failure = error  # the run ends when this step is saved
         metrics.update(compute_data_metrics(batch, use_critic=CRITIC and self.critic is not None))
         metrics.update(compute_throughout_metrics(batch, timing, n_gpus=ranks.world_size))
         if HOOK_CHECKS:

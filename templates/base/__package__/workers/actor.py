@@ -227,7 +227,7 @@ class Actor(LocalEngine):
         with self.pieces.in_use(), self.train_mode(disable_auto_offload=True), reported:
             for batch in self.mini_batches(data, **settings):
                 self.note(found, self.train_batch(batch, loss_function=loss))
-        metrics = named("actor/", found)
+        metrics = {name if name.startswith("actor/") else f"actor/{name}": value for name, value in found.items()}
         if self.noting_entropy and "actor/entropy_loss" in metrics:
             metrics["actor/entropy"] = metrics["actor/entropy_loss"] if entropy else metrics.pop("actor/entropy_loss")
         return metrics

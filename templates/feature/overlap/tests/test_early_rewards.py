@@ -63,7 +63,7 @@ def test_a_plain_function_waits_unless_it_may_run_in_a_thread(run, begun):
     assert begun and all(begun)
 
 
-@pytest.mark.skipif(not hasattr(reward_managers, "RewardLoop"), reason="verl's managers score a whole batch")
+@pytest.mark.skipif(not hasattr(reward_managers, "LoopAhead"), reason="verl's managers score a whole batch")
 def test_verls_managers_begin_as_well(run, begun):
     naive = f"{reward_keys.MANAGER}=naive"
     late = run(PLAIN, naive, "local.reward.early=false")

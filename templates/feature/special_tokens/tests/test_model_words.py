@@ -19,11 +19,12 @@ from __package__.switches import EPISODES, REWARD_FORMS
 from __package__.training.given import Given
 from __package__.training.model_words import ModelWords
 from __package__.training.reward_forms import manager_of_forms
-from __package__.training.reward_managers import load_manager
+from __package__.training.reward_managers import load_manager, registered_managers
 from __package__.training.reward_of_words import RewardOfWords
 from __package__.vendored.protocol import DataProto
 
-FORMS = ["env", "naive", "trl", "own"] if REWARD_FORMS else ["env", "naive", "own"]
+FORMS = ["env", "trl", "own"] if REWARD_FORMS else ["env", "own"]
+FORMS += [name for name in ("naive",) if name in registered_managers()]
 THINKS = CHAT_TEMPLATE.replace("%}<assistant>", "%}<assistant><think>\n")
 FUNCTION = """
 import json

@@ -12,7 +12,7 @@ from ..rewards.manager import BEGUN
 from ..rewards.scoring import ScoringError
 from ..vendored.protocol import DataProto
 from ..vendored.workers.reward_loop import registry
-from .reward_managers import RewardLoop, lengths_of
+from .reward_loop import RewardLoop, lengths_of
 
 # Where verl's own managers are.
 VERLS = str(registry.__package__)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from .loop_thread import LoopThread
 from .processes import payload_of, score_in_worker, start_pool
-from .scoring import Scorer, aligned, attempt, attempt_async, problem_of, source_of
+from .scoring import Scorer, aligned, attempt, failure_of, is_async, problem_of, source_of
 from .time_limit import TookTooLong, call_within
 
 # In the results of a sample: 1.0 if it ran out of time or took its process with it, else 0.0.
@@ -65,7 +65,9 @@ class ScorerAside(Scorer):
         timeout_score: float = 0.0,
         concurrency: int = 64,
     ) -> None:
-        super().__init__(function, concurrency)
+        super().__init__(function)
+        self.is_async = is_async(function)
+        self.concurrency = concurrency
         self.timeout = timeout
         self.timeout_score = float(timeout_score)
         self.num_workers = 0 if self.is_async else num_workers
@@ -174,7 +176,7 @@ class ScorerAside(Scorer):
     async def _in_time(self, sample: Mapping[str, Any]) -> Any:
         """Await the function, when it is this sample's turn."""
         async with self._gate:
-            task = asyncio.ensure_future(attempt_async(self.function, sample))
+            task = asyncio.ensure_future(_attempt(self.function, sample))
             try:
                 done, _ = await asyncio.wait([task], timeout=self.timeout)
             finally:
@@ -200,6 +202,14 @@ class ScorerAside(Scorer):
             print(f"warning: a sample {why} and scores {self.timeout_score:g}\n  hook: {source_of(self.function)}")
             print(f"  (shown once; the metric reward/{UNSCORED}/mean counts them)", flush=True)
         return {"score": self.timeout_score, UNSCORED: 1.0}
+
+
+async def _attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
+    """Await what a function returns for a sample, as `attempt` does."""
+    try:
+        return await function(**sample)
+    except (Exception, SystemExit) as error:
+        return failure_of(function, error)
 
 
 def filled(results: list[dict[str, Any]], sources: Sequence[Any]) -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ import torch
 from __package__ import custom  # noqa: F401  (registers the hooks)
 from __package__.rewards.scoring import ScoringError
 from __package__.settings.loading import load_config
-from __package__.training.reward_managers import RewardLoop, load_manager
+from __package__.training.reward_loop import RewardLoop
+from __package__.training.reward_managers import load_manager
 
 SCORES = """
 async def later(solution_str, ground_truth, **kwargs):
