@@ -16,10 +16,35 @@ from extractor.values.shell import in_shell
 _OWN = ("config", "custom", "main", "outputs", "templates", "tests")
 _IMPORTED = (
     *("accelerate", "bitsandbytes", "codetiming", "datasets", "deepspeed", "einops", "extractor"),
-    *("flash_attn", "hydra", "jax", "matplotlib", "megatron", "mlflow", "numpy", "omegaconf", "packaging"),
-    *("pandas", "peft", "pip", "pyarrow", "pydantic", "pytest", "ray", "requests", "rich", "safetensors", "scipy"),
+    *("flash_attn", "gymnasium", "hydra", "jax", "matplotlib", "megatron", "mlflow", "numpy", "omegaconf", "packaging"),
+    *(
+        "pandas",
+        "peft",
+        "pip",
+        "pyarrow",
+        "pydantic",
+        "pytest",
+        "ray",
+        "reasoning_gym",
+        "requests",
+        "rich",
+        "safetensors",
+        "scipy",
+    ),
     *("setuptools", "sglang", "sklearn", "swanlab", "sympy", "tensorboard", "tensordict", "tokenizers", "toml"),
-    *("torch", "torchdata", "torchvision", "tqdm", "trackio", "transformers", "triton", "trl", "verl", "vextract"),
+    *(
+        "textarena",
+        "torch",
+        "torchdata",
+        "torchvision",
+        "tqdm",
+        "trackio",
+        "transformers",
+        "triton",
+        "trl",
+        "verl",
+        "vextract",
+    ),
     *("vllm", "wandb", "yaml"),
 )
 

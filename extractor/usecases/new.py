@@ -14,6 +14,7 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.plan import plan_new
 from extractor.pipeline.source import Source, open_source
 from extractor.project import base, lock
+from extractor.usecases.environment import name_environment, with_environment
 from extractor.values import releases
 from extractor.values.errors import CheckFailed, SourceError, UsageError
 from extractor.values.manifest import OWN_MANIFEST, Manifest
@@ -61,6 +62,7 @@ class NewRequest:
         without: Features to leave out.
         origin: Where verl comes from; None: the package index.
         run: A run of verl to take the experiment from.
+        environment: An environment of another package, "ADAPTER:NAME"; empty: none.
         experimental: For a release without a manifest: leave out what does not fit.
         offline: Never download.
     """
@@ -70,6 +72,7 @@ class NewRequest:
     without: tuple[str, ...] = ()
     origin: Path | None = None
     run: ImportedRun | None = None
+    environment: str = ""
     experimental: bool = False
     offline: bool = False
 
@@ -159,6 +162,8 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
     if wanted.run is not None:
         found = wanted.run.read(release, manifest, asked.engine if "engine" in wanted.chosen else None, step)
         asked = found.options(asked, wanted.chosen, wanted.without)
+    if wanted.environment:
+        asked = with_environment(asked, wanted.environment, manifest)
     options = settle_options(asked, wanted.without, manifest)
     if fit is None:
         step(f"reading verl {release}")
@@ -175,6 +180,8 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
     if found is not None:
         settled = found.settle(tree, options, source)
         tree = settled.tree
+    if wanted.environment:
+        tree = name_environment(tree, options.package, wanted.environment)
     if options.manifest:
         tree = Tree.of([*tree, File(OWN_MANIFEST, FileKind.HOOK, options.manifest.encode())])
     warnings += generated.warnings
