@@ -57,4 +57,4 @@ class GymEnv:
     def shown(self, state: Any) -> str:
         if self.env.render_mode == "ansi":  # it draws in colour where one is
             return re.sub(r"\x1b\[\d+m(.*?)\x1b\[0m", r"[\1]", str(self.env.render())).strip("\n")
-        return json.dumps(state, default=lambda value: np.round(value, 4).tolist())
+        return json.dumps(state, default=lambda v: np.round(v.astype(float) if v.dtype.kind == "f" else v, 4).tolist())

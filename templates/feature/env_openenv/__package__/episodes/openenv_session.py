@@ -71,7 +71,10 @@ class Session:
         if self.socket is None:
             self.socket = await connect(self.address, open_timeout=self.timeout, close_timeout=1, max_size=None)
         await self.socket.send(json.dumps(message))
-        answer: dict[str, Any] = json.loads(await asyncio.wait_for(self.socket.recv(), self.timeout))
+        try:
+            answer: dict[str, Any] = json.loads(await asyncio.wait_for(self.socket.recv(), self.timeout))
+        except asyncio.TimeoutError as error:
+            raise TimeoutError(f"the server gave no answer in {self.timeout:g} s") from error
         return answer
 
     async def _in_loop(self, work: Any) -> Any:
