@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -113,6 +114,14 @@ def test_the_gradient_is_that_of_the_expected_return(
     estimator: Callable[[str], Estimator], logits: torch.Tensor, name: str
 ) -> None:
     torch.testing.assert_close(expected_gradient(estimator(name), logits), true_gradient(logits), rtol=0, atol=1e-12)
+
+
+def test_without_the_deviation_grpo_s_is_shorter_by_a_factor(
+    estimator: Callable[[str], Estimator], logits: torch.Tensor
+) -> None:
+    by_mean = partial(estimator("grpo"), norm_adv_by_std_in_grpo=False)
+    expected = true_gradient(logits) * (GROUP - 1) / GROUP
+    torch.testing.assert_close(expected_gradient(by_mean, logits), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["grpo", "tir_optimal_token_baseline", "reinforce_plus_plus"])

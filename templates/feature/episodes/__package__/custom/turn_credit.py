@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 try:
-    from ..vendored.algorithms.core_algos import register_adv_est
+    from ..registries import register_adv_est
 except ImportError:  # under full verl, where this project's own copy is not there
     from verl.trainer.ppo.core_algos import register_adv_est
 
