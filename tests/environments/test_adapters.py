@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import inspect
 import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -20,8 +21,10 @@ from urllib.request import urlopen
 import pytest
 
 from extractor.values.options import ENVIRONMENT
+from extractor.values.resources import templates
 from tests.environments.support import OneProcess, Project, Scripted, prompts_of, rollouts_of
-from tests.project.support import Configuration, forget, make
+from tests.project.running import train
+from tests.project.support import Configuration, forget, make, vextract
 from tests.releases import NEWEST
 
 FEATURES = ("env_gym", "env_openenv", "env_reasoning_gym", "env_textarena")
@@ -350,3 +353,96 @@ def test_a_session_is_given_back_and_a_server_that_dies_is_an_error(start: Calla
         with pytest.raises(Exception, match="closed"):
             waited(env.step("die"))
         end(env)
+
+
+def trained(root: Path, name: str, *settings: str) -> list[float]:
+    """The mean rewards of the steps of a run of the toy model, whose turns are of digits."""
+    sizes = ("data.env.task=add1", "trainer.test_freq=-1", "trainer.val_before_train=false", "local.save_last=false")
+    rows = train(root, f"data.env.name={name}", *sizes, *settings)
+    return [row["critic/score/mean"] for row in rows if "critic/score/mean" in row]
+
+
+@pytest.mark.thorough
+def test_the_toy_model_learns_to_cross_a_frozen_lake(named: Project, tmp_path: Path) -> None:
+    """Of three by three places, by what is said of where it is; random walks reach the goal in a twentieth."""
+    pytest.importorskip("gymnasium")
+    root = Path(shutil.copytree(named.root, tmp_path / "project"))
+    rewards = trained(
+        root,
+        "gym:FrozenLake-v1",
+        "+data.env.kwargs={is_slippery: false, desc: [SFF, FHF, FFG], reward_schedule: [1, 0.1, 0]}",
+        "data.env.prompt='{observation}'",
+        "data.max_prompt_length=8",
+        "data.max_response_length=48",
+        "local.env.max_turn_tokens=2",
+        "data.train_batch_size=4",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+        "actor_rollout_ref.rollout.n=32",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=256",
+        "actor_rollout_ref.actor.entropy_coeff=0.02",
+        "trainer.total_training_steps=45",
+    )
+    assert rewards[0] < 0.2
+    assert rewards[-1] > 0.9
+
+
+@pytest.mark.thorough
+def test_the_toy_model_learns_sums_of_reasoning_gym(named: Project, tmp_path: Path) -> None:
+    pytest.importorskip("reasoning_gym")
+    root = Path(shutil.copytree(named.root, tmp_path / "project"))
+    rewards = trained(
+        root,
+        "reasoning_gym:basic_arithmetic",
+        "+data.env.kwargs={min_terms: 2, max_terms: 2, min_digits: 1, max_digits: 1, operators: ['+'],"
+        " format_style: simple}",
+        "data.env.train_size=12",
+        "data.env.val_size=4",
+        "data.max_prompt_length=33",
+        "data.max_response_length=3",
+        "local.env.max_turn_tokens=3",
+        "data.train_batch_size=8",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+        "actor_rollout_ref.rollout.n=32",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=512",
+        "actor_rollout_ref.actor.entropy_coeff=0.05",
+        "trainer.total_training_steps=75",
+    )
+    assert rewards[0] < 0.1
+    assert max(rewards[-10:]) > 0.6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (("--env", "gim:x"), "is not ADAPTER:NAME", "--env gym:x"),
+        (("--env", "gym"), "is not ADAPTER:NAME", "--env gym:NAME"),
+        (("--env", "verifiers:x"), "call a model themselves", "--agent MODULE:FUNCTION"),
+        (("--env", "gym:x", "--recipe", "toy"), "neither --recipe nor --from-verl-run", "drop one"),
+    ],
+)
+def test_what_is_no_name_is_refused(tmp_path: Path, arguments: tuple[str, ...], message: str, hint: str) -> None:
+    done = vextract("new", "p", *arguments, "--offline", cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert hint in done.stderr.split("hint: ")[1]
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_project_has_the_adapter_that_it_is_for_and_no_other(tmp_path: Path) -> None:
+    assert vextract("new", "lake", "--env", "gym:FrozenLake-v1", "--offline", cwd=tmp_path).returncode == 0
+    hooks = sorted(path.name for path in (tmp_path / "lake/lake/custom").glob("env_*.py"))
+    assert hooks == ["env_dataset.py", "env_gym.py", "env_wrapper.py"]
+    assert 'NAME = "gym:FrozenLake-v1"' in (tmp_path / "lake/lake/custom/env_wrapper.py").read_text()
+    needs = (tmp_path / "lake/requirements.txt").read_text()
+    assert "gymnasium" in needs
+    assert "textarena" not in needs
+    added = vextract("add", "env-textarena", "--allow-dirty", "--offline", cwd=tmp_path / "lake")
+    assert added.returncode == 0, added.stderr
+    assert (tmp_path / "lake/lake/custom/env_textarena.py").exists()
+    assert 'NAME = "gym:FrozenLake-v1"' in (tmp_path / "lake/lake/custom/env_wrapper.py").read_text()
+
+
+def test_an_adapter_has_sixty_lines_at_most() -> None:
+    for path in templates().glob("feature/env_*/__package__/custom/*.py"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 60, path
