@@ -30,6 +30,8 @@ from extractor.values import releases
 ROOT = Path(__file__).resolve().parent.parent
 # verl's feature code_scorers: there is nothing but an sdist, which Python 3.11 cannot build.
 WITHOUT = {"pyext"}
+# An sdist is all there is; those behind the first are Reasoning Gym's.
+SDISTS = ("antlr4-python3-runtime", "cellpylib", "pycosat", "zss")
 # vLLM is for Linux, and its wheels for other processors contradict their own metadata. Its newest releases need 3.11.
 PLATFORM = {"vllm": ("--python-platform", "x86_64-manylinux_2_35", "--python-version", "3.11")}
 UNIVERSAL = ("--universal", "--python-version", "3.10")
@@ -118,7 +120,7 @@ def compiled(needs: Iterable[str], *options: str, former: Path | None = None) ->
     command = [
         *(sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", *options),
         *("--no-header", "--annotation-style", "line", "--generate-hashes"),
-        *("--only-binary", ":all:", "--no-binary", "antlr4-python3-runtime"),  # an sdist is all there is
+        *("--only-binary", ":all:", *(word for name in SDISTS for word in ("--no-binary", name))),
     ]
     done = subprocess.run(command, input="\n".join(sorted(needs)), capture_output=True, text=True, check=False)
     if done.returncode:

@@ -57,6 +57,15 @@ OwnManifest = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Begin with this vextract.toml: what of verl is wanted beyond the features."),
 ]
+Environment = Annotated[
+    str | None,
+    typer.Option(
+        "--env",
+        metavar="ADAPTER:NAME",
+        help="An environment of another package: gym:FrozenLake-v1, reasoning_gym:chain_sum, textarena:Mastermind-v0,"
+        " openenv:http://HOST:PORT. It stands in the place of --recipe.",
+    ),
+]
 Experimental = Annotated[
     bool,
     typer.Option(
@@ -75,6 +84,7 @@ def command(
     verl: Release = None,
     algorithm: Algorithm = "grpo",
     recipe: Recipe = "toy",
+    env: Environment = None,
     with_: With = None,
     without: Without = None,
     agent: Agent = None,
@@ -99,8 +109,11 @@ def command(
     from extractor.usecases.new import NewRequest
     from extractor.usecases.own_manifest import read_own_manifest
     from extractor.values import releases
+    from extractor.values.errors import UsageError
     from extractor.values.options import Options
 
+    if env is not None and (is_given(context, "recipe") or from_verl_run is not None):
+        raise UsageError("--env goes with neither --recipe nor --from-verl-run", hint="drop one of the two")
     request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     if path is None:
         path, engine, algorithm, recipe = _ask(engine, algorithm, recipe, json=json)
@@ -117,6 +130,7 @@ def command(
         origin=from_,
         run=request,
         agent=agent,
+        environment=env or "",
         experimental=experimental,
         offline=offline,
     )

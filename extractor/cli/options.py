@@ -7,11 +7,12 @@ import typer
 
 # Those of the newest release, as help is printed without reading a manifest; a test compares them.
 FEATURES = (
-    "agents, code_scorers, critic, distillation, dynamic_bsz, dynamic_sampling, early_stopping, episodes, "
-    "export_model, freed_memory, given_objects, hook_checks, hub, lora, math, mfu, multimodal, offload, overlap, "
-    "parts, peer_watch, placement, plots, prime, profiler, qlora, remove_padding, rescue, reward_forms, "
-    "reward_logs, reward_managers, reward_model, reward_processes, reward_rules, rollout_correction, sandbox, "
-    "scorers, sft, sharded_checkpoints, short_names, special_tokens, sweep, tools, trackers, verl_checkpoints, watch"
+    "agents, code_scorers, critic, distillation, dynamic_bsz, dynamic_sampling, early_stopping, env_gym, env_openenv, "
+    "env_reasoning_gym, env_textarena, episodes, export_model, freed_memory, given_objects, hook_checks, hub, lora, "
+    "math, mfu, multimodal, offload, overlap, parts, peer_watch, placement, plots, prime, profiler, qlora, "
+    "remove_padding, rescue, reward_forms, reward_logs, reward_managers, reward_model, reward_processes, "
+    "reward_rules, rollout_correction, sandbox, scorers, sft, sharded_checkpoints, short_names, special_tokens, "
+    "sweep, tools, trackers, verl_checkpoints, watch"
 )
 
 
@@ -19,7 +20,8 @@ def features(flag: str, purpose: str) -> Any:
     """Make an option that takes feature names, separated by commas or repeated."""
 
     def split(values: list[str] | None) -> list[str]:
-        return [name.strip() for value in values or () for name in value.split(",") if name.strip()]
+        names = [name.strip() for value in values or () for name in value.split(",")]
+        return [name.replace("-", "_") for name in names if name]
 
     return typer.Option(
         flag,

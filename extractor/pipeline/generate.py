@@ -16,7 +16,7 @@ from extractor.pipeline.source import Source
 from extractor.values import releases
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest, with_own
-from extractor.values.options import RECIPES, Options
+from extractor.values.options import ENVIRONMENT, RECIPES, Options
 from extractor.values.reachable import reachable
 from extractor.values.tree import File, FileKind, Tree
 
@@ -53,7 +53,8 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) 
     """
     _known("engine", options.engine, manifest.engines, manifest)
     _known("algorithm", options.algorithm, manifest.algorithms, manifest)
-    _known("recipe", options.recipe, RECIPES, manifest)
+    if options.recipe != ENVIRONMENT:
+        _known("recipe", options.recipe, RECIPES, manifest)
     names = [feature.name for feature in manifest.features]
     if ALL in options.features:
         fitting = (item for item in manifest.features if not item.engines or options.engine in item.engines)

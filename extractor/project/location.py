@@ -15,12 +15,12 @@ from extractor.values.shell import in_shell
 # Names that a project's own directories have, or that it imports: a package of that name would hide them.
 _OWN = ("config", "custom", "main", "outputs", "templates", "tests")
 _IMPORTED = (
-    *("accelerate", "bitsandbytes", "codetiming", "datasets", "deepspeed", "einops", "extractor"),
-    *("flash_attn", "hydra", "jax", "matplotlib", "megatron", "mlflow", "numpy", "omegaconf", "packaging"),
-    *("pandas", "peft", "pip", "pyarrow", "pydantic", "pytest", "ray", "requests", "rich", "safetensors", "scipy"),
-    *("setuptools", "sglang", "sklearn", "swanlab", "sympy", "tensorboard", "tensordict", "tokenizers", "toml"),
-    *("torch", "torchdata", "torchvision", "tqdm", "trackio", "transformers", "triton", "trl", "verl", "vextract"),
-    *("vllm", "wandb", "yaml"),
+    *("accelerate", "bitsandbytes", "codetiming", "datasets", "deepspeed", "einops", "extractor", "flash_attn"),
+    *("gymnasium", "hydra", "jax", "matplotlib", "megatron", "mlflow", "numpy", "omegaconf", "packaging"),
+    *("pandas", "peft", "pip", "pyarrow", "pydantic", "pytest", "ray", "reasoning_gym", "requests", "rich"),
+    *("safetensors", "scipy", "setuptools", "sglang", "sklearn", "swanlab", "sympy", "tensorboard"),
+    *("tensordict", "textarena", "tokenizers", "toml", "torch", "torchdata", "torchvision", "tqdm", "trackio"),
+    *("transformers", "triton", "trl", "verl", "vextract", "vllm", "wandb", "yaml"),
 )
 
 

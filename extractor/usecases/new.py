@@ -14,6 +14,7 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.plan import plan_new
 from extractor.pipeline.source import Source, open_source
 from extractor.project import base, lock
+from extractor.usecases.environment import name_environment, with_environment
 from extractor.values import releases
 from extractor.values.configtree.yaml_text import Value, put
 from extractor.values.errors import CheckFailed, SourceError, UsageError
@@ -63,6 +64,7 @@ class NewRequest:
         origin: Where verl comes from; None: the package index.
         run: A run of verl to take the experiment from.
         agent: The agent program of the project, as "module:function".
+        environment: An environment of another package, "ADAPTER:NAME"; empty: none.
         experimental: For a release without a manifest: leave out what does not fit.
         offline: Never download.
     """
@@ -73,6 +75,7 @@ class NewRequest:
     origin: Path | None = None
     run: ImportedRun | None = None
     agent: str | None = None
+    environment: str = ""
     experimental: bool = False
     offline: bool = False
 
@@ -162,6 +165,8 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
     if wanted.run is not None:
         found = wanted.run.read(release, manifest, asked.engine if "engine" in wanted.chosen else None, step)
         asked = found.options(asked, wanted.chosen, wanted.without)
+    if wanted.environment:
+        asked = with_environment(asked, wanted.environment, manifest)
     options = settle_options(asked, wanted.without, manifest)
     if fit is None:
         step(f"reading verl {release}")
@@ -180,6 +185,8 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
         tree = settled.tree
     if wanted.agent is not None:
         tree = _name_agent(tree, wanted.agent)
+    if wanted.environment:
+        tree = name_environment(tree, options.package, wanted.environment)
     if options.manifest:
         tree = Tree.of([*tree, File(OWN_MANIFEST, FileKind.HOOK, options.manifest.encode())])
     warnings += generated.warnings

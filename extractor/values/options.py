@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 # What a project can start from. They differ in hooks, data preparation and settings only.
 RECIPES = ("toy", "gsm8k", "reasoning", "multiturn", "sft")
+# Of projects for an environment of another package, which `--env` names.
+ENVIRONMENT = "environment"
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Options:
             sorted.
         roots: Symbols of verl that are vendored because the owner's code imports them, as "module:name", sorted.
         manifest: The text of the owner's `vextract.toml`.
-        recipe: What the hooks, the data preparation and the settings are for, one of RECIPES.
+        recipe: What the hooks, the data preparation and the settings are for, one of RECIPES or ENVIRONMENT.
     """
 
     package: str

@@ -65,7 +65,7 @@ class Configuration:
             feature.name
             for feature in manifest.features
             if feature.name in self.features
-            or (self.everything and (not feature.engines or self.engine in feature.engines))
+            or (self.everything and not feature.by_name and (not feature.engines or self.engine in feature.engines))
         )
         asked = Options(self.package, self.release, self.engine, algorithm, tuple(features), self.recipe)
         return complete(asked, manifest)

@@ -95,7 +95,7 @@ def rows_of_environment(make: Callable[[Any], Any], split: str, settings: Any) -
             raise HookError(text, hook_file_of(error, hook)) from error
 
     env = called("make", make, settings)
-    source, starts = type(env).__name__, list[tuple[int | None, dict[str, Any]]]()
+    source, starts = str(getattr(env, "name", type(env).__name__)), list[tuple[int | None, dict[str, Any]]]()
     if hasattr(env, "states"):
         source, states = called("states", env.states, split, settings)
         starts = [(None, dict(state)) for state in states]

@@ -1,0 +1,448 @@
+"""Environments of other packages by name: one contract for all adapters, with the real packages and no network."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import inspect
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from extractor.values.options import ENVIRONMENT
+from extractor.values.resources import templates
+from tests.environments.support import OneProcess, Project, Scripted, prompts_of, rollouts_of
+from tests.project.running import train
+from tests.project.support import Configuration, forget, make, vextract
+from tests.releases import NEWEST
+
+FEATURES = ("env_gym", "env_openenv", "env_reasoning_gym", "env_textarena")
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Case:
+    """An environment, and what is known of it.
+
+    Attributes:
+        package: That has to be installed.
+        name: What `data.env.name` says; of a server the address is added.
+        settings: The rest of `data.env`.
+        wins: From an environment that has been reset to the actions that earn the whole reward.
+        goes_on: An action that neither wins nor ends an episode; None: every action ends it.
+        broken: What is no action; None: everything is one.
+    """
+
+    package: str
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    wins: Callable[[Any], list[str]] = lambda env: []
+    goes_on: str | None = None
+    broken: str | None = None
+
+
+CASES = {
+    "gym": Case(
+        "gymnasium",
+        "gym:FrozenLake-v1",
+        {"kwargs": {"is_slippery": False}},
+        lambda env: list("112122"),
+        "0",
+        "north",
+    ),
+    "reasoning_gym": Case("reasoning_gym", "reasoning_gym:chain_sum", {}, lambda env: [env.entry["answer"]]),
+    "textarena": Case(
+        "textarena",
+        "textarena:Mastermind-v0",
+        {},
+        lambda env: ["[" + " ".join(map(str, env.game.state.game_state["secret_code"])) + "]"],
+        "[1 2 3 4]",
+        "no digits",
+    ),
+    "openenv": Case("openenv", "openenv:", {"timeout": 2}, lambda env: list("56789"), "0", '{"other": 1}'),
+}
+
+
+@pytest.fixture(scope="module")
+def named(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project with all adapters, imported."""
+    configuration = Configuration(NEWEST[-1], features=FEATURES, recipe=ENVIRONMENT, package="named")
+    project = Project(make(configuration, tmp_path_factory.mktemp("named") / "project").root, "named")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(project.root))
+        yield project
+    forget("named")
+
+
+@contextlib.contextmanager
+def serving(sessions: int = 64) -> Iterator[str]:
+    """A server of OpenEnv of its own; yields its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, str(HERE / "guessing_server.py"), str(port), str(sessions)])
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            with contextlib.suppress(OSError), urlopen(f"{url}/health", timeout=1):
+                break
+            assert server.poll() is None
+            time.sleep(0.2)
+        yield url
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    pytest.importorskip("openenv")
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    found = CASES[request.param]
+    if importlib.util.find_spec(found.package) is None:
+        pytest.skip(f"{found.package} is not installed")
+    if found.package != "openenv":
+        return found
+    url = request.getfixturevalue("server")
+    return Case(found.package, found.name + url, found.settings, found.wins, found.goes_on, found.broken)
+
+
+def waited(result: Any) -> Any:
+    async def wait() -> Any:
+        return await result
+
+    return asyncio.run(wait()) if inspect.isawaitable(result) else result
+
+
+@pytest.fixture
+def start(named: Project) -> Callable[..., Any]:
+    """A function that begins an episode of a case, from a row's options or a seed; returns environment and text."""
+
+    def begun(case: Case, seed: int = 3, **settings: Any) -> tuple[Any, str]:
+        made = named.module("custom.env_wrapper").make_env({"name": case.name, **case.settings, **settings})
+        text, info = waited(made.reset(seed=seed, options={"env_seed": seed}))
+        assert isinstance(info, dict)
+        return made, text
+
+    return begun
+
+
+def end(env: Any) -> None:
+    if hasattr(env, "close"):
+        waited(env.close())
+
+
+def test_a_seed_gives_the_same_episode_and_another_does_not(case: Case, start: Callable[..., Any]) -> None:
+    texts = []
+    for seed in (3, 3, *range(4, 10)):
+        env, text = start(case, seed)
+        texts.append((text, case.wins(env)))
+        end(env)
+    assert texts[0] == texts[1]
+    assert texts[0][0]
+    assert case.package in ("gymnasium", "openenv") or len({str(item) for item in texts}) > 3
+
+
+def test_no_question_of_validation_is_trained_on(case: Case, named: Project) -> None:
+    settings = {"name": case.name, **case.settings, "val_size": 5, "train_size": 12}
+    rows = {split: named.module("custom.env_dataset").environment_rows(split, settings) for split in ("train", "val")}
+    assert (len(rows["train"]), len(rows["val"])) == (12, 5)
+    states = [{key: row["extra_info"].get(key) for key in ("env_seed", "item")} for row in rows["val"]]
+    assert not [row for row in rows["train"] if {k: row["extra_info"].get(k) for k in states[0]} in states]
+    if case.package == "reasoning_gym":
+        assert {row["prompt"][0]["content"] for row in rows["train"]}.isdisjoint(
+            row["prompt"][0]["content"] for row in rows["val"]
+        )
+    assert rows["val"][0]["data_source"] in case.name
+
+
+def test_what_wins_ends_with_the_whole_reward(case: Case, start: Callable[..., Any]) -> None:
+    env, _ = start(case)
+    total = 0.0
+    for action in case.wins(env):
+        observation, reward, terminated, truncated, info = waited(env.step(action))
+        assert isinstance(observation, str)
+        assert all(isinstance(value, float) for value in info.values())
+        total += reward
+        if terminated:
+            break
+    assert (total, terminated, truncated) == (1.0, True, False)
+    end(env)
+
+
+def test_what_is_no_action_is_said_and_costs_a_turn(case: Case, start: Callable[..., Any]) -> None:
+    if case.broken is None:
+        pytest.skip("everything is an answer")
+    env, _ = start(case)
+    observation, reward, terminated, truncated, _ = waited(env.step(case.broken))
+    assert observation
+    assert (reward, terminated, truncated) == (0.0, False, False)
+    for action in case.wins(env):
+        _, reward, terminated, _, _ = waited(env.step(action))
+        if terminated:
+            break
+    assert reward == 1.0
+    end(env)
+
+
+@pytest.mark.parametrize(
+    "form", ["<think>0 1?</think><action>{}</action>", '{{"name": "act", "arguments": {{"{}": "{}"}}}}']
+)
+def test_an_action_may_be_tagged_or_a_call(case: Case, start: Callable[..., Any], form: str) -> None:
+    env, _ = start(case)
+    action = case.goes_on or case.wins(env)[0]
+    is_call = form.startswith("{")
+    turn = f"<tool_call>{form.format('guess', action)}</tool_call>" if is_call else form.format(action)
+    observation, _, terminated, _, info = waited(env.step(turn))
+    assert info.get("valid", 1.0) == 1.0
+    if case.goes_on is None:
+        assert info["acc"] == info["tagged"] == 1.0
+    else:
+        assert not terminated
+        assert isinstance(observation, str) is not is_call
+        assert is_call is False or observation[0]["role"] == "tool"
+    end(env)
+
+
+def test_episodes_at_once_do_not_meet(case: Case, start: Callable[..., Any]) -> None:
+    """Turn by turn, and each by itself: they are the same, and the program's own random numbers stay."""
+    action = case.goes_on or "0"
+
+    def played(envs: list[Any]) -> list[Any]:
+        said: list[Any] = [[] for _ in envs]
+        for _ in range(3 if case.goes_on else 1):
+            for place, env in enumerate(envs):
+                said[place].append(waited(env.step(action)))
+        return said
+
+    random.seed(5)
+    before = random.getstate()
+    begun = [start(case, seed) for seed in (1, 2, 3)]
+    at_once = played([env for env, _ in begun])
+    alone = []
+    for place, seed in enumerate((1, 2, 3)):
+        env, text = start(case, seed)
+        assert text == begun[place][1]
+        alone += played([env])
+        end(env)
+    assert at_once == alone
+    assert random.getstate() == before
+    for env, _ in begun:
+        end(env)
+
+
+def test_only_what_the_model_writes_is_trained(case: Case, named: Project, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    path = named.module("data.toy").ensure_toy_model(tmp_path / "toy", task="environment")
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    overrides = {"name": case.name, **case.settings}
+    config = named.config("data.max_response_length=900", "local.env.max_turn_tokens=null")
+    config.data.env = {**config.data.env, **overrides}
+    rows = named.module("custom.env_dataset").environment_rows("train", config.data.env)[:2]
+    said = case.goes_on or "7"
+    engine = Scripted(named, lambda contexts: [tokenizer(f"{said}<eos>")["input_ids"] for _ in contexts])
+    rollouts = rollouts_of(named, config, tokenizer, OneProcess(), engine)
+    contexts = [
+        tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=False) for row in rows
+    ]
+    batch = rollouts.generate(prompts_of(named, contexts, [row["extra_info"] for row in rows]))
+    assert list(batch.non_tensor_batch["env_error"]) == ["", ""]
+    assert (batch.non_tensor_batch["turns"] > 1).all() == (case.goes_on is not None)
+    for tokens, mask in zip(batch.batch["responses"], batch.batch["response_mask"].bool(), strict=True):
+        turns = tokenizer.decode(tokens[mask]).split("<eos>")
+        assert set(turns[:-1]) == {said}
+        assert len(turns) - 1 == batch.non_tensor_batch["turns"][0]
+        assert case.goes_on is None or "<user>" in tokenizer.decode(tokens[~mask])
+    rollouts.episodes.loop.close()
+
+
+def test_time_limits_of_gymnasium_truncate(named: Project, start: Callable[..., Any]) -> None:
+    pytest.importorskip("gymnasium")
+    case = Case("gymnasium", "gym:FrozenLake-v1", {"kwargs": {"max_episode_steps": 2, "is_slippery": False}})
+    env, _ = start(case)
+    assert [env.step("0")[2:4] for _ in range(2)] == [(False, False), (False, True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "first", "action"),
+    [
+        ("CartPole-v1", {}, "[-0.0414, ", "1"),
+        ("Blackjack-v1", {}, "[", "I stay: 0"),
+        ("FrozenLake-v1", {"kwargs": {"render_mode": "ansi"}}, "[S]FFF", "2"),
+        ("Pendulum-v1", {}, "[", "0.5"),
+        ("FrozenLake-v1", {"actions": ["left", "down", "right", "up"]}, "0", "go down"),
+    ],
+)
+def test_spaces_of_gymnasium_in_text(
+    start: Callable[..., Any], name: str, settings: dict[str, Any], first: str, action: str
+) -> None:
+    pytest.importorskip("gymnasium")
+    env, text = start(Case("gymnasium", f"gym:{name}", settings))
+    assert first in text.split("\n", 1)[1]
+    assert env.step(action)[4]["valid"] == 1.0
+    assert env.step("nothing")[4] == {"valid": 0.0}
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "message"),
+    [
+        ("gym:FrozenLak-v1", "gymnasium", "did you mean FrozenLake-v1"),
+        ("reasoning_gym:chain_sums", "reasoning_gym", "did you mean chain_sum"),
+        ("textarena:Mastermind", "textarena", "did you mean Mastermind-v0"),
+        ("openenv:http://127.0.0.1:9", "websockets", "start it"),
+        ("gim:x", "pytest", "vextract add env_gim"),
+    ],
+)
+def test_an_unknown_name_is_an_error_with_a_hint(named: Project, name: str, package: str, message: str) -> None:
+    pytest.importorskip(package)
+    with pytest.raises(named.module("errors").ConfigError) as caught:
+        named.module("custom.env_wrapper").make_env({"name": name})
+    assert message in str(caught.value.hint)
+
+
+def test_a_missing_package_is_named_with_what_installs_it(named: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    monkeypatch.delitem(sys.modules, "named.custom.env_gym", raising=False)
+    with pytest.raises(named.module("errors").ConfigError) as caught:
+        named.module("custom.env_wrapper").make_env({"name": "gym:FrozenLake-v1"})
+    assert str(caught.value.hint).endswith("-m pip install gymnasium")
+
+
+@pytest.mark.parametrize(("does", "said"), [("hang", "no answer in 2 s"), ("raise", "unlucky")])
+def test_a_server_that_fails_costs_its_own_sample(server: str, start: Callable[..., Any], does: str, said: str) -> None:
+    case = Case("openenv", f"openenv:{server}", {"timeout": 2})
+    (env, _), (other, _) = start(case), start(case)
+    with pytest.raises((RuntimeError, TimeoutError), match=said):
+        waited(env.step(does))
+    end(env)
+    assert waited(other.step("0"))[4]["valid"] == 1.0
+    end(other)
+
+
+@pytest.mark.thorough
+def test_a_session_is_given_back_and_a_server_that_dies_is_an_error(start: Callable[..., Any]) -> None:
+    """A server of one session plays one episode after another, and says that it is full."""
+    pytest.importorskip("openenv")
+    with serving(sessions=1) as url:
+        case = Case("openenv", f"openenv:{url}")
+        for _ in range(3):
+            env, _ = start(case)
+            end(env)
+            time.sleep(0.2)
+        env, _ = start(case)
+        with pytest.raises(RuntimeError, match=r"(?i)capacity"):
+            start(case)
+        with pytest.raises(Exception, match="closed"):
+            waited(env.step("die"))
+        end(env)
+
+
+def trained(root: Path, name: str, *settings: str) -> list[float]:
+    """The mean rewards of the steps of a run of the toy model, whose turns are of digits."""
+    sizes = ("data.env.task=add1", "trainer.test_freq=-1", "trainer.val_before_train=false", "local.save_last=false")
+    rows = train(root, f"data.env.name={name}", *sizes, *settings)
+    return [row["critic/score/mean"] for row in rows if "critic/score/mean" in row]
+
+
+@pytest.mark.thorough
+def test_the_toy_model_learns_to_cross_a_frozen_lake(named: Project, tmp_path: Path) -> None:
+    """Of three by three places, by what is said of where it is; random walks reach the goal in a twentieth."""
+    pytest.importorskip("gymnasium")
+    root = Path(shutil.copytree(named.root, tmp_path / "project"))
+    rewards = trained(
+        root,
+        "gym:FrozenLake-v1",
+        "+data.env.kwargs={is_slippery: false, desc: [SFF, FHF, FFG], reward_schedule: [1, 0.1, 0]}",
+        "data.env.prompt='{observation}'",
+        "data.max_prompt_length=8",
+        "data.max_response_length=48",
+        "local.env.max_turn_tokens=2",
+        "data.train_batch_size=4",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+        "actor_rollout_ref.rollout.n=32",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=256",
+        "actor_rollout_ref.actor.entropy_coeff=0.02",
+        "trainer.total_training_steps=45",
+    )
+    assert rewards[0] < 0.2
+    assert rewards[-1] > 0.9
+
+
+@pytest.mark.thorough
+def test_the_toy_model_learns_sums_of_reasoning_gym(named: Project, tmp_path: Path) -> None:
+    pytest.importorskip("reasoning_gym")
+    root = Path(shutil.copytree(named.root, tmp_path / "project"))
+    rewards = trained(
+        root,
+        "reasoning_gym:basic_arithmetic",
+        "+data.env.kwargs={min_terms: 2, max_terms: 2, min_digits: 1, max_digits: 1, operators: ['+'],"
+        " format_style: simple}",
+        "data.env.train_size=12",
+        "data.env.val_size=4",
+        "data.max_prompt_length=33",
+        "data.max_response_length=3",
+        "local.env.max_turn_tokens=3",
+        "data.train_batch_size=8",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=8",
+        "actor_rollout_ref.rollout.n=32",
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=512",
+        "actor_rollout_ref.actor.entropy_coeff=0.05",
+        "trainer.total_training_steps=75",
+    )
+    assert rewards[0] < 0.1
+    assert max(rewards[-10:]) > 0.6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (("--env", "gim:x"), "is not ADAPTER:NAME", "--env gym:x"),
+        (("--env", "gym"), "is not ADAPTER:NAME", "--env gym:NAME"),
+        (("--env", "verifiers:x"), "call a model themselves", "--agent MODULE:FUNCTION"),
+        (("--env", "gym:x", "--recipe", "toy"), "neither --recipe nor --from-verl-run", "drop one"),
+    ],
+)
+def test_what_is_no_name_is_refused(tmp_path: Path, arguments: tuple[str, ...], message: str, hint: str) -> None:
+    done = vextract("new", "p", *arguments, "--offline", cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert hint in done.stderr.split("hint: ")[1]
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_project_has_the_adapter_that_it_is_for_and_no_other(tmp_path: Path) -> None:
+    assert vextract("new", "lake", "--env", "gym:FrozenLake-v1", "--offline", cwd=tmp_path).returncode == 0
+    hooks = sorted(path.name for path in (tmp_path / "lake/lake/custom").glob("env_*.py"))
+    assert hooks == ["env_dataset.py", "env_gym.py", "env_wrapper.py"]
+    assert 'NAME = "gym:FrozenLake-v1"' in (tmp_path / "lake/lake/custom/env_wrapper.py").read_text()
+    needs = (tmp_path / "lake/requirements.txt").read_text()
+    assert "gymnasium" in needs
+    assert "textarena" not in needs
+    added = vextract("add", "env-textarena", "--allow-dirty", "--offline", cwd=tmp_path / "lake")
+    assert added.returncode == 0, added.stderr
+    assert (tmp_path / "lake/lake/custom/env_textarena.py").exists()
+    assert 'NAME = "gym:FrozenLake-v1"' in (tmp_path / "lake/lake/custom/env_wrapper.py").read_text()
+
+
+def test_an_adapter_has_sixty_lines_at_most() -> None:
+    for path in templates().glob("feature/env_*/__package__/custom/*.py"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 60, path

@@ -1,0 +1,147 @@
+"""Advantages over turns: which give the gradient of the expected return, found by every outcome of a small tree."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from tests.environments.support import Project
+from tests.project.support import forget
+from tests.releases import NEWEST
+
+# An episode: the actions of its turns, and their rewards. A state is how often `on` was chosen.
+STOP, ON = 0, 1
+EPISODES: tuple[tuple[tuple[int, ...], tuple[float, ...]], ...] = (
+    ((STOP,), (0.3,)),
+    ((ON, STOP), (0.1, 1.0)),
+    ((ON, ON, STOP), (0.1, -0.5, 2.0)),
+    ((ON, ON, ON), (0.1, -0.5, 0.0)),
+)
+WIDTH = 6  # a token of the model and one of the environment for each turn
+GROUP = 3  # episodes of a prompt
+Estimator = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+
+
+@pytest.fixture(scope="module")
+def credited(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    from tests.environments.support import make_project
+
+    project = make_project(NEWEST[-1], "hf", tmp_path_factory.mktemp("credited") / "project", "credited")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(project.root))
+        yield project
+    forget("credited")
+
+
+def log_probs_of(logits: torch.Tensor, actions: tuple[int, ...]) -> torch.Tensor:
+    """Log-probabilities of an episode's actions; logits: (3 states, 2 actions)."""
+    table = logits.log_softmax(-1)
+    return torch.stack([table[state, action] for state, action in enumerate(actions)])
+
+
+def expected_gradient(estimate: Estimator, logits: torch.Tensor) -> torch.Tensor:
+    """The mean over all groups of episodes of the gradient that an estimator's advantages give."""
+    import numpy as np
+    from omegaconf import OmegaConf
+
+    total = torch.zeros_like(logits)
+    index = np.array(["a"] * GROUP, dtype=object)
+    for group in itertools.product(EPISODES, repeat=GROUP):
+        rewards, mask = torch.zeros(2, GROUP, WIDTH, dtype=torch.float64)
+        taken = torch.zeros(GROUP, WIDTH, dtype=torch.float64)
+        for row, (actions, given) in enumerate(group):
+            places = torch.arange(len(actions)) * 2
+            rewards[row, places], mask[row, places] = torch.tensor(given, dtype=torch.float64), 1.0
+            taken[row, places] = log_probs_of(logits, actions)
+        with torch.no_grad():
+            chance = taken.sum().exp()
+            given = {
+                "old_log_probs": taken.detach(),
+                "sum_pi_squared": torch.full_like(rewards, 0.5),
+                "reward_baselines": torch.full((GROUP,), 0.7, dtype=torch.float64),
+                "config": OmegaConf.create({"gamma": 1.0}),
+            }
+            asked = inspect.signature(estimate).parameters
+            more = {name: value for name, value in given.items() if name in asked}
+            advantages, _ = estimate(token_level_rewards=rewards, response_mask=mask, index=index, **more)
+        (gradient,) = torch.autograd.grad((advantages.detach() * taken).sum() / GROUP, logits)
+        total += chance * gradient
+    return total
+
+
+def true_gradient(logits: torch.Tensor) -> torch.Tensor:
+    value = sum(log_probs_of(logits, actions).sum().exp() * sum(given) for actions, given in EPISODES)
+    (gradient,) = torch.autograd.grad(value, logits)
+    return gradient
+
+
+def per_turn_normalised(token_level_rewards: Any, response_mask: Any, **others: Any) -> Any:
+    """What suggests itself: each turn's reward-to-go, normalised over the group's episodes that have the turn."""
+    returns = (token_level_rewards * response_mask).flip(-1).cumsum(-1).flip(-1)
+    count = response_mask.sum(0).clamp(min=1)
+    mean = (returns * response_mask).sum(0) / count
+    deviation = ((((returns - mean) ** 2) * response_mask).sum(0) / count).sqrt()
+    return (returns - mean) / (deviation + 1e-6) * response_mask, returns
+
+
+def cosine(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float(torch.nn.functional.cosine_similarity(one.flatten(), other.flatten(), dim=0))
+
+
+@pytest.fixture
+def logits() -> torch.Tensor:
+    return torch.tensor([[0.4, -0.3], [0.2, 0.9], [-1.0, 0.5]], dtype=torch.float64, requires_grad=True)
+
+
+@pytest.fixture
+def estimator(credited: Project) -> Callable[[str], Estimator]:
+    def found(name: str) -> Estimator:
+        credited.module("hooks").import_hooks()
+        known: Estimator = credited.module("registries").ADV_ESTIMATOR_REGISTRY[name]
+        return known
+
+    return found
+
+
+@pytest.mark.parametrize("name", ["turn_rloo", "rloo", "remax"])
+def test_the_gradient_is_that_of_the_expected_return(
+    estimator: Callable[[str], Estimator], logits: torch.Tensor, name: str
+) -> None:
+    torch.testing.assert_close(expected_gradient(estimator(name), logits), true_gradient(logits), rtol=0, atol=1e-12)
+
+
+def test_without_the_deviation_grpo_s_is_shorter_by_a_factor(
+    estimator: Callable[[str], Estimator], logits: torch.Tensor
+) -> None:
+    by_mean = partial(estimator("grpo"), norm_adv_by_std_in_grpo=False)
+    expected = true_gradient(logits) * (GROUP - 1) / GROUP
+    torch.testing.assert_close(expected_gradient(by_mean, logits), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["grpo", "tir_optimal_token_baseline", "reinforce_plus_plus"])
+def test_others_are_biased(estimator: Callable[[str], Estimator], logits: torch.Tensor, name: str) -> None:
+    """Another direction than the gradient's, not only another length."""
+    found = expected_gradient(estimator(name), logits)
+    assert cosine(found, true_gradient(logits)) < 1 - 1e-4
+
+
+def test_turns_normalised_by_themselves_are_biased(logits: torch.Tensor) -> None:
+    assert cosine(expected_gradient(per_turn_normalised, logits), true_gradient(logits)) < 1 - 1e-4
+
+
+def test_a_turn_is_compared_with_the_same_turn_of_others(estimator: Callable[[str], Estimator]) -> None:
+    """The reward of a turn counts for it and for those before it."""
+    import numpy as np
+
+    rewards = torch.tensor([[1.0, 0.0, 2.0, 0.0], [3.0, 0.0, 0.0, 0.0], [5.0, 0.0, 4.0, 0.0]])
+    mask = torch.tensor([[1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]])
+    index = np.array(["a", "a", "a"], dtype=object)
+    advantages, returns = estimator("turn_rloo")(token_level_rewards=rewards, response_mask=mask, index=index)
+    assert returns.tolist() == [[3.0, 0.0, 2.0, 0.0], [3.0, 0.0, 0.0, 0.0], [9.0, 0.0, 4.0, 0.0]]
+    assert advantages.tolist() == [[3 - 6, 0.0, 2 - 4, 0.0], [3 - 6, 0.0, 0.0, 0.0], [9 - 3, 0.0, 4 - 2, 0.0]]
