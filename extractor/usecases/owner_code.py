@@ -12,7 +12,7 @@ from pathlib import Path
 from extractor.project.lock import Lock
 from extractor.usecases.explain.ours import own_files
 from extractor.values import readers
-from extractor.values.modules import absolute, is_package, module_name
+from extractor.values.modules import list_imports, module_name
 from extractor.values.tree import FileKind
 
 
@@ -86,16 +86,8 @@ def find_users(project: Path, lock: Lock, code: Iterable[OwnerCode], new: Abstra
 
 
 def _imports(path: str, text: str) -> Iterator[tuple[str, str]]:
-    try:
-        tree = readers.python(text)
-    except SyntaxError:
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, "*") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            module = absolute(node, module_name(path), is_package=is_package(path))
-            yield from ((module, alias.name) for alias in node.names)
+    nodes = ast.walk(readers.python_or_nothing(text))
+    yield from ((module, name) for module, name, _ in list_imports(nodes, path))
 
 
 def _text(project: Path, path: str) -> str | None:

@@ -11,7 +11,7 @@ from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.pipeline.slicer import KeptModule, NotKept
 from extractor.usecases.changes.changeset import RegistryChange
-from extractor.values.modules import absolute, is_package, module_name
+from extractor.values.modules import list_imports, module_name
 
 # By the name of the decorator, or of its module where the decorator is just called `register`.
 _TITLES = {
@@ -63,7 +63,7 @@ def _calls(node: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, ast.expr
 def _registry(generated: Generated, modules: dict[str, KeptModule], user: KeptModule, name: str) -> str | None:
     """Return the registry that a decorator fills; None for a decorator that fills none."""
     home, symbol = user, name
-    for imported, original, local in _imports(user):
+    for imported, original, local in list_imports(user.body, user.upstream_path):
         if local == name:
             try:
                 target = generated.found.resolve_import(user.module, imported, original)
@@ -82,15 +82,6 @@ def _registry(generated: Generated, modules: dict[str, KeptModule], user: KeptMo
 @lru_cache(maxsize=64)
 def _registering(name: str, path: str, source: str) -> frozenset[str]:
     return frozenset(Module(name, path, source).registering)
-
-
-def _imports(module: KeptModule) -> Iterator[tuple[str, str, str]]:
-    """Absolute module, name and local name of everything that a module's top level imports with `from`."""
-    for node in module.body:
-        if isinstance(node, ast.ImportFrom):
-            origin = absolute(node, module.module, is_package=is_package(module.upstream_path))
-            for alias in node.names:
-                yield origin, alias.name, alias.asname or alias.name
 
 
 def _text(node: ast.expr, module: KeptModule) -> str | None:

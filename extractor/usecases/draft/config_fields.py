@@ -88,8 +88,5 @@ def _fields(source: Source) -> dict[str, set[str]]:
 def _classes(source: Source) -> Iterator[ast.ClassDef]:
     for path in source.files:
         if path.startswith(_CONFIGS) and path.endswith(".py"):
-            try:
-                tree = readers.python(source.read(path))
-            except SyntaxError:
-                continue
+            tree = readers.python_or_nothing(source.read(path))
             yield from (node for node in tree.body if isinstance(node, ast.ClassDef))

@@ -123,8 +123,8 @@ class Ours:
         if not path.endswith(".py") or (entry is not None and entry.kind is FileKind.VENDORED):
             return []
         try:
-            return readers.python(readers.read_bytes(self._project / path)).body
-        except (OSError, SyntaxError):
+            return readers.python_or_nothing(readers.read_bytes(self._project / path)).body
+        except OSError:
             return []
 
     def _dotted(self, path: str) -> str:
