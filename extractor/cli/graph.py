@@ -46,7 +46,7 @@ def _print(graph: "Graph", verbose: bool) -> None:
     lines = []
     for group, modules in graph.groups.items():
         targets = [other for (one, other), _ in between.most_common() if one == group]
-        size = f"{_files(len(modules))}, {sum(module.lines for module in modules):,} lines"
+        size = f"{output.counted(len(modules), 'file')}, {sum(module.lines for module in modules):,} lines"
         lines.append(f"{group:{width}}  {size:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
         for module in modules if verbose else ():
             edited = ", edited" if module.edited else ""
@@ -57,13 +57,9 @@ def _print(graph: "Graph", verbose: bool) -> None:
     for module in graph.modules:
         kinds[module.kind] += module.lines
     told = ", ".join(f"{count:,} of kind {kind}" for kind, count in sorted(kinds.items()))
-    head = [graph.title, f"{_files(len(graph.modules))}, {total:,} lines: {told}; tests apart"]
+    head = [graph.title, f"{output.counted(len(graph.modules), 'file')}, {total:,} lines: {told}; tests apart"]
     head += [] if verbose else ["every module with -v"]
     screen.show(head, [screen.Section(lines, prefix="")], verbose=verbose)
-
-
-def _files(count: int) -> str:
-    return f"{count} {'file' if count == 1 else 'files'}"
 
 
 def _report(graph: "Graph") -> dict[str, object]:

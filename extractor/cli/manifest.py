@@ -52,8 +52,7 @@ def draft_command(
         output.data(made.text.rstrip("\n"))
     else:
         output.write_file(out, made.text)
-    count = f"{len(made.todo)} thing{'' if len(made.todo) == 1 else 's'} to decide"
-    output.note(f"drafted: verl {release} after {base}, {count}")
+    output.note(f"drafted: verl {release} after {base}, {output.counted(len(made.todo), 'thing')} to decide")
     for note in made.todo:
         output.note(f"  TODO  {note.text}")
     if made.todo:
@@ -62,11 +61,5 @@ def draft_command(
 
 def finding_json(item: "Finding") -> dict[str, object]:
     """Return one finding, as JSON's types."""
-    return {
-        "kind": item.kind.value,
-        "where": item.where,
-        "subject": item.subject,
-        "problem": item.problem,
-        "moved": item.moved,
-        "suggestions": [{"place": found.place, "score": found.score, "why": found.why} for found in item.suggestions],
-    }
+    suggestions = output.pick_all(item.suggestions, "place score why")
+    return output.pick(item, "kind where subject problem moved", suggestions=suggestions)

@@ -7,6 +7,7 @@ import typer
 
 from extractor.cli import output, upgrade_report
 from extractor.cli.options import AllowDirty, DryRun, From, InProject, Json, Offline, Project, Verbose, features
+from extractor.cli.unfinished import RESOLVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,7 +173,7 @@ def _check_finished(root: Path) -> None:
     if entry is not None and phase is Phase.CONFLICTS:
         raise CheckFailed(
             f"an upgrade is not finished, it has conflicts: {entry.title}",
-            hint="resolve them and run `vextract upgrade --continue`, or undo it with `vextract upgrade --abort`",
+            hint=RESOLVE,
         )
     if entry is not None and phase is Phase.HALF_WAY:
         raise journal.interrupted(entry)
@@ -209,7 +210,7 @@ def _continue(root: Path, json: bool) -> int:
                 output.data_json({"upgrade": entry.title, "finished": False, "conflicts": conflicts})
             else:
                 output.data("\n".join(f"conflict  {path}" for path in conflicts))
-                output.note(upgrade_report.RESOLVE)
+                output.note(RESOLVE)
             return 1
     unresolved.check(root, entry)
     for text in unresolved.find_oddities(root, entry):
