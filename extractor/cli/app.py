@@ -28,7 +28,11 @@ _COMMANDS = (
     *("new", "adopt", "graft", "sync", "status", "diff", "outdated", "upgrade", "add", "remove", "merge", "verify"),
     *("sbom", "explain", "graph", "changes", "export", "report", "plan", "attack", "versions"),
 )
-_ELSEWHERE = {"add": "upgrade", "remove": "upgrade", "plan": "in_project", "attack": "in_project"}
+_ELSEWHERE = {
+    **dict.fromkeys(("add", "remove", "outdated"), "upgrade"),
+    **dict.fromkeys(("plan", "attack"), "in_project"),
+    "sbom": "graph",
+}
 for _name in _COMMANDS:
     _module = import_module(f"extractor.cli.{_ELSEWHERE.get(_name, _name)}")
     app.command(_name)(getattr(_module, _name if _name in _ELSEWHERE else "command"))

@@ -1,4 +1,4 @@
-"""`vextract graph`: show the modules of a project by folder."""
+"""`vextract graph` and `vextract sbom`: describe a project."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import Json, Project
+from extractor.cli.options import Json, Output, Project
 
 if TYPE_CHECKING:
     from extractor.usecases.graph import Graph
@@ -74,3 +74,20 @@ def _report(graph: "Graph") -> dict[str, object]:
             for group, modules in graph.groups.items()
         ],
     }
+
+
+def sbom(path: Project = Path(), file: Output = None) -> None:
+    """Write a project's bill of materials, as SPDX 2.3 in JSON.
+
+    It lists verl and its wheel, every file with its origin, digests and changes, and the pinned requirements. Nothing
+    in it comes from the clock: it is dated 1980-01-01.
+    """
+    import json
+
+    from extractor.usecases.sbom import write_sbom
+
+    text = json.dumps(write_sbom(*unfinished.open_project(path)), indent=2)
+    if file is None:
+        output.data(text)
+    else:
+        output.write_file(file, f"{text}\n")

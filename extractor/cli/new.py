@@ -129,7 +129,7 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
 
 
 def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool, json: bool) -> "NewProject":
-    from extractor.cli import unsupported
+    from extractor.cli import manifest
     from extractor.usecases import new
 
     try:
@@ -139,10 +139,10 @@ def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verb
                 step("writing it")
                 new.write(target, made)
     except new.NotSupported as error:
-        unsupported.show_fit(error.found, verbose=verbose, json=json)
+        manifest.show_fit(error.found, verbose=verbose, json=json)
         raise
     if made.fit is not None:
-        unsupported.show_left_out(made.fit, verbose=verbose)
+        manifest.show_left_out(made.fit, verbose=verbose)
     for text in made.warnings:
         output.warning(text)
     for feature in made.manifest.features:

@@ -247,8 +247,7 @@ def _not_required(generated: Generated, options: Options, source: Source, manife
     Raises:
         CheckFailed: our own code imports what is not vendored.
     """
-    from extractor.usecases.verify.closed_imports import NOT_REQUIRED
-    from extractor.usecases.verify.unwritten import import_problems
+    from extractor.usecases.verify.closed_imports import NOT_REQUIRED, import_problems
 
     problems = import_problems(generated.tree, options, source)
     lacking = [line for line in problems if not line.endswith(NOT_REQUIRED)]

@@ -15,7 +15,7 @@ from extractor.usecases.changes.config_keys import upstream_config
 from extractor.usecases.draft.config_fields import drop_lost_fields
 from extractor.usecases.draft.findings import Note
 from extractor.usecases.draft.fit import NO_DIGEST, ManifestFit, list_choices
-from extractor.usecases.verify.unwritten import import_problems
+from extractor.usecases.verify.closed_imports import import_problems
 from extractor.values import releases
 from extractor.values.errors import UsageError, VextractError
 from extractor.values.manifest import difference, read_toml
