@@ -118,9 +118,7 @@ def infer_renamed_keys(old: Source, new: Source) -> dict[str, str]:
     A key that is gone is taken for the only one that came and ends in the same two names, or that has its last name and
     its value and lies in the same two sections, or for a key of two names in any.
     """
-    before, after = (
-        {key: item.value for key, item in upstream_config(source).items() if not item.section} for source in (old, new)
-    )
+    before, after = ({key: value for key, value in upstream_config(source).items() if value} for source in (old, new))
     lost, came = before.keys() - after, after.keys() - before
     found: dict[str, str] = {}
     for key in lost:
