@@ -29,11 +29,7 @@ Algorithm = Annotated[str | None, typer.Option(help="Change the preset: grpo, pp
 With = Annotated[list[str] | None, features("--with", "Add an optional feature")]
 Without = Annotated[list[str] | None, features("--without", "Remove a feature")]
 Names = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="NAME...",
-        help="Features, or symbols and files of verl: `verl.utils.x:f`.",
-    ),
+    list[str], typer.Argument(metavar="NAME...", help="Features, or symbols and files of verl: `verl.utils.x:f`.")
 ]
 
 
@@ -45,8 +41,7 @@ def command(
     with_: With = None,
     without: Without = None,
     continue_: Annotated[
-        bool,
-        typer.Option("--continue", help="Finish an interrupted upgrade, or one whose conflicts are resolved."),
+        bool, typer.Option("--continue", help="Finish an interrupted upgrade, or one whose conflicts are resolved.")
     ] = False,
     abort: Annotated[bool, typer.Option("--abort", help="Undo an unfinished upgrade, byte for byte.")] = False,
     allow_dirty: AllowDirty = False,
@@ -199,10 +194,7 @@ def _check_finished(root: Path) -> None:
     entry = journal.read(root)
     phase = None if entry is None else journal.phase(root, entry)
     if entry is not None and phase is Phase.CONFLICTS:
-        raise CheckFailed(
-            f"an upgrade is not finished, it has conflicts: {entry.title}",
-            hint=RESOLVE,
-        )
+        raise CheckFailed(f"an upgrade is not finished, it has conflicts: {entry.title}", hint=RESOLVE)
     if entry is not None and phase is Phase.HALF_WAY:
         raise journal.interrupted(entry)
 
