@@ -29,7 +29,7 @@ _COMMANDS = (
     *("sbom", "explain", "graph", "changes", "export", "report", "plan", "attack", "versions"),
 )
 _ELSEWHERE = {
-    **dict.fromkeys(("add", "remove", "outdated"), "upgrade"),
+    **dict.fromkeys(("add", "remove"), "upgrade"),
     **dict.fromkeys(("plan", "attack"), "in_project"),
     "sbom": "graph",
 }

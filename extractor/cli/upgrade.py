@@ -1,4 +1,4 @@
-"""`vextract upgrade`, `outdated`, `add` and `remove`: change a project, and keep the owner's edits."""
+"""`vextract upgrade`, `add` and `remove`: change a project, and keep the owner's edits."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -156,34 +156,6 @@ def _change(
         # Whoever asks for the differences asks for what they belong to.
         upgrade_report.show(found, dry_run, about, diff=diff, verbose=verbose or diff)
     return 1 if found.counts["conflict"] and not dry_run else 0
-
-
-def outdated(
-    path: Project = Path(),
-    to: Annotated[
-        str | None, typer.Option(metavar="RELEASE", help="Compare with this one; by default the newest supported one.")
-    ] = None,
-    from_: From = None,
-    offline: Offline = False,
-) -> int:
-    """Show what the newest verl would change of yours, as Markdown.
-
-    Nothing is written, and none of the project's code is run. The exit code is 1 where there is something to upgrade.
-    """
-    from extractor.project import journal, location
-    from extractor.usecases import upgrade
-    from extractor.usecases.upgrade.choices import UpgradeRequest
-    from extractor.usecases.upgrade.review import find_touched, review
-
-    root = location.find(path)
-    with journal.only_upgrade(root), output.steps("working out the upgrade"):
-        found = upgrade.prepare(root, UpgradeRequest(to), origin=from_, offline=offline)
-        if not found.changes_anything:
-            output.data("up to date")
-            return 0
-        about = compare(root, found, from_, offline)
-        output.data(review(root, found, about, find_touched(root, found.old)).rstrip("\n"))
-    return 1
 
 
 def _check_finished(root: Path) -> None:

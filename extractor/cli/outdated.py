@@ -1,0 +1,37 @@
+"""`vextract outdated`: say what the newest release of verl would change of the owner's."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from extractor.cli import output, upgrade
+from extractor.cli.options import From, Offline, Project
+
+
+def command(
+    path: Project = Path(),
+    to: Annotated[
+        str | None, typer.Option(metavar="RELEASE", help="Compare with this one; by default the newest supported one.")
+    ] = None,
+    from_: From = None,
+    offline: Offline = False,
+) -> int:
+    """Show what the newest verl would change of yours, as Markdown.
+
+    Nothing is written, and none of the project's code is run. The exit code is 1 where there is something to upgrade.
+    """
+    from extractor.project import journal, location
+    from extractor.usecases import upgrade as use_case
+    from extractor.usecases.upgrade import review
+    from extractor.usecases.upgrade.choices import UpgradeRequest
+
+    root = location.find(path)
+    with journal.only_upgrade(root), output.steps("working out the upgrade"):
+        found = use_case.prepare(root, UpgradeRequest(to), origin=from_, offline=offline)
+        if not found.changes_anything:
+            output.data("up to date")
+            return 0
+        about = upgrade.compare(root, found, from_, offline)
+        output.data(review.review(root, found, about, review.find_touched(root, found.old)).rstrip("\n"))
+    return 1
