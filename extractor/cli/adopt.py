@@ -53,6 +53,7 @@ def command(
     from extractor.importers.adopt.method_states import Runs, overall
     from extractor.pipeline.generate import complete
     from extractor.project import location
+    from extractor.usecases.new import create
     from extractor.values import releases
     from extractor.values.options import Options
 
@@ -72,7 +73,7 @@ def command(
             adoption = adopt_with_run(found, asked, chosen, request, manifest, say)
         if written is not None:
             say(f"writing {target}")
-            write(written, adoption, found)
+            create(written, adoption.plan, adoption.generated.tree, adoption.options, found.source)
     is_parked = bool(adoption.methods) and overall(adoption.methods) is Runs.NO
     for text in (*found.warnings, *adoption.generated.warnings):
         output.warning(text)
@@ -86,19 +87,6 @@ def command(
     else:
         output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
     return int(is_parked)
-
-
-def write(target: Path, adoption: "Adoption", found: "Recognised") -> None:
-    """Write an adoption's project."""
-    from extractor import __version__
-    from extractor.pipeline import apply
-    from extractor.project import base, lock
-
-    tree, source = adoption.generated.tree, found.source
-    locked = lock.Lock.of(
-        tree, adoption.options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256
-    )
-    apply.create(target, adoption.plan, lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
 
 
 def _show(found: "Recognised", adoption: "Adoption", verbose: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from extractor import __version__
 from extractor.pipeline import apply, generate
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.plan import plan_new
+from extractor.pipeline.plan import Plan, plan_new
 from extractor.pipeline.source import Source, open_source
 from extractor.project import base, lock
 from extractor.values import releases
@@ -187,16 +187,26 @@ def write(target: Path, made: NewProject) -> None:
     Raises:
         UsageError: the target cannot be made, or was taken in the meantime.
     """
-    emitted = made.generated.tree
+    create(target, plan_new(made.tree), made.generated.tree, made.options, made.source, made.manifest.borrowed_from)
+
+
+def create(
+    target: Path, plan: Plan, emitted: Tree, options: Options, source: Source, borrowed_from: str | None = None
+) -> None:
+    """Write the files of a plan, and the lock and the base of what was emitted.
+
+    Raises:
+        UsageError: as for `write`.
+    """
     locked = lock.Lock.of(
         emitted,
-        made.options,
+        options,
         vextract=__version__,
-        source_kind=made.source.kind,
-        source_sha256=made.source.sha256,
-        borrowed_from=made.manifest.borrowed_from,
+        source_kind=source.kind,
+        source_sha256=source.sha256,
+        borrowed_from=borrowed_from,
     )
-    apply.create(target, plan_new(made.tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(emitted)))
+    apply.create(target, plan, lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(emitted)))
 
 
 def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest) -> Options:

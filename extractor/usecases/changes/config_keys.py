@@ -9,7 +9,6 @@ from pathlib import Path
 
 import yaml
 
-from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.changeset import DefaultChange, KeyChanges, LostKey, OwnerKey
 from extractor.values import readers
@@ -17,6 +16,7 @@ from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.settings import every_setting
 from extractor.values.errors import SourceError, UsageError
+from extractor.values.tree import Tree
 
 MAIN = "ppo_trainer.yaml"
 _UPSTREAM = "verl/trainer/config/"
@@ -28,9 +28,14 @@ def below_config(files: Mapping[str, str]) -> dict[str, str]:
     return {path.removeprefix(FOLDER): text for path, text in files.items()}
 
 
-def project_config(generated: Generated) -> dict[str, str]:
-    """Return the config files of a project as it is emitted, by path below config/."""
-    return below_config({file.path: file.data.decode() for file in generated.tree if is_config(file.path)})
+def emitted_config(tree: Tree) -> dict[str, str]:
+    """Return the config files of a project as it is emitted, by path in it."""
+    return {file.path: file.data.decode() for file in tree if is_config(file.path)}
+
+
+def keys_in(files: Mapping[str, str]) -> set[str]:
+    """Return all keys that config files set, given by path below config/."""
+    return {item.key for item in every_setting(files, MAIN)}
 
 
 def read_config(folder: Path) -> dict[str, str]:
@@ -87,7 +92,7 @@ def compare_project_keys(
     old: Mapping[str, str], new: Mapping[str, str], renames: Callable[[str], str | None]
 ) -> KeyChanges:
     """Compare the configs of two projects, as they are emitted: all options of each group."""
-    before, after = ({item.key for item in every_setting(files, MAIN)} for files in (old, new))
+    before, after = keys_in(old), keys_in(new)
     return KeyChanges(
         gained=_outermost(after - before),
         lost=_lost(before - after, after, renames),

@@ -13,6 +13,7 @@ from extractor.pipeline.render import map_templates
 from extractor.project import base, lock
 from extractor.project.lock import Lock, LockedFile
 from extractor.usecases.explain.explanation import COPIED, HOOK, OWNER, RECORD, TEMPLATE, Explanation
+from extractor.usecases.owner_code import own_files
 from extractor.values import readers
 from extractor.values.manifest import Manifest
 from extractor.values.modules import module_name
@@ -134,14 +135,3 @@ class Ours:
 def _inner(dotted: str) -> str:
     """Return a dotted name without the package."""
     return dotted.partition(".")[2]
-
-
-def own_files(project: Path, locked: Lock) -> Iterator[str]:
-    """Yield the files that the owner has added to the package, the config or the tests."""
-    known = {file.path for file in locked.files}
-    for top in sorted({path.split("/")[0] for path in known if "/" in path}):
-        for path in readers.files_below(project / top) if (project / top).is_dir() else ():
-            relative = path.relative_to(project)
-            hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.parts)
-            if path.is_file() and not hidden and relative.as_posix() not in known:
-                yield relative.as_posix()

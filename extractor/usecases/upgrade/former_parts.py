@@ -14,7 +14,7 @@ import yaml
 from extractor.pipeline.render import absent_settings_of
 from extractor.pipeline.render.layers import behind, layers_of_feature, list_layers, words_of_feature
 from extractor.project.lock import Lock
-from extractor.usecases.explain.ours import own_files
+from extractor.usecases.owner_code import own_files
 from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.manifest import Manifest
