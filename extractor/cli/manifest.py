@@ -35,7 +35,7 @@ def draft_command(
     It follows the newest manifest before it. What a person must decide is marked TODO.
     """
     from extractor.pipeline.source import detect_release
-    from extractor.usecases.draft import attempt as trying
+    from extractor.usecases.draft.attempt import attempt
     from extractor.usecases.draft.draft import draft, find_predecessor, list_problems
     from extractor.values.errors import UsageError
 
@@ -43,9 +43,9 @@ def draft_command(
         raise UsageError(f"{out}: exists", hint="choose another name, or remove it")
     base = find_predecessor(release, after)
     with output.steps(f"verl {release}") as step:
-        tried = trying.attempt(release, base, from_, offline=offline, step=step)
+        tried = attempt(release, base, from_, offline=offline, step=step)
         step("making a trial project")
-        made = draft(tried.fit, tried.old, tried.new, list_problems(tried.fit, tried.old, tried.new))
+        made = draft(tried, list_problems(tried))
     if from_ is not None and from_.is_dir() and (said := detect_release(from_)) != release:
         output.note(f"{from_} says that it is verl {said}: draft again from the release")
     if out is None:

@@ -23,7 +23,6 @@ from extractor.values.tree import File, FileKind, Tree
 if TYPE_CHECKING:
     # Few projects need it, and it takes a tenth of a second to import.
     from extractor.usecases.draft import ManifestFit
-    from extractor.usecases.draft.attempt import Attempt
 
 
 class SettledRun(Protocol):
@@ -144,10 +143,10 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
         CheckFailed: nothing can be made from what holds of the manifest before.
     """
     release = wanted.options.verl
-    fit, tried, warnings = None, None, []
+    fit, warnings = None, []
     if releases.is_unknown(release):
-        tried = _infer(wanted, step)
-        fit, source, manifest = tried.fit, tried.new, tried.fit.manifest
+        fit = _infer(wanted, step)
+        source, manifest = fit.new, fit.manifest
         warnings = [
             f"verl {release} has no manifest: this project uses that of {fit.base}: no run of it was"
             " tried, and what does not fit is left out, fixes of upstream's code as well",
@@ -165,10 +164,10 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
         source = open_source(manifest.pin, wanted.origin, offline=wanted.offline)
     step("choosing and rewriting what the project needs")
     generated = generate.generate(options, source, manifest)
-    if tried is not None:
+    if fit is not None:
         from extractor.usecases.draft.config_fields import drop_lost_fields
 
-        generated, lost = drop_lost_fields(generated, tried.old, source)
+        generated, lost = drop_lost_fields(generated, fit.old, source)
         warnings += [f"{item}: it was taken out" for item in lost]
         warnings += _not_required(generated, options, source, manifest)
     settled, tree = None, generated.tree
@@ -225,7 +224,7 @@ def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest)
     return options
 
 
-def _infer(wanted: NewRequest, step: Callable[[str], None]) -> Attempt:
+def _infer(wanted: NewRequest, step: Callable[[str], None]) -> ManifestFit:
     """Try the manifest of the release before."""
     from extractor.usecases.draft.attempt import attempt
 
@@ -245,9 +244,9 @@ def _infer(wanted: NewRequest, step: Callable[[str], None]) -> Attempt:
             hint = f"{hint}; supported: {', '.join(releases.supported())}"
         raise SourceError(message, hint=hint) from None
     if not wanted.experimental:
-        raise NotSupported(tried.fit)
-    if tried.fit.left:
-        raise _cannot(release, before, [str(item) for item in tried.fit.left])
+        raise NotSupported(tried)
+    if tried.left:
+        raise _cannot(release, before, [str(item) for item in tried.left])
     return tried
 
 
