@@ -9,6 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+from extractor.pipeline.index.syntax import list_definitions
 from extractor.pipeline.render import map_templates
 from extractor.project import base, lock
 from extractor.project.lock import Lock, LockedFile
@@ -20,7 +21,6 @@ from extractor.values.modules import module_name
 from extractor.values.tree import FileKind
 
 _WHOSE = {FileKind.TEMPLATE: TEMPLATE, FileKind.HOOK: HOOK}
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Ours:
@@ -112,11 +112,7 @@ class Ours:
 
     def _names(self, path: str) -> Iterator[str]:
         """Return what a Python file that is none of verl's defines, on disk: functions, classes and methods."""
-        for node in self._body(path):
-            if isinstance(node, _DEFINITIONS):
-                yield node.name
-            if isinstance(node, ast.ClassDef):
-                yield from (f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, _DEFINITIONS))
+        yield from (name for name, _ in list_definitions(self._body(path)))
 
     def _body(self, path: str) -> list[ast.stmt]:
         """Return the statements of a Python file that is none of verl's."""
