@@ -94,19 +94,23 @@ def making(call: Call) -> Cases:
         made = cls.from_tensordict(batch(side).to_tensordict())
         return made, made.meta_info
 
-    yield "from_tensordict/arrays", call(with_arrays)
+    if hasattr(cls, "from_tensordict") and hasattr(cls, "to_tensordict"):
+        yield "from_tensordict/arrays", with_arrays
     tensors = TensorDict({"a": ROWS}, batch_size=6)
-    yield "from_tensordict", call.on(lambda: cls, "from_tensordict", tensors, meta_info={"x": 1})
-    yield "to_tensordict", on("to_tensordict")
+    has = {name: hasattr(cls, name) for name in ("from_tensordict", "to_tensordict", "get_data_info")}
+    made = call(cls.from_tensordict, tensors, meta_info={"x": 1}) if has["from_tensordict"] else lambda: None
+    yield "from_tensordict", made
+    yield "to_tensordict", on("to_tensordict") if has["to_tensordict"] else lambda: None
     info = {"nested": {"a": [1, 2]}, "pair": (1, "b"), "long": [1, 2, 3, "a"], "none": [], "no keys": {}}
-    yield "get_data_info", on("get_data_info", meta=info)
+    yield "get_data_info", on("get_data_info", meta=info) if has["get_data_info"] else lambda: None
 
     def little_known() -> Any:
         data = batch(side)
         data.batch = {"a": ROWS, "placeless": SimpleNamespace(shape=(2,), dtype="d"), "shapeless": 3}
         return data.get_data_info()
 
-    yield "get_data_info/of anything", call(little_known)
+    if has["get_data_info"]:
+        yield "get_data_info/of anything", little_known
 
 
 def _shared_meta(cls: Any) -> Any:
