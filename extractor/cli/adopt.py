@@ -5,23 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from extractor.cli import from_run, output, screen
-from extractor.cli.options import (
-    Algorithm,
-    ConfigDirs,
-    DryRun,
-    Engine,
-    FromRun,
-    Json,
-    KeepUnknown,
-    Offline,
-    RunVerl,
-    StartedIn,
-    Variables,
-    Verbose,
-    With,
-    is_given,
-)
+from extractor.cli import from_run, options, output, screen
 from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
@@ -43,21 +27,21 @@ def command(
     context: typer.Context,
     fork: Fork,
     target: Target = None,
-    engine: Engine = "hf",
+    engine: options.Engine = "hf",
     verl: Release = None,
-    algorithm: Algorithm = "grpo",
-    with_: With = None,
+    algorithm: options.Algorithm = "grpo",
+    with_: options.With = None,
     package: Package = None,
-    from_verl_run: FromRun = None,
-    run_verl: RunVerl = None,
-    variables: Variables = None,
-    config_dir: ConfigDirs = None,
-    started_in: StartedIn = None,
-    keep_unknown: KeepUnknown = False,
-    offline: Offline = False,
-    dry_run: DryRun = False,
-    verbose: Verbose = False,
-    json: Json = False,
+    from_verl_run: options.FromRun = None,
+    run_verl: options.RunVerl = None,
+    variables: options.Variables = None,
+    config_dir: options.ConfigDirs = None,
+    started_in: options.StartedIn = None,
+    keep_unknown: options.KeepUnknown = False,
+    offline: options.Offline = False,
+    dry_run: options.DryRun = False,
+    verbose: options.Verbose = False,
+    json: options.Json = False,
 ) -> int:
     """Make a project from a copy of verl, with your edits in it.
 
@@ -69,6 +53,7 @@ def command(
     from extractor.importers.adopt.method_states import Runs, overall
     from extractor.pipeline.generate import complete
     from extractor.project import location
+    from extractor.usecases.new import create
     from extractor.values import releases
     from extractor.values.options import Options
 
@@ -84,11 +69,11 @@ def command(
         if request is None:
             adoption = adopt(found, complete(asked, manifest), manifest, say)
         else:
-            chosen = frozenset(item for item in ("engine", "algorithm") if is_given(context, item))
+            chosen = frozenset(item for item in ("engine", "algorithm") if options.is_given(context, item))
             adoption = adopt_with_run(found, asked, chosen, request, manifest, say)
         if written is not None:
             say(f"writing {target}")
-            write(written, adoption, found)
+            create(written, adoption.plan, adoption.generated.tree, adoption.options, found.source)
     is_parked = bool(adoption.methods) and overall(adoption.methods) is Runs.NO
     for text in (*found.warnings, *adoption.generated.warnings):
         output.warning(text)
@@ -102,19 +87,6 @@ def command(
     else:
         output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
     return int(is_parked)
-
-
-def write(target: Path, adoption: "Adoption", found: "Recognised") -> None:
-    """Write an adoption's project."""
-    from extractor import __version__
-    from extractor.pipeline import apply
-    from extractor.project import base, lock
-
-    tree, source = adoption.generated.tree, found.source
-    locked = lock.Lock.of(
-        tree, adoption.options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256
-    )
-    apply.create(target, adoption.plan, lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
 
 
 def _show(found: "Recognised", adoption: "Adoption", verbose: bool) -> None:

@@ -3,33 +3,13 @@
 import os
 import re
 import sys
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from extractor import __version__
-from extractor.cli import (
-    adopt,
-    changes,
-    diff,
-    explain,
-    export,
-    graft,
-    graph,
-    in_project,
-    manifest,
-    merge,
-    new,
-    outdated,
-    output,
-    report,
-    sbom,
-    status,
-    sync,
-    upgrade,
-    verify,
-    versions,
-)
+from extractor.cli import manifest, output
 from extractor.values.errors import VextractError
 
 INTERRUPTED = 130
@@ -43,31 +23,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_COMMANDS: dict[str, Any] = {
-    "new": new.command,
-    "adopt": adopt.command,
-    "graft": graft.command,
-    "sync": sync.command,
-    "status": status.command,
-    "diff": diff.command,
-    "outdated": outdated.command,
-    "upgrade": upgrade.command,
-    "add": upgrade.add,
-    "remove": upgrade.remove,
-    "merge": merge.command,
-    "verify": verify.command,
-    "sbom": sbom.command,
-    "explain": explain.command,
-    "graph": graph.command,
-    "changes": changes.command,
-    "export": export.command,
-    "report": report.command,
-    "plan": in_project.plan,
-    "attack": in_project.attack,
-    "versions": versions.command,
+# In the order of the help; each is `command` of the module of its name, or stands in the one that is named here.
+_COMMANDS = (
+    *("new", "adopt", "graft", "sync", "status", "diff", "outdated", "upgrade", "add", "remove", "merge", "verify"),
+    *("sbom", "explain", "graph", "changes", "export", "report", "plan", "attack", "versions"),
+)
+_ELSEWHERE = {
+    **dict.fromkeys(("add", "remove"), "upgrade"),
+    **dict.fromkeys(("plan", "attack"), "in_project"),
+    "sbom": "graph",
 }
-for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
+for _name in _COMMANDS:
+    _module = import_module(f"extractor.cli.{_ELSEWHERE.get(_name, _name)}")
+    app.command(_name)(getattr(_module, _name if _name in _ELSEWHERE else "command"))
 app.add_typer(manifest.commands, name="manifest")
 
 # Typer has carried its own copy of click since 0.25 or so: take the class from wherever its errors come.

@@ -29,8 +29,7 @@ Engine = Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")]
 Algorithm = Annotated[str, typer.Option(help="Preset: grpo or ppo.")]
 With = Annotated[list[str] | None, features("--with", "Compare with an optional feature")]
 Config = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Also name the keys in these YAML files that no longer exist."),
+    Path | None, typer.Option(metavar="DIR", help="Also name the keys in these YAML files that no longer exist.")
 ]
 
 

@@ -18,8 +18,7 @@ OutputDir = Annotated[
     typer.Option("-o", "--output", metavar="DIR", help="Directory to write; by default PATH-verl beside PATH."),
 ]
 Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting, as main.py takes it; repeatable."),
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting, as main.py takes it; repeatable.")
 ]
 Modules = Annotated[
     list[str] | None,

@@ -1,4 +1,4 @@
-"""`vextract graph`: show the modules of a project by folder."""
+"""`vextract graph` and `vextract sbom`: describe a project."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import Json, Project
+from extractor.cli.options import Json, Output, Project
 
 if TYPE_CHECKING:
     from extractor.usecases.graph import Graph
@@ -46,7 +46,7 @@ def _print(graph: "Graph", verbose: bool) -> None:
     lines = []
     for group, modules in graph.groups.items():
         targets = [other for (one, other), _ in between.most_common() if one == group]
-        size = f"{_files(len(modules))}, {sum(module.lines for module in modules):,} lines"
+        size = f"{output.counted(len(modules), 'file')}, {sum(module.lines for module in modules):,} lines"
         lines.append(f"{group:{width}}  {size:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
         for module in modules if verbose else ():
             edited = ", edited" if module.edited else ""
@@ -57,13 +57,9 @@ def _print(graph: "Graph", verbose: bool) -> None:
     for module in graph.modules:
         kinds[module.kind] += module.lines
     told = ", ".join(f"{count:,} of kind {kind}" for kind, count in sorted(kinds.items()))
-    head = [graph.title, f"{_files(len(graph.modules))}, {total:,} lines: {told}; tests apart"]
+    head = [graph.title, f"{output.counted(len(graph.modules), 'file')}, {total:,} lines: {told}; tests apart"]
     head += [] if verbose else ["every module with -v"]
     screen.show(head, [screen.Section(lines, prefix="")], verbose=verbose)
-
-
-def _files(count: int) -> str:
-    return f"{count} {'file' if count == 1 else 'files'}"
 
 
 def _report(graph: "Graph") -> dict[str, object]:
@@ -78,3 +74,20 @@ def _report(graph: "Graph") -> dict[str, object]:
             for group, modules in graph.groups.items()
         ],
     }
+
+
+def sbom(path: Project = Path(), file: Output = None) -> None:
+    """Write a project's bill of materials, as SPDX 2.3 in JSON.
+
+    It lists verl and its wheel, every file with its origin, digests and changes, and the pinned requirements. Nothing
+    in it comes from the clock: it is dated 1980-01-01.
+    """
+    import json
+
+    from extractor.usecases.sbom import write_sbom
+
+    text = json.dumps(write_sbom(*unfinished.open_project(path)), indent=2)
+    if file is None:
+        output.data(text)
+    else:
+        output.write_file(file, f"{text}\n")

@@ -6,27 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from extractor.cli import from_run, output, screen
-from extractor.cli.options import (
-    Agent,
-    Algorithm,
-    ConfigDirs,
-    DryRun,
-    Engine,
-    From,
-    FromRun,
-    Json,
-    KeepUnknown,
-    Offline,
-    Recipe,
-    RunVerl,
-    StartedIn,
-    Variables,
-    Verbose,
-    With,
-    features,
-    is_given,
-)
+from extractor.cli import from_run, options, output, screen
 from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
@@ -37,16 +17,12 @@ _COUNTED = ("vendored", "ours", "tests")
 
 
 NewPath = Annotated[
-    Path | None,
-    typer.Argument(
-        show_default=False,
-        help="Directory of the project; it must be empty or not exist.",
-    ),
+    Path | None, typer.Argument(show_default=False, help="Directory of the project; it must be empty or not exist.")
 ]
 Release = Annotated[
     str | None, typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default.")
 ]
-Without = Annotated[list[str] | None, features("--without", "Leave a feature out")]
+Without = Annotated[list[str] | None, options.features("--without", "Leave a feature out")]
 Package = Annotated[
     str | None,
     typer.Option(
@@ -70,9 +46,8 @@ Experimental = Annotated[
     bool,
     typer.Option(
         "--experimental",
-        help="Try an unsupported release with the manifest of the one before it: what is gone and fixes that no"
-        " longer fit are left out, and nothing is tested. Where the project's own code needs what is gone,"
-        " nothing is made.",
+        help="Try an unsupported release with the manifest of the one before it, untested: what is gone and fixes that"
+        " no longer fit are left out.",
     ),
 ]
 
@@ -80,28 +55,28 @@ Experimental = Annotated[
 def command(
     context: typer.Context,
     path: NewPath = None,
-    engine: Engine = "hf",
+    engine: options.Engine = "hf",
     verl: Release = None,
-    algorithm: Algorithm = "grpo",
-    recipe: Recipe = "toy",
+    algorithm: options.Algorithm = "grpo",
+    recipe: options.Recipe = "toy",
     env: Environment = None,
-    with_: With = None,
+    with_: options.With = None,
     without: Without = None,
-    agent: Agent = None,
+    agent: options.Agent = None,
     package: Package = None,
     manifest: OwnManifest = None,
-    from_: From = None,
+    from_: options.From = None,
     experimental: Experimental = False,
-    from_verl_run: FromRun = None,
-    run_verl: RunVerl = None,
-    variables: Variables = None,
-    config_dir: ConfigDirs = None,
-    started_in: StartedIn = None,
-    keep_unknown: KeepUnknown = False,
-    offline: Offline = False,
-    dry_run: DryRun = False,
-    verbose: Verbose = False,
-    json: Json = False,
+    from_verl_run: options.FromRun = None,
+    run_verl: options.RunVerl = None,
+    variables: options.Variables = None,
+    config_dir: options.ConfigDirs = None,
+    started_in: options.StartedIn = None,
+    keep_unknown: options.KeepUnknown = False,
+    offline: options.Offline = False,
+    dry_run: options.DryRun = False,
+    verbose: options.Verbose = False,
+    json: options.Json = False,
 ) -> None:
     """Make a project: the core of verl, without Ray."""
     from extractor.pipeline.source import detect_release
@@ -125,7 +100,7 @@ def command(
     chosen = {*(with_ or ()), *(["agents"] if agent is not None else [])}
     wanted = NewRequest(
         Options(name, release, engine, algorithm, tuple(sorted(chosen)), recipe, manifest=own),
-        chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if is_given(context, item)),
+        chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if options.is_given(context, item)),
         without=tuple(without or ()),
         origin=from_,
         run=request,
@@ -171,7 +146,7 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
 
 
 def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool, json: bool) -> "NewProject":
-    from extractor.cli import unsupported
+    from extractor.cli import manifest
     from extractor.usecases import new
 
     try:
@@ -181,10 +156,10 @@ def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verb
                 step("writing it")
                 new.write(target, made)
     except new.NotSupported as error:
-        unsupported.show_fit(error.found, verbose=verbose, json=json)
+        manifest.show_fit(error.found, verbose=verbose, json=json)
         raise
     if made.fit is not None:
-        unsupported.show_left_out(made.fit, verbose=verbose)
+        manifest.show_left_out(made.fit, verbose=verbose)
     for text in made.warnings:
         output.warning(text)
     for feature in made.manifest.features:

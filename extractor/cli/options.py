@@ -64,8 +64,7 @@ From = Annotated[
 ]
 Offline = Annotated[bool, typer.Option("--offline", help="Never download; use the cache.")]
 Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write to a file; without it, to stdout."),
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file; without it, to stdout.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the whole report; without it, one screen.")]
@@ -77,12 +76,11 @@ Algorithm = Annotated[
 Recipe = Annotated[
     str,
     typer.Option(
-        help="Task to start from: toy, gsm8k, reasoning, multiturn or sft. It decides hooks, data and settings.",
+        help="Task to start from: toy, gsm8k, reasoning, multiturn or sft. It decides hooks, data and settings."
     ),
 ]
 With = Annotated[
-    list[str] | None,
-    features("--with", "Vendor optional features as well; `vextract versions -v` says what each is"),
+    list[str] | None, features("--with", "Vendor optional features as well; `vextract versions -v` says what each is")
 ]
 Agent = Annotated[
     str | None,
@@ -101,12 +99,7 @@ FromRun = Annotated[
     ),
 ]
 RunVerl = Annotated[
-    str | None,
-    typer.Option(
-        "--run-verl",
-        metavar="RELEASE",
-        help="Release that the run is for; detected by default.",
-    ),
+    str | None, typer.Option("--run-verl", metavar="RELEASE", help="Release that the run is for; detected by default.")
 ]
 Variables = Annotated[
     list[str] | None,

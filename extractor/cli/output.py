@@ -56,7 +56,7 @@ def pick_all(items: Iterable[object], names: str) -> list[dict[str, Any]]:
 
 def counted(number: int, noun: str) -> str:
     """Return "1 file" or "2 files"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def write_file(path: Path, text: str) -> None:

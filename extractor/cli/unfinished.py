@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _MOST = 3
 RESOLVE = (
-    "resolve them (`vextract status` lists them), then run `vextract upgrade --continue`;"
+    "resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
     " or go back with `vextract upgrade --abort`"
 )
 

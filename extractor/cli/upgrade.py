@@ -7,6 +7,7 @@ import typer
 
 from extractor.cli import output, upgrade_report
 from extractor.cli.options import AllowDirty, DryRun, From, InProject, Json, Offline, Project, Verbose, features
+from extractor.cli.unfinished import RESOLVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,11 +33,7 @@ Numbers = Annotated[
     bool, typer.Option("--numbers", help="Compute upstream's cases in both releases, and say what moved: minutes.")
 ]
 Names = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="NAME...",
-        help="Features, or symbols and files of verl: `verl.utils.x:f`.",
-    ),
+    list[str], typer.Argument(metavar="NAME...", help="Features, or symbols and files of verl: `verl.utils.x:f`.")
 ]
 
 
@@ -48,8 +45,7 @@ def command(
     with_: With = None,
     without: Without = None,
     continue_: Annotated[
-        bool,
-        typer.Option("--continue", help="Finish an interrupted upgrade, or one whose conflicts are resolved."),
+        bool, typer.Option("--continue", help="Finish an interrupted upgrade, or one whose conflicts are resolved.")
     ] = False,
     abort: Annotated[bool, typer.Option("--abort", help="Undo an unfinished upgrade, byte for byte.")] = False,
     allow_dirty: AllowDirty = False,
@@ -181,10 +177,7 @@ def _check_finished(root: Path) -> None:
     entry = journal.read(root)
     phase = None if entry is None else journal.phase(root, entry)
     if entry is not None and phase is Phase.CONFLICTS:
-        raise CheckFailed(
-            f"an upgrade is not finished, it has conflicts: {entry.title}",
-            hint="resolve them and run `vextract upgrade --continue`, or undo it with `vextract upgrade --abort`",
-        )
+        raise CheckFailed(f"an upgrade is not finished, it has conflicts: {entry.title}", hint=RESOLVE)
     if entry is not None and phase is Phase.HALF_WAY:
         raise journal.interrupted(entry)
 
@@ -229,7 +222,7 @@ def _continue(root: Path, json: bool) -> int:
                 output.data_json({"upgrade": entry.title, "finished": False, "conflicts": conflicts})
             else:
                 output.data("\n".join(f"conflict  {path}" for path in conflicts))
-                output.note(upgrade_report.RESOLVE)
+                output.note(RESOLVE)
             return 1
     unresolved.check(root, entry)
     for text in unresolved.find_oddities(root, entry):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from extractor.cli import changes, output, screen
 from extractor.cli.options import described
+from extractor.cli.unfinished import RESOLVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 # What asks for thought, and what does not.
 _FIRST = {"conflict": "in conflict", "orphan": "orphaned", "merge": "merged"}
 _REST = {"delete": "deleted", "update": "updated", "add": "added", "keep": "kept"}
-RESOLVE = (
-    "resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
-    " `vextract upgrade --abort` undoes the upgrade"
-)
 
 
 def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, verbose: bool) -> None:

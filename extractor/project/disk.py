@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from extractor.values import readers
 from extractor.values.errors import CheckFailed
 
 if os.name == "posix":
@@ -114,14 +115,7 @@ def exclusive(folder: Path) -> Iterator[bool]:
 
 def stays_inside(path: str) -> bool:
     """Return True for a relative path below its start and outside .git."""
-    parts = path.split("/")
-    return (
-        not any(part in ("", ".", "..") for part in parts)
-        and not any(_GIT.fullmatch(part) for part in parts)
-        and "\\" not in path
-        and path.isprintable()
-        and not re.match(r"[A-Za-z]:", path)
-    )
+    return readers.is_plain_path(path) and not any(map(_GIT.fullmatch, path.split("/")))
 
 
 def gate(project: Path, path: str) -> Path:

@@ -231,21 +231,21 @@ def _read_lock(top: Table) -> Lock:
 def _read_files(top: Table) -> tuple[LockedFile, ...]:
     found: list[LockedFile] = []
     kinds = [item.value for item in FileKind]
+    known = ", ".join(kinds)
     for entry in top.array("files"):
-        entry.keys_are("path kind sha256 upstream upstream_sha256 changes")
-        path = _checked(entry, "path", _is_place, "a path of a project's file")
-        if found and path <= found[-1].path:
-            raise top.reader.error(entry.key("path"), f"is {path!r}", hint="it stands twice or out of order")
-        found.append(
-            LockedFile(
-                path,
-                FileKind(_checked(entry, "kind", kinds.__contains__, f"one of {', '.join(kinds)}")),
-                entry.digest("sha256"),
-                entry.optional_string("upstream"),
-                entry.digest("upstream_sha256") if entry.has("upstream_sha256") else None,
-                entry.strings("changes", optional=True),
-            )
+        file = entry.read(
+            LockedFile,
+            {
+                "path": lambda table, key: _checked(table, key, _is_place, "a path of a project's file"),
+                "kind": lambda table, key: FileKind(_checked(table, key, kinds.__contains__, f"one of {known}")),
+                "sha256": Table.digest,
+                "upstream_sha256": Table.digest,
+            },
+            {"upstream_path": "upstream"},
         )
+        if found and file.path <= found[-1].path:
+            raise top.reader.error(entry.key("path"), f"is {file.path!r}", hint="it stands twice or out of order")
+        found.append(file)
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from extractor.project.lock import Lock
 from extractor.values import limits, readers
 from extractor.values.manifest import VENDORED
-from extractor.values.modules import absolute, is_package, module_name
+from extractor.values.modules import list_imports, module_name
 from extractor.values.moves import moved_name
 from extractor.values.tree import FileKind
 
@@ -87,7 +87,7 @@ def build(project: Path, lock: Lock) -> Graph:
     locked = {file.path: file for file in lock.files}
     paths = {*readers.python_below(project, package), *(path for path in locked if _is_at_top(path))}
     files = {path: readers.read_bytes(project / path, limits.MAX_TEXT) for path in paths if (project / path).is_file()}
-    trees = {path: _parse(data) for path, data in files.items()}
+    trees = {path: readers.python_or_nothing(data) for path, data in files.items()}
     dotted = {module_name(path): path for path, tree in trees.items() if not _is_empty(path, tree)}
     modules = []
     for path in dotted.values():
@@ -114,13 +114,6 @@ def _is_at_top(path: str) -> bool:
     return path.endswith(".py") and "/" not in path
 
 
-def _parse(data: bytes) -> ast.Module:
-    try:
-        return readers.python(data)
-    except SyntaxError:
-        return ast.Module([], [])  # the owner is in the middle of something
-
-
 def _is_empty(path: str, tree: ast.Module) -> bool:
     """Tell whether a package holds nothing but a sentence."""
     is_said = all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body)
@@ -128,14 +121,8 @@ def _is_empty(path: str, tree: ast.Module) -> bool:
 
 
 def _imports(path: str, tree: ast.Module, modules: Mapping[str, str], package: str) -> tuple[str, ...]:
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            module = absolute(node, module_name(path), is_package=is_package(path))
-            names = [f"{module}.{alias.name}" for alias in node.names]
-            found.update(name if moved_name(name, package) in modules else module for name in names)
-        elif isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+    names = {(module, f"{module}.{name}") for module, name, _ in list_imports(ast.walk(tree), path)}
+    found = {whole if moved_name(whole, package) in modules else module for module, whole in names}
     today = {name if name in modules else moved_name(name, package) for name in found}
     return tuple(sorted(modules[name] for name in today if name in modules and modules[name] != path))
 

@@ -101,8 +101,8 @@ def of_code(text: str, package: str) -> MethodDemand:
         text: The file.
         package: Import name of the package that upstream's code is in.
     """
-    tree = _parse(text)
-    return MethodDemand(_words(tree, tree.body, package)) if tree is not None else MethodDemand()
+    tree = readers.python_or_nothing(text)
+    return MethodDemand(_words(tree, tree.body, package))
 
 
 def of_edits(before: str, text: str, package: str) -> MethodDemand:
@@ -114,9 +114,7 @@ def of_edits(before: str, text: str, package: str) -> MethodDemand:
         package: As for `of_code`.
     """
     before, text = before.replace("\r\n", "\n"), text.replace("\r\n", "\n")
-    old, new = _parse(before), _parse(text)
-    if old is None or new is None:
-        return MethodDemand()
+    old, new = map(readers.python_or_nothing, (before, text))
     same = {ast.dump(node) for node in _parts(old)}
     changed = [node for node in _parts(new) if ast.dump(node) not in same]
     known, now = _methods(old, before), _methods(new, text)
@@ -136,13 +134,6 @@ def of_owner(code: Sequence[OwnerCode], lock: Lock) -> MethodDemand:
         edits = file.emitted is not None
         found |= of_edits(file.emitted or "", file.text, package) if edits else of_code(file.text, package)
     return found
-
-
-def _parse(text: str) -> ast.Module | None:
-    try:
-        return readers.python(text)
-    except SyntaxError:
-        return None
 
 
 def _parts(tree: ast.Module) -> Iterator[ast.AST]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from extractor import __version__
 from extractor.pipeline import apply, generate
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.plan import plan_new
+from extractor.pipeline.plan import Plan, plan_new
 from extractor.pipeline.source import Source, open_source
 from extractor.project import base, lock
 from extractor.usecases.environment import name_environment, with_environment
@@ -25,7 +25,6 @@ from extractor.values.tree import File, FileKind, Tree
 if TYPE_CHECKING:
     # Few projects need it, and it takes a tenth of a second to import.
     from extractor.usecases.draft import ManifestFit
-    from extractor.usecases.draft.attempt import Attempt
 
 
 class SettledRun(Protocol):
@@ -150,10 +149,10 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
         CheckFailed: nothing can be made from what holds of the manifest before.
     """
     release = wanted.options.verl
-    fit, tried, warnings = None, None, []
+    fit, warnings = None, []
     if releases.is_unknown(release):
-        tried = _infer(wanted, step)
-        fit, source, manifest = tried.fit, tried.new, tried.fit.manifest
+        fit = _infer(wanted, step)
+        source, manifest = fit.new, fit.manifest
         warnings = [
             f"verl {release} has no manifest: this project uses that of {fit.base}: no run of it was"
             " tried, and what does not fit is left out, fixes of upstream's code as well",
@@ -173,10 +172,10 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
         source = open_source(manifest.pin, wanted.origin, offline=wanted.offline)
     step("choosing and rewriting what the project needs")
     generated = generate.generate(options, source, manifest)
-    if tried is not None:
+    if fit is not None:
         from extractor.usecases.draft.config_fields import drop_lost_fields
 
-        generated, lost = drop_lost_fields(generated, tried.old, source)
+        generated, lost = drop_lost_fields(generated, fit.old, source)
         warnings += [f"{item}: it was taken out" for item in lost]
         warnings += _not_required(generated, options, source, manifest)
     settled, tree = None, generated.tree
@@ -199,16 +198,26 @@ def write(target: Path, made: NewProject) -> None:
     Raises:
         UsageError: the target cannot be made, or was taken in the meantime.
     """
-    emitted = made.generated.tree
+    create(target, plan_new(made.tree), made.generated.tree, made.options, made.source, made.manifest.borrowed_from)
+
+
+def create(
+    target: Path, plan: Plan, emitted: Tree, options: Options, source: Source, borrowed_from: str | None = None
+) -> None:
+    """Write the files of a plan, and the lock and the base of what was emitted.
+
+    Raises:
+        UsageError: as for `write`.
+    """
     locked = lock.Lock.of(
         emitted,
-        made.options,
+        options,
         vextract=__version__,
-        source_kind=made.source.kind,
-        source_sha256=made.source.sha256,
-        borrowed_from=made.manifest.borrowed_from,
+        source_kind=source.kind,
+        source_sha256=source.sha256,
+        borrowed_from=borrowed_from,
     )
-    apply.create(target, plan_new(made.tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(emitted)))
+    apply.create(target, plan, lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(emitted)))
 
 
 def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest) -> Options:
@@ -242,7 +251,7 @@ def _name_agent(tree: Tree, agent: str) -> Tree:
     return Tree.of([*(file for file in tree if file != config), replace(config, data=text.encode())])
 
 
-def _infer(wanted: NewRequest, step: Callable[[str], None]) -> Attempt:
+def _infer(wanted: NewRequest, step: Callable[[str], None]) -> ManifestFit:
     """Try the manifest of the release before."""
     from extractor.usecases.draft.attempt import attempt
 
@@ -262,9 +271,9 @@ def _infer(wanted: NewRequest, step: Callable[[str], None]) -> Attempt:
             hint = f"{hint}; supported: {', '.join(releases.supported())}"
         raise SourceError(message, hint=hint) from None
     if not wanted.experimental:
-        raise NotSupported(tried.fit)
-    if tried.fit.left:
-        raise _cannot(release, before, [str(item) for item in tried.fit.left])
+        raise NotSupported(tried)
+    if tried.left:
+        raise _cannot(release, before, [str(item) for item in tried.left])
     return tried
 
 
@@ -274,8 +283,7 @@ def _not_required(generated: Generated, options: Options, source: Source, manife
     Raises:
         CheckFailed: our own code imports what is not vendored.
     """
-    from extractor.usecases.verify.closed_imports import NOT_REQUIRED
-    from extractor.usecases.verify.unwritten import import_problems
+    from extractor.usecases.verify.closed_imports import NOT_REQUIRED, import_problems
 
     problems = import_problems(generated.tree, options, source)
     lacking = [line for line in problems if not line.endswith(NOT_REQUIRED)]

@@ -10,9 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from extractor.project.lock import Lock
-from extractor.usecases.explain.ours import own_files
 from extractor.values import readers
-from extractor.values.modules import absolute, is_package, module_name
+from extractor.values.modules import list_imports, module_name
 from extractor.values.tree import FileKind
 
 
@@ -35,6 +34,17 @@ class OwnerCode:
         """The module, made absolute, and the name of each import that is the owner's; "*" for a whole module."""
         known = set(_imports(self.path, self.emitted or ""))
         return tuple(item for item in _imports(self.path, self.text) if item not in known)
+
+
+def own_files(project: Path, locked: Lock) -> Iterator[str]:
+    """Yield the files that the owner has added to the package, the config or the tests."""
+    known = {file.path for file in locked.files}
+    for top in sorted({path.split("/")[0] for path in known if "/" in path}):
+        below = readers.files_below(project / top, lambda folder: not folder.name.startswith((".", "__pycache__")))
+        for path in below if (project / top).is_dir() else ():
+            relative = path.relative_to(project).as_posix()
+            if path.is_file() and not path.name.startswith(".") and relative not in known:
+                yield relative
 
 
 def read_owner_code(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Iterator[OwnerCode]:
@@ -86,16 +96,8 @@ def find_users(project: Path, lock: Lock, code: Iterable[OwnerCode], new: Abstra
 
 
 def _imports(path: str, text: str) -> Iterator[tuple[str, str]]:
-    try:
-        tree = readers.python(text)
-    except SyntaxError:
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, "*") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            module = absolute(node, module_name(path), is_package=is_package(path))
-            yield from ((module, alias.name) for alias in node.names)
+    nodes = ast.walk(readers.python_or_nothing(text))
+    yield from ((module, name) for module, name, _ in list_imports(nodes, path))
 
 
 def _text(project: Path, path: str) -> str | None:

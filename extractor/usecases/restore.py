@@ -99,20 +99,14 @@ def upstream(lock: Lock, *, origin: Path | None = None, offline: bool = False) -
 
 def differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:
     """Return differences between generated files and the lock, a line each."""
-    wanted = base.expected(lock)
-    found = {path: sha256(data).hexdigest() for path, data in files.items()}
-    lines = []
-    for path in sorted({*wanted, *found}):
-        if path not in found:
-            lines.append(f"{path}: vextract {lock.vextract} emitted it, this vextract ({__version__}) does not")
-        elif path not in wanted:
-            lines.append(f"{path}: this vextract ({__version__}) emits it, {lock.vextract} did not")
-        elif found[path] != wanted[path]:
-            lines.append(
-                f"{path}: vextract {lock.vextract} wrote {wanted[path][:12]}, this vextract ({__version__}) emits"
-                f" {found[path][:12]}"
-            )
-    return lines
+    old, new = base.expected(lock), {path: sha256(data).hexdigest() for path, data in files.items()}
+    changed = [path for path in sorted({*old, *new}) if old.get(path) != new.get(path)]
+    wrote, now = f"vextract {lock.vextract} wrote", f"this vextract ({__version__}) emits"
+    return [f"{path}: {wrote} {_of(old.get(path))}, {now} {_of(new.get(path))}" for path in changed]
+
+
+def _of(digest: str | None) -> str:
+    return "none" if digest is None else digest[:12]
 
 
 def _hint(lock: Lock, source_sha256: str) -> str:

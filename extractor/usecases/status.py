@@ -16,6 +16,7 @@ from extractor.project.journal import Phase
 from extractor.project.lock import NAME, Lock
 from extractor.project.side_files import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
 from extractor.usecases.own_manifest import read_own_manifest
+from extractor.usecases.owner_code import own_files
 from extractor.values import readers, releases
 from extractor.values.manifest import OWN_MANIFEST
 from extractor.values.tree import FileKind
@@ -169,11 +170,6 @@ def _owners(project: Path, lock: Lock) -> list[FileStatus]:
     """Return the owner's own files, without those that Git ignores."""
     known = {file.path for file in lock.files} | {NAME}
     known |= {f"{path}{BESIDE_SUFFIX}" for path in known}
-    tops = sorted({path.split("/")[0] for path in known if "/" in path})
-    found = [item.name for item in project.iterdir() if item.is_file()]
-    for top in tops:
-        if (project / top).is_dir():
-            below = readers.files_below(project / top, lambda folder: not folder.name.startswith((".", "__pycache__")))
-            found += [path.relative_to(project).as_posix() for path in below]
-    own = [path for path in found if path not in known and not path.rpartition("/")[2].startswith(".")]
+    at_top = [item.name for item in project.iterdir() if item.is_file() and not item.name.startswith(".")]
+    own = [path for path in (*at_top, *own_files(project, lock)) if path not in known]
     return [FileStatus(path, State.YOURS, None) for path in git.without_ignored(project, own, NAME)] if own else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 
 
 def module_name(path: str) -> str:
@@ -23,3 +24,18 @@ def absolute(node: ast.ImportFrom, module: str, *, is_package: bool) -> str:
     parts = module.split(".")
     base = parts[: max(len(parts) - node.level + is_package, 0)]
     return ".".join([*base, node.module] if node.module else base)
+
+
+def list_imports(nodes: Iterable[ast.AST], path: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the absolute module, the name and the local name of each import of a file.
+
+    Args:
+        nodes: Of the file, at POSIX path `path`; those that are no imports are passed over.
+        path: From which relative imports start.
+    """
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "*", alias.asname or alias.name.partition(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = absolute(node, module_name(path), is_package=is_package(path))
+            yield from ((module, alias.name, alias.asname or alias.name) for alias in node.names)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from types import MappingProxyType
+from typing import TypeVar
 
 from extractor.values import readers
 from extractor.values.errors import UsageError
+
+T = TypeVar("T")
 
 
 def read_toml(text: str, file: str) -> dict[str, object]:
@@ -64,6 +69,28 @@ class Table:
                 hint = f"did you mean `{near[0]}`?" if near else "known keys here: " + ", ".join(names)
                 raise self.reader.error(self.key(name), "unknown key", hint=hint)
 
+    def read(
+        self,
+        cls: Callable[..., T],
+        readers: Mapping[str, Callable[[Table, str], object]] = MappingProxyType({}),
+        keys: Mapping[str, str] = MappingProxyType({}),
+        **given: object,
+    ) -> T:
+        """Return the table as a dataclass, whose fields it has as keys; other keys are refused.
+
+        Args:
+            cls: The dataclass. A field that has a default may be left out.
+            readers: How to read the fields that are more than strings, integers and collections of strings.
+            keys: The keys of fields that are called otherwise here.
+            given: Fields that are no keys.
+        """
+        named = {item: keys.get(item.name, item.name) for item in fields(cls) if item.name not in given}  # type: ignore[arg-type]
+        self.keys_are(" ".join(named.values()))
+        for item, key in named.items():
+            if self.has(key) or (item.default is MISSING and item.default_factory is MISSING):
+                given[item.name] = readers.get(item.name, _OF_TYPE.get(str(item.type), Table.string))(self, key)
+        return cls(**given)
+
     def get(self, name: str, kind: type, wanted: str) -> object:
         if name not in self.data:
             raise self.reader.error(self.key(name), "is missing", hint=f"add it: {wanted}")
@@ -82,9 +109,7 @@ class Table:
     def optional_string(self, name: str) -> str | None:
         return self.string(name) if self.has(name) else None
 
-    def integer(self, name: str, default: int | None = None) -> int:
-        if default is not None and not self.has(name):
-            return default
+    def integer(self, name: str) -> int:
         value = self.get(name, int, "an integer")
         assert isinstance(value, int)
         return value
@@ -153,3 +178,10 @@ class Table:
     def strings_by_name(self, name: str, optional: bool = False) -> dict[str, str]:
         table = self.table(name, optional)
         return {key: table.string(key) for key in table.data}
+
+
+_OF_TYPE: Mapping[str, Callable[[Table, str], object]] = {
+    "int": Table.integer,
+    "tuple[str, ...]": Table.strings,
+    "Mapping[str, str]": Table.strings_by_name,
+}

@@ -7,7 +7,7 @@ import yaml
 
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.config_keys import upstream_config
-from extractor.values.configtree.settings import Unreadable, compose, every_setting, unreadable
+from extractor.values.configtree.settings import every_setting, unreadable
 
 FILES = {
     "main.yaml": "defaults:\n  - optim@actor.optim: adamw\n  - optional critic: missing\n  - preset@_global_: a\n"
@@ -19,22 +19,6 @@ FILES = {
     "preset/b.yaml": "actor: {other: 0.1}\n",
     "mine.yaml": "# @package trainer\nsteps: 3\n",
 }
-
-
-def test_defaults_are_composed_in_order() -> None:
-    found = {key: item.value for key, item in compose(FILES, "main.yaml").items() if not item.section}
-    assert found == {
-        "actor.clip": "0.2",
-        "actor.optim.betas": "[0.9, 0.999]",
-        "actor.optim.engine.offload": "true",
-        "actor.optim.lr": "2",
-        "actor.optim.weight_decay": "0.1",
-    }
-
-
-def test_a_value_over_a_section_removes_what_is_in_it() -> None:
-    files = {"main.yaml": "defaults: [base, _self_]\na: null\nb: {}\n", "base.yaml": "a: {x: 1}\nb: {y: 1}\n"}
-    assert list(compose(files, "main.yaml")) == ["a", "b", "b.y"]
 
 
 def test_every_setting_knows_all_options_and_where_they_stand() -> None:
@@ -49,16 +33,12 @@ def test_every_setting_knows_all_options_and_where_they_stand() -> None:
 def test_what_is_no_yaml(text: str) -> None:
     assert unreadable({"main.yaml": text, "other.yaml": "a: 1"}) == ("main.yaml",)
     assert every_setting({"main.yaml": text}, "main.yaml") == []
-    with pytest.raises(Unreadable, match=r"main\.yaml"):
-        compose({"main.yaml": text}, "main.yaml")
 
 
 def test_a_file_may_be_a_list_below_a_package() -> None:
     files = {"main.yaml": "defaults: [rows: two, _self_]\nother: 3\n", "rows/two.yaml": "- a\n- {name: b}\n"}
-    found = compose(files, "main.yaml")
-    assert {key: item.value for key, item in found.items()} == {"rows": "[a, {name: b}]", "other": "3"}
-    with pytest.raises(Unreadable, match=r"rows/two\.yaml: no mapping"):
-        compose(files, "rows/two.yaml")
+    found = {item.key: item.value for item in every_setting(files, "main.yaml")}
+    assert found == {"rows": "[a, {name: b}]", "other": "3"}
 
 
 @pytest.mark.parametrize("release", ["0.5.0", "0.6.1"])

@@ -15,7 +15,7 @@ import typer
 from extractor.cli.app import app
 from extractor.pipeline.generate import complete, generate
 from extractor.pipeline.render.layers import UNTIL
-from extractor.usecases.changes.config_keys import MAIN, project_config
+from extractor.usecases.changes.config_keys import MAIN, below_config, emitted_config
 from extractor.values import releases, resources
 from extractor.values.configtree.settings import every_setting
 from extractor.values.options import Options
@@ -124,7 +124,9 @@ def test_each_setting_that_a_project_writes_out_is_one() -> None:
     """With all that a project of the newest release may have; what is for older ones stands below until/."""
     manifest = releases.load(releases.default())
     options = Options("toy", manifest.release, "vllm", "grpo", tuple(item.name for item in manifest.features))
-    files = project_config(generate(complete(options, manifest), source_of(manifest.release), manifest))
+    files = below_config(
+        emitted_config(generate(complete(options, manifest), source_of(manifest.release), manifest).tree)
+    )
     known = {item.key for main in (MAIN, "sft.yaml") for item in every_setting(files, main)}
     templates = f"{resources.templates()}/"
     told = [(where, text) for where, text in printed() if where.startswith(templates) and f"{UNTIL}/" not in where]

@@ -127,7 +127,7 @@ def test_a_project_that_cannot_stand_is_not_made(
     run, older: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = "toy/workers/actor.py:9: imports toy.vendored.workers.dp_actor, which does not exist"
-    monkeypatch.setattr("extractor.usecases.verify.unwritten.import_problems", lambda *arguments: (problem,))
+    monkeypatch.setattr("extractor.usecases.verify.closed_imports.import_problems", lambda *arguments: (problem,))
     result = run("new", tmp_path / "toy", "--from", wheel, "--experimental")
     assert result.code == 1
     assert f"no project of verl 0.6.1 can be made from what holds of the manifest of 0.5.0: {problem}" in result.err

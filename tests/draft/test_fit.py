@@ -49,7 +49,7 @@ def test_fixes_follow_their_code_or_go(found: ManifestFit) -> None:
 def test_a_release_holds_against_itself(verl_0_6_1: Source) -> None:
     found = fit("0.6.1", verl_0_6_1, verl_0_6_1, None, lambda step: None)
     assert found.holds
-    made = draft(found, verl_0_6_1, verl_0_6_1)
+    made = draft(found)
     assert not made.todo
     assert set(made.stated) == {"schema", "release", "follows", "source"}
     assert "TODO" not in made.text
@@ -77,12 +77,12 @@ def in_order(roles: tuple[Role, ...]) -> list[tuple[str, list[str]]]:
     return [(role.name, sorted(role.symbols)) for role in roles]
 
 
-def drafted(found: ManifestFit, old: Source, new: Source) -> Draft:
-    return draft(found, old, new, ("toy/x.py:3: imports y, which does not exist",))
+def drafted(found: ManifestFit) -> Draft:
+    return draft(found, ("toy/x.py:3: imports y, which does not exist",))
 
 
-def test_the_draft_is_a_manifest(found: ManifestFit, verl_0_5_0: Source, verl_0_6_1: Source) -> None:
-    made = drafted(found, verl_0_5_0, verl_0_6_1)
+def test_the_draft_is_a_manifest(found: ManifestFit) -> None:
+    made = drafted(found)
     real = releases.load("0.6.1")
     whole = parse_manifest(combine(releases.stated_in_full("0.5.0"), made.stated), "draft")
     assert whole.pin.wheel_sha256 == real.pin.wheel_sha256
@@ -95,8 +95,8 @@ def test_the_draft_is_a_manifest(found: ManifestFit, verl_0_5_0: Source, verl_0_
     assert made.todo
 
 
-def test_every_remark_stands_in_the_text_once(found: ManifestFit, verl_0_5_0: Source, verl_0_6_1: Source) -> None:
-    made = drafted(found, verl_0_5_0, verl_0_6_1)
+def test_every_remark_stands_in_the_text_once(found: ManifestFit) -> None:
+    made = drafted(found)
     flat = " ".join(line.removeprefix("#").strip() for line in made.text.splitlines())
     for note in made.notes:
         assert flat.count(" ".join(str(note).split())) == 1

@@ -102,7 +102,7 @@ def test_upgrade(run: Run, edited: Path) -> None:
     assert done.out == f"{VERDICT}\n{ACTIONS}"
     assert done.err == (
         "resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
-        " `vextract upgrade --abort` undoes the upgrade\n"
+        " or go back with `vextract upgrade --abort`\n"
         "orphans lie below orphaned/, each with a note\n"
         "files that you removed stay removed; `vextract sync` restores those of verl, `--removed` all\n"
     )
@@ -135,7 +135,8 @@ def test_conflicts_to_the_end(run: Run, edited: Path) -> None:
     assert second.code == 1
     assert second.err == (
         "error: an upgrade is not finished, it has conflicts: verl 0.5.0 -> verl 0.6.1\n"
-        "hint: resolve them and run `vextract upgrade --continue`, or undo it with `vextract upgrade --abort`\n"
+        "hint: resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
+        " or go back with `vextract upgrade --abort`\n"
     )
     refused = run("upgrade", edited, "--continue")
     assert refused.code == 1
@@ -178,7 +179,7 @@ def test_commands_that_read_the_project_refuse_open_conflicts(run: Run, edited: 
     assert (refused.code, refused.out) == (1, "")
     assert refused.err == (
         "error: verl 0.5.0 -> verl 0.6.1 has open conflicts: main.py:1: a marker is left\n"
-        "hint: resolve them (`vextract status` lists them), then run `vextract upgrade --continue`;"
+        "hint: resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
         " or go back with `vextract upgrade --abort`\n"
     )
     assert picture(edited) == before

@@ -54,7 +54,7 @@ def test_settings_are_listed_by_section() -> None:
 
 
 def test_what_registered_functions_read() -> None:
-    words = collect_registered_words(CODE, "register", "Known")
+    words = collect_registered_words(CODE, "register")
     assert {"lam", "values"} <= words["gae"]
     assert "gamma" not in words["gae"]
     assert "gamma" in words["own"]

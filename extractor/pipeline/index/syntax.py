@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import symtable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 
 def attribute_chain(node: ast.AST) -> tuple[str, ...]:
@@ -62,6 +62,17 @@ def bound_names(node: ast.stmt, *, places: bool = False) -> Iterator[str]:
     elif isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
         for child in child_statements(node):
             yield from bound_names(child, places=places)
+
+
+def list_definitions(
+    body: Iterable[ast.stmt], above: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
+    """Yield functions, classes and what is in these, by name: "f", "Class", "Class.method"."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield f"{above}{node.name}", node
+        if isinstance(node, ast.ClassDef):
+            yield from list_definitions(node.body, f"{above}{node.name}.")
 
 
 def is_main_guard(node: ast.stmt) -> bool:

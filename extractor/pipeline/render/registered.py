@@ -1,4 +1,4 @@
-"""Read the parameters of functions that code registers by name."""
+"""Read what code registers by name, and the parameters of such functions."""
 
 from __future__ import annotations
 
@@ -9,18 +9,30 @@ from collections.abc import Iterator, Mapping
 from extractor.values.readers import python
 
 _WORD = re.compile(r"\w+")
+_Definition = ast.FunctionDef | ast.ClassDef
 
 
-def collect_registered_words(text: str, decorator: str, enumeration: str = "") -> dict[str, frozenset[str]]:
+def list_registrations(tree: ast.Module) -> Iterator[tuple[str, str, _Definition]]:
+    """Yield decorator, registered name and definition of what decorators with an argument stand above."""
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    for node in tree.body:
+        if not isinstance(node, _Definition):
+            continue
+        calls = (call for call in node.decorator_list if isinstance(call, ast.Call) and call.args)
+        for call in calls:
+            name = _name(call.args[0], classes)
+            if isinstance(call.func, ast.Name) and name:
+                yield call.func.id, name, node
+
+
+def collect_registered_words(text: str, decorator: str) -> dict[str, frozenset[str]]:
     """Map registered names to the words in their functions."""
-    tree = python(text)
-    members, found = _members(tree, enumeration), {}
-    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
-        for call in function.decorator_list:
-            if _is_call(call, decorator) and (name := _name(call, members)):
-                body = function.body[1:] if ast.get_docstring(function) else function.body
-                parts = [*function.args.args, *function.args.kwonlyargs, *body]
-                found[name] = frozenset(word for part in parts for word in _words(part))
+    found = {}
+    for used, name, function in list_registrations(python(text)):
+        if used == decorator and isinstance(function, ast.FunctionDef):
+            body = function.body[1:] if ast.get_docstring(function) else function.body
+            parts = [*function.args.args, *function.args.kwonlyargs, *body]
+            found[name] = frozenset(word for part in parts for word in _words(part))
     return found
 
 
@@ -36,26 +48,15 @@ def _words(node: ast.AST) -> Iterator[str]:
             yield from _WORD.findall(part.value)
 
 
-def _is_call(node: ast.AST, decorator: str) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == decorator
-
-
-def _name(call: ast.AST, members: Mapping[str, str]) -> str | None:
-    """Return the name that a call registers; None where it is computed."""
-    name = next(iter(getattr(call, "args", ())), None)
-    if isinstance(name, ast.Constant) and isinstance(name.value, str):
-        return name.value
-    return members.get(name.attr) if isinstance(name, ast.Attribute) else None
-
-
-def _members(tree: ast.Module, enumeration: str) -> dict[str, str]:
-    """Read name and value of the members of an enumeration."""
-    classes = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == enumeration)
-    return {
-        target.id: node.value.value
-        for found in classes
-        for node in found.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+def _name(argument: ast.expr, classes: Mapping[str, ast.ClassDef]) -> str | None:
+    """Return a name that is registered: a literal, or a member of an enumeration of the module; None if computed."""
+    if isinstance(argument, ast.Constant):
+        return argument.value if isinstance(argument.value, str) else None
+    if not isinstance(argument, ast.Attribute):
+        return None
+    holder = classes.get(ast.unparse(argument.value))
+    for member in holder.body if holder is not None else ():
+        assigned = map(ast.unparse, member.targets) if isinstance(member, ast.Assign) else ()
+        if argument.attr in assigned and isinstance(value := getattr(member, "value", None), ast.Constant):
+            return str(value.value)
+    return ast.unparse(argument)

@@ -13,11 +13,8 @@ from extractor.values.configtree.compose import read_mapping
 
 _ESTIMATOR, _LOSS = "algorithm.adv_estimator", "actor_rollout_ref.actor.policy_loss.loss_mode"
 _ACTOR = "actor_rollout_ref.actor"
-# Settings that choose something registered: by which decorator, and the enumeration that has verl's own names.
-_REGISTERED = {
-    _ESTIMATOR: ("register_adv_est", "AdvantageEstimator"),
-    _LOSS: ("register_policy_loss", ""),
-}
+# Settings that choose something registered: by which decorator.
+_REGISTERED = {_ESTIMATOR: "register_adv_est", _LOSS: "register_policy_loss"}
 # Where the settings are that are arguments of such a function, each of only some of these.
 _ARGUMENTS = {_ESTIMATOR: ("algorithm",), _LOSS: (_ACTOR, f"{_ACTOR}.policy_loss")}
 # Up to 0.5.0 verl's actor computes the clipped loss itself.
@@ -111,7 +108,7 @@ def reads_of(shipped: Iterable[str], algorithms: str) -> dict[str, dict[str, Seq
     found: dict[str, dict[str, Sequence[str]]] = {}
     for switch, sections in _ARGUMENTS.items():
         words = {**({"vanilla": frozenset(_CLIPS)} if switch == _LOSS else {})}
-        words |= collect_registered_words(algorithms, *_REGISTERED[switch])
+        words |= collect_registered_words(algorithms, _REGISTERED[switch])
         names = {key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] in sections}
         some = {name for name in names if 0 < sum(name in known for known in words.values()) < len(words)}
         found[switch] = {function: tuple(sorted(some & known)) for function, known in sorted(words.items())}

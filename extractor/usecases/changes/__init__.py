@@ -10,11 +10,18 @@ from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source, open_source
 from extractor.usecases.changes.changeset import ChangeKind, Changes, KeyChanges, OwnerKey, Place, SymbolChange
-from extractor.usecases.changes.config_keys import MAIN, compare_project_keys, gone_in, project_config, upstream_config
+from extractor.usecases.changes.config_keys import (
+    below_config,
+    compare_project_keys,
+    emitted_config,
+    gone_in,
+    keys_in,
+    upstream_config,
+)
 from extractor.usecases.changes.registries import compare_registries
 from extractor.usecases.changes.symbols import compare_symbols
 from extractor.values import releases
-from extractor.values.configtree.settings import every_setting, unreadable
+from extractor.values.configtree.settings import unreadable
 from extractor.values.errors import UsageError
 from extractor.values.options import Options
 from extractor.values.renames import Renames
@@ -44,10 +51,10 @@ def report(
         symbols = compare_symbols(old, new, old_source, new_source)
         registries = compare_registries(old, new)
     renames = Renames(old_source.release, new_source.release)
-    old_files, new_files = project_config(old), project_config(new)
+    old_files, new_files = (below_config(emitted_config(side.tree)) for side in (old, new))
     owner_keys = tuple[OwnerKey, ...]()
     if owner_config:
-        old_keys, new_keys = ({item.key for item in every_setting(files, MAIN)} for files in (old_files, new_files))
+        old_keys, new_keys = keys_in(old_files), keys_in(new_files)
         everything = old_keys | set(upstream_config(old_source)), new_keys | set(upstream_config(new_source))
         owner_keys = gone_in(owner_config, [(old_keys, new_keys), everything], renames)
     return Changes(

@@ -94,7 +94,7 @@ class RegistryChange:
     """The names that registering decorators are given, of one registry.
 
     Attributes:
-        registry: "advantage estimators", "policy losses", "reward managers", or the decorator's symbol.
+        registry: "advantage estimators", "policy losses", "reward managers", or folder and decorator.
         kept: Names that both releases have.
         gained: Names that only the new one has.
         lost: Names that only the old one has.

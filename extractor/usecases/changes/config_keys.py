@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from extractor.pipeline.generate import Generated
+import yaml
+
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.changeset import DefaultChange, KeyChanges, LostKey, OwnerKey
 from extractor.values import readers
 from extractor.values.config_files import FOLDER, is_config
-from extractor.values.configtree.settings import Setting, Unreadable, compose, every_setting
+from extractor.values.configtree import compose, flatten
+from extractor.values.configtree.settings import every_setting
 from extractor.values.errors import SourceError, UsageError
+from extractor.values.tree import Tree
 
 MAIN = "ppo_trainer.yaml"
 _UPSTREAM = "verl/trainer/config/"
@@ -24,9 +28,14 @@ def below_config(files: Mapping[str, str]) -> dict[str, str]:
     return {path.removeprefix(FOLDER): text for path, text in files.items()}
 
 
-def project_config(generated: Generated) -> dict[str, str]:
-    """Return the config files of a project as it is emitted, by path below config/."""
-    return below_config({file.path: file.data.decode() for file in generated.tree if is_config(file.path)})
+def emitted_config(tree: Tree) -> dict[str, str]:
+    """Return the config files of a project as it is emitted, by path in it."""
+    return {file.path: file.data.decode() for file in tree if is_config(file.path)}
+
+
+def keys_in(files: Mapping[str, str]) -> set[str]:
+    """Return all keys that config files set, given by path below config/."""
+    return {item.key for item in every_setting(files, MAIN)}
 
 
 def read_config(folder: Path) -> dict[str, str]:
@@ -44,8 +53,8 @@ def read_config(folder: Path) -> dict[str, str]:
     }
 
 
-def upstream_config(source: Source) -> dict[str, Setting]:
-    """Return upstream's own trainer config, composed.
+def upstream_config(source: Source) -> dict[str, str]:
+    """Return upstream's own trainer config, composed: key -> default in one line, "" for a section.
 
     Raises:
         SourceError: a file of it is no YAML.
@@ -56,28 +65,38 @@ def upstream_config(source: Source) -> dict[str, Setting]:
         if path.startswith(_UPSTREAM) and path.endswith(".yaml")
     }
     try:
-        return compose(files, MAIN) if MAIN in files else {}
-    except Unreadable as error:
+        return _composed(files)
+    except yaml.YAMLError as error:
         raise SourceError(
             f"{_UPSTREAM}{error}", hint="check that the source is an unmodified release of verl"
         ) from None
 
 
-def last_setting(settings: Iterable[Setting]) -> dict[str, Setting]:
-    """Return a mapping, key -> the setting that has the last word."""
-    return {item.key: item for item in settings}
+def _composed(files: Mapping[str, str]) -> dict[str, str]:
+    """Return key -> default in one line, "" for a section, of a composed tree."""
+    found: dict[str, str] = {}
+    for key, value in flatten(compose(files, MAIN).config).items() if MAIN in files else ():
+        parts = key.split(".")
+        found |= dict.fromkeys((".".join(parts[:end]) for end in range(1, len(parts))), "")
+        found[key] = _in_line(value)
+    return found
+
+
+def _in_line(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_in_line, value))}]"
+    return value or '""' if isinstance(value, str) else json.dumps(value)
 
 
 def compare_project_keys(
     old: Mapping[str, str], new: Mapping[str, str], renames: Callable[[str], str | None]
 ) -> KeyChanges:
     """Compare the configs of two projects, as they are emitted: all options of each group."""
-    before, after = last_setting(every_setting(old, MAIN)), last_setting(every_setting(new, MAIN))
-    composed = [compose(files, MAIN) if MAIN in files else {} for files in (old, new)]
+    before, after = keys_in(old), keys_in(new)
     return KeyChanges(
-        gained=_outermost(key for key in after if key not in before),
-        lost=_lost(set(before) - set(after), after, renames),
-        defaults=_defaults(*composed),
+        gained=_outermost(after - before),
+        lost=_lost(before - after, after, renames),
+        defaults=_defaults(_composed(old), _composed(new)),
     )
 
 
@@ -148,12 +167,9 @@ def _outermost(keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _defaults(before: Mapping[str, Setting], after: Mapping[str, Setting]) -> tuple[DefaultChange, ...]:
+def _defaults(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[DefaultChange, ...]:
     return tuple(
-        DefaultChange(key, item.value, after[key].value)
-        for key, item in before.items()
-        if key in after
-        and item.value != after[key].value
-        and not (item.section or after[key].section)
-        and not key.rpartition(".")[2].startswith("_")
+        DefaultChange(key, value, after[key])
+        for key, value in sorted(before.items())
+        if value and after.get(key, value) not in ("", value) and not key.rpartition(".")[2].startswith("_")
     )

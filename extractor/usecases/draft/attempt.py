@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from extractor.pipeline.source import Source, open_source, open_unpinned
+from extractor.pipeline.source import open_source, open_unpinned
 from extractor.usecases.draft.fit import ManifestFit, fit
 from extractor.values import releases
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """Holds what came of an attempt.
-
-    Attributes:
-        fit: How far the manifest holds.
-        old: The source of the manifest's release.
-        new: The source of the other one.
-    """
-
-    fit: ManifestFit
-    old: Source = field(repr=False)
-    new: Source = field(repr=False)
-
-
-def attempt(release: str, base: str, origin: Path | None, *, offline: bool, step: Callable[[str], None]) -> Attempt:
+def attempt(release: str, base: str, origin: Path | None, *, offline: bool, step: Callable[[str], None]) -> ManifestFit:
     """Hold a release against the manifest of another one.
 
     Args:
@@ -47,5 +31,4 @@ def attempt(release: str, base: str, origin: Path | None, *, offline: bool, step
         opened = open_unpinned(release, origin, offline=offline)
         new, filename = opened.source, opened.filename or ""
     old = open_source(releases.load(base).pin, offline=offline)
-    found = fit(base, old, new, filename or None, lambda what: step(f"trying the manifest of {base}: {what}"))
-    return Attempt(found, old, new)
+    return fit(base, old, new, filename or None, lambda what: step(f"trying the manifest of {base}: {what}"))

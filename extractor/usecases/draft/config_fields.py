@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
-from extractor.usecases.changes.config_keys import MAIN, below_config
+from extractor.usecases.changes.config_keys import MAIN, below_config, emitted_config
 from extractor.usecases.owner_edits import joined, without
 from extractor.values import readers
-from extractor.values.config_files import FOLDER, is_config
+from extractor.values.config_files import FOLDER
 from extractor.values.configtree.settings import packages
 from extractor.values.configtree.yaml_text import Document, Entry, UnsupportedYaml
 from extractor.values.tree import Tree
@@ -44,7 +44,7 @@ class LostField:
 def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Generated, tuple[LostField, ...]]:
     """Take keys out of a project's config whose fields the old release had and the new one has not."""
     before, after = _fields(old), _fields(new)
-    files = {file.path: file.data.decode() for file in generated.tree if is_config(file.path)}
+    files = emitted_config(generated.tree)
     places = packages(below_config(files), MAIN)
     lost: list[LostField] = []
     written: dict[str, bytes] = {}
@@ -88,8 +88,5 @@ def _fields(source: Source) -> dict[str, set[str]]:
 def _classes(source: Source) -> Iterator[ast.ClassDef]:
     for path in source.files:
         if path.startswith(_CONFIGS) and path.endswith(".py"):
-            try:
-                tree = readers.python(source.read(path))
-            except SyntaxError:
-                continue
+            tree = readers.python_or_nothing(source.read(path))
             yield from (node for node in tree.body if isinstance(node, ast.ClassDef))

@@ -15,7 +15,7 @@ from extractor.usecases.changes.config_keys import upstream_config
 from extractor.usecases.draft.config_fields import drop_lost_fields
 from extractor.usecases.draft.findings import Note
 from extractor.usecases.draft.fit import NO_DIGEST, ManifestFit, list_choices
-from extractor.usecases.verify.unwritten import import_problems
+from extractor.usecases.verify.closed_imports import import_problems
 from extractor.values import releases
 from extractor.values.errors import UsageError, VextractError
 from extractor.values.manifest import difference, read_toml
@@ -67,34 +67,33 @@ def find_predecessor(release: str, after: str | None) -> str:
     return after or before[-1]
 
 
-def list_problems(found: ManifestFit, old: Source, source: Source) -> tuple[str, ...]:
+def list_problems(found: ManifestFit) -> tuple[str, ...]:
     """Return what is wrong with projects made from what holds: the plainest one, and one with all features."""
     problems: dict[str, None] = {}
     for options in list_choices(found.manifest)[:2] if not found.left else ():
         try:
-            made, lost = drop_lost_fields(generate.generate(options, source, found.manifest), old, source)
+            made, lost = drop_lost_fields(generate.generate(options, found.new, found.manifest), found.old, found.new)
         except VextractError as error:
             problems[f"a project cannot be made: {error.message}"] = None
             continue
-        problems.update(dict.fromkeys((*map(str, lost), *import_problems(made.tree, options, source))))
+        problems.update(dict.fromkeys((*map(str, lost), *import_problems(made.tree, options, found.new))))
     return tuple(problems)
 
 
-def draft(found: ManifestFit, old: Source, new: Source, problems: tuple[str, ...] = ()) -> Draft:
+def draft(found: ManifestFit, problems: tuple[str, ...] = ()) -> Draft:
     """Write the manifest.
 
     Args:
         found: What holds of the one that it follows.
-        old, new: The two releases.
         problems: What is wrong with a project made from the inferred manifest, a line each.
     """
     data = dict(found.data)
     notes = list(found.notes)
-    if old.requires != new.requires:
+    if found.old.requires != found.new.requires:
         notes.append(Note("requirements", "upstream now requires other packages or versions: do the bounds still fit?"))
     if data["source"]["wheel_sha256"] == NO_DIGEST:
         notes.append(Note("source", "the wheel's name and sha256 on the package index (`pip download --no-deps verl`)"))
-    if keys := infer_renamed_keys(old, new):
+    if keys := infer_renamed_keys(found.old, found.new):
         data["renamed_keys"] = keys
         notes.append(Note("renamed_keys", "inferred from upstream's config trees. Do these keys mean the same?"))
     stated = {"schema": found.before["schema"], "release": found.release, "follows": found.base}
@@ -118,9 +117,7 @@ def infer_renamed_keys(old: Source, new: Source) -> dict[str, str]:
     A key that is gone is taken for the only one that came and ends in the same two names, or that has its last name and
     its value and lies in the same two sections, or for a key of two names in any.
     """
-    before, after = (
-        {key: item.value for key, item in upstream_config(source).items() if not item.section} for source in (old, new)
-    )
+    before, after = ({key: value for key, value in upstream_config(source).items() if value} for source in (old, new))
     lost, came = before.keys() - after, after.keys() - before
     found: dict[str, str] = {}
     for key in lost:

@@ -31,7 +31,8 @@ class ManifestFit:
 
     Attributes:
         base: The release whose manifest it is.
-        release: The other release.
+        old: Its source.
+        new: The source of the other release.
         before: The manifest in full, as TOML gives it.
         data: The same with what does not hold put right or taken out, for the other release.
         findings: What does not hold.
@@ -41,13 +42,19 @@ class ManifestFit:
     """
 
     base: str
-    release: str
+    old: Source = field(repr=False)
+    new: Source = field(repr=False)
     before: dict[str, Any] = field(repr=False)
     data: dict[str, Any] = field(repr=False)
     findings: tuple[Finding, ...]
     notes: tuple[Note, ...]
     left: tuple[Finding, ...]
     manifest: Manifest = field(repr=False)
+
+    @property
+    def release(self) -> str:
+        """Return the other release."""
+        return self.new.release
 
     @property
     def holds(self) -> bool:
@@ -81,7 +88,7 @@ def fit(base: str, old: Source, new: Source, filename: str | None, progress: Ste
             former_keys=releases.load(base).former_keys,
         )
         left = _try_slicing(manifest, new, progress)
-    return ManifestFit(base, new.release, before, data, findings, tuple(notes), left, manifest)
+    return ManifestFit(base, old, new, before, data, findings, tuple(notes), left, manifest)
 
 
 def list_choices(manifest: Manifest) -> list[Options]:

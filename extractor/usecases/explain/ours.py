@@ -9,17 +9,18 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
+from extractor.pipeline.index.syntax import list_definitions
 from extractor.pipeline.render import map_templates
 from extractor.project import base, lock
 from extractor.project.lock import Lock, LockedFile
 from extractor.usecases.explain.explanation import COPIED, HOOK, OWNER, RECORD, TEMPLATE, Explanation
+from extractor.usecases.owner_code import own_files
 from extractor.values import readers
 from extractor.values.manifest import Manifest
 from extractor.values.modules import module_name
 from extractor.values.tree import FileKind
 
 _WHOSE = {FileKind.TEMPLATE: TEMPLATE, FileKind.HOOK: HOOK}
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Ours:
@@ -111,11 +112,7 @@ class Ours:
 
     def _names(self, path: str) -> Iterator[str]:
         """Return what a Python file that is none of verl's defines, on disk: functions, classes and methods."""
-        for node in self._body(path):
-            if isinstance(node, _DEFINITIONS):
-                yield node.name
-            if isinstance(node, ast.ClassDef):
-                yield from (f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, _DEFINITIONS))
+        yield from (name for name, _ in list_definitions(self._body(path)))
 
     def _body(self, path: str) -> list[ast.stmt]:
         """Return the statements of a Python file that is none of verl's."""
@@ -123,8 +120,8 @@ class Ours:
         if not path.endswith(".py") or (entry is not None and entry.kind is FileKind.VENDORED):
             return []
         try:
-            return readers.python(readers.read_bytes(self._project / path)).body
-        except (OSError, SyntaxError):
+            return readers.python_or_nothing(readers.read_bytes(self._project / path)).body
+        except OSError:
             return []
 
     def _dotted(self, path: str) -> str:
@@ -134,14 +131,3 @@ class Ours:
 def _inner(dotted: str) -> str:
     """Return a dotted name without the package."""
     return dotted.partition(".")[2]
-
-
-def own_files(project: Path, locked: Lock) -> Iterator[str]:
-    """Yield the files that the owner has added to the package, the config or the tests."""
-    known = {file.path for file in locked.files}
-    for top in sorted({path.split("/")[0] for path in known if "/" in path}):
-        for path in readers.files_below(project / top) if (project / top).is_dir() else ():
-            relative = path.relative_to(project)
-            hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.parts)
-            if path.is_file() and not hidden and relative.as_posix() not in known:
-                yield relative.as_posix()

@@ -17,9 +17,8 @@ from extractor.project import lock as lock_module
 from extractor.project.lock import Lock
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.changes.config_keys import read_config
-from extractor.usecases.explain.ours import own_files
 from extractor.usecases.own_manifest import read_own_manifest, write_own_manifest
-from extractor.usecases.owner_code import OwnerCode, find_users, read_owner_code
+from extractor.usecases.owner_code import OwnerCode, find_users, own_files, read_owner_code
 from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files

@@ -20,7 +20,7 @@ from extractor.pipeline.render.layers import (
     words_of_feature,
 )
 from extractor.project.lock import Lock
-from extractor.usecases.explain.ours import own_files
+from extractor.usecases.owner_code import own_files
 from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.manifest import Manifest

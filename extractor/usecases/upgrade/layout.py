@@ -157,10 +157,7 @@ def _with_names(text: str, package: str) -> str:
 
 def _with_imports(text: str, path: str, place: str, package: str) -> str:
     """Rewrite a module's imports for today's layout."""
-    try:
-        tree = readers.python(text)
-    except SyntaxError:
-        return text
+    tree = readers.python_or_nothing(text)
     lines = [line.encode() for line in text.split("\n")]
     statements = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     for node in sorted(statements, key=lambda node: (node.lineno, node.col_offset), reverse=True):

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 
-from extractor.usecases.changes.config_keys import MAIN, below_config
+from extractor.usecases.changes.config_keys import MAIN, below_config, emitted_config, keys_in
 from extractor.usecases.owner_edits import below, joined, own_remarks, referring, without
 from extractor.usecases.upgrade.settings import Moved
 from extractor.values.config_files import FOLDER, is_config
-from extractor.values.configtree.settings import every_setting, packages
+from extractor.values.configtree.settings import packages
 from extractor.values.configtree.yaml_text import Document, Key, UnsupportedYaml, Value, put
 from extractor.values.tree import Tree
 
@@ -34,8 +34,7 @@ def rename_own_settings(
         The files that change, and the settings that have another name now.
     """
     before = {path: data.decode() for path, data in base.items() if is_config(path)}
-    after = below_config({file.path: file.data.decode() for file in new if is_config(file.path)})
-    known = {item.key for item in every_setting(after, MAIN)}
+    known = keys_in(below_config(emitted_config(new)))
 
     def name_of(key: str) -> str | None:
         """Return a key's new name; None if it keeps its own or has none."""

@@ -51,7 +51,9 @@ def check_own_losses(
         release: What the new side is called.
     """
     old, new = _find_callers(before), _find_callers(after)
-    parsed = [(path, _parse(text), _parse(emitted)) for path, text, emitted in own]
+    parsed = [
+        (path, readers.python_or_nothing(text), readers.python_or_nothing(emitted)) for path, text, emitted in own
+    ]
     helpers = {node.name: node for _, tree, _ in parsed for node in _functions(tree)}
     found = []
     for path, tree, emitted in parsed:
@@ -69,7 +71,7 @@ def _find_callers(files: Mapping[str, bytes]) -> dict[str, Caller]:
     for path, data in files.items():
         if "/vendored/" not in path or not any(f"{name}(".encode() in data for name in _KINDS.values()):
             continue
-        for node in _functions(_parse(data.decode("utf-8", "replace"))):
+        for node in _functions(readers.python_or_nothing(data.decode("utf-8", "replace"))):
             for kind, getter in _KINDS.items():
                 caller = _caller(node, getter)
                 if caller is not None:
@@ -173,10 +175,3 @@ def _registered_as(function: _Function) -> list[str]:
 
 def _functions(tree: ast.Module) -> Iterator[_Function]:
     yield from (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
-
-
-def _parse(text: str) -> ast.Module:
-    try:
-        return readers.python(text)
-    except SyntaxError:
-        return ast.Module([], [])

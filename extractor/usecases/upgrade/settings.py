@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.usecases.changes.changeset import OwnerKey
-from extractor.usecases.changes.config_keys import MAIN, below_config, gone_in, read_config
+from extractor.usecases.changes.config_keys import MAIN, below_config, emitted_config, gone_in, keys_in, read_config
 from extractor.usecases.owner_edits import OwnerEdit, below, edits_of, joined, own_remarks, referring, without
 from extractor.values.config_files import FOLDER, is_config
-from extractor.values.configtree.settings import every_setting, packages
+from extractor.values.configtree.settings import packages
 from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml, Value, put
 from extractor.values.tree import Tree
 
@@ -113,8 +113,8 @@ def stale(
         written: What such files become, where an upgrade writes them.
     """
     before = {path: data.decode() for path, data in base.items() if is_config(path)}
-    after = {file.path: file.data.decode() for file in new if is_config(file.path)}
-    old_keys, new_keys = ({item.key for item in every_setting(below_config(side), MAIN)} for side in (before, after))
+    after = emitted_config(new)
+    old_keys, new_keys = (keys_in(below_config(side)) for side in (before, after))
     everything = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
     everything |= {path: data.decode() for path, data in written.items()}
     found = gone_in(everything, [(old_keys, new_keys)], renamed)
@@ -142,7 +142,7 @@ class _Carrier:
         self._base, self._new = _documents(base), _documents(new)
         texts = [{path: item.text for path, item in side.items()} for side in (self._base, self._new)]
         relative = [below_config(side) for side in texts]
-        self._old_keys, self._new_keys = ({item.key for item in every_setting(side, MAIN)} for side in relative)
+        self._old_keys, self._new_keys = map(keys_in, relative)
         self._old_packages, self._new_packages = (packages(side, MAIN) for side in relative)
         self._free = [path for path in sorted(self._new) if path in free]
         self._theirs: dict[str, str] = {}

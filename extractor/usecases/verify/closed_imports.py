@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import ast
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
 
+from extractor import __version__
 from extractor.pipeline.source import Source
+from extractor.project import lock
 from extractor.usecases.verify import requirements
+from extractor.usecases.verify import subject as subjects
 from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.scopes import Analysis, ImportedName
 from extractor.usecases.verify.subject import PythonFile, Subject
 from extractor.values import readers
-from extractor.values.tree import FileKind
+from extractor.values.options import Options
+from extractor.values.tree import FileKind, Tree
 
 FORBIDDEN = ("verl", "ray")
 # What Python gives to every module.
@@ -37,6 +43,20 @@ def check_imports(subject: Subject, source: Source | None) -> Check:
     summary = f"{counted(len(files), 'file')}: every import and every name resolves"
     lazily = f"imported only where they are used, and not required: {', '.join(sorted(optional))}"
     return Check("imports", CheckStatus.OK, summary, (lazily,) if optional else ())
+
+
+def import_problems(tree: Tree, options: Options, source: Source) -> tuple[str, ...]:
+    """Find imports that lead nowhere and names that nothing binds in a project in memory: "path:line: what"."""
+    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
+        root = Path(folder)
+        for file in tree:
+            path = root / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.data)
+        (root / lock.NAME).write_bytes(lock.dump(locked))
+        check = check_imports(subjects.read(root), source)
+    return () if check.ok else check.details
 
 
 def check_ray_free(subject: Subject) -> Check:

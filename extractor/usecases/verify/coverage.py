@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
+from extractor.pipeline.index.syntax import list_definitions
 from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import Subject
 
@@ -22,7 +23,8 @@ def check_coverage(subject: Subject, executed: Mapping[str, Sequence[int]]) -> C
     files = lines = run = covered = functions = 0
     for file in subject.vendored:
         done = set(executed.get(str((subject.root / file.path).resolve()), ()))
-        bodies = [(name, set(_body_lines(node))) for name, node in _functions(file.tree)]
+        defined = list_definitions(file.tree.body)
+        bodies = [(name, set(_body_lines(node))) for name, node in defined if isinstance(node, _Function)]
         every = set().union(*(body for _, body in bodies))
         if not every:
             continue
@@ -43,16 +45,6 @@ def check_coverage(subject: Subject, executed: Mapping[str, Sequence[int]]) -> C
 
 def _is_public(name: str) -> bool:
     return not any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
-
-
-def _functions(tree: ast.Module) -> Iterator[tuple[str, _Function]]:
-    for statement in tree.body:
-        if isinstance(statement, _Function):
-            yield statement.name, statement
-        elif isinstance(statement, ast.ClassDef):
-            for inner in statement.body:
-                if isinstance(inner, _Function):
-                    yield f"{statement.name}.{inner.name}", inner
 
 
 def _body_lines(node: _Function) -> Iterator[int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from extractor.pipeline.index import Module
-from extractor.pipeline.index.syntax import attribute_chain
+from extractor.pipeline.index.syntax import attribute_chain, list_definitions
 from extractor.pipeline.render.words import find_method_names, sets_up
 from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import PythonFile, Subject
@@ -24,7 +24,7 @@ def check_left_out(subject: Subject) -> Check:
 
     A vendored file or a template that has one is a failure. Your own code may mean a method of its own: it is reported.
     """
-    gone = {name: file for file in subject.vendored for name in file.dropped if name not in _methods(file)}
+    gone = {name: file for file in subject.vendored for name in sorted({*file.dropped} - _defined(file))}
     if not gone:
         return Check(_NAME, CheckStatus.OK, "none was left out")
     related = _related(subject)
@@ -44,9 +44,8 @@ def check_left_out(subject: Subject) -> Check:
     return Check(_NAME, CheckStatus.OK, summary)
 
 
-def _methods(file: PythonFile) -> frozenset[str]:
-    classes = [node for node in file.tree.body if isinstance(node, ast.ClassDef)]
-    return frozenset(f"{node.name}.{getattr(part, 'name', '')}" for node in classes for part in node.body)
+def _defined(file: PythonFile) -> set[str]:
+    return {name for name, _ in list_definitions(file.tree.body)}
 
 
 def _uses(file: PythonFile, gone: Mapping[str, PythonFile], related: Mapping[str, set[str]]) -> Iterator[str]:

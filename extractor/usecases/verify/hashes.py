@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
+from extractor.pipeline.plan import digests_on_disk
 from extractor.project import base
 from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import Subject
-from extractor.values import readers
 from extractor.values.errors import CheckFailed
 from extractor.values.tree import FileKind
 
 
 def check_hashes(subject: Subject, *, strict: bool) -> Check:
     """Compare every file with the lock. An edited file is the owner's right, and a failure only where `strict`."""
-    edited, missing, same = [], [], 0
-    for entry in subject.lock.files:
-        if entry.kind is FileKind.HOOK:
-            continue
-        try:
-            data = readers.read_bytes(subject.root / entry.path)
-        except OSError:
-            missing.append(entry.path)
-            continue
-        if sha256(data).hexdigest() == entry.sha256:
-            same += 1
-        else:
-            edited.append(f"{entry.path} ({entry.kind.value})")
+    entries = [entry for entry in subject.lock.files if entry.kind is not FileKind.HOOK]
+    found = digests_on_disk(subject.lock, subject.root)
+    missing = [entry.path for entry in entries if entry.path not in found]
+    same = sum(found.get(entry.path) == entry.sha256 for entry in entries)
+    edited = [
+        f"{entry.path} ({entry.kind.value})" for entry in entries if found.get(entry.path, entry.sha256) != entry.sha256
+    ]
     details = (*(f"missing: {path}" for path in missing), *(f"edited: {path}" for path in edited))
     if not details:
         return Check("hashes", CheckStatus.OK, f"{counted(same, 'file')} as emitted")
@@ -46,9 +38,6 @@ def check_base(subject: Subject) -> Check:
 
 def edited_paths(subject: Subject) -> frozenset[str]:
     """Return the paths of vendored files that differ from what was emitted."""
-    return frozenset(
-        file.path
-        for file in subject.vendored
-        if (entry := subject.lock.file(file.path)) is not None
-        and sha256(readers.read_bytes(subject.root / file.path)).hexdigest() != entry.sha256
-    )
+    found = digests_on_disk(subject.lock, subject.root)
+    vendored = (entry for entry in subject.lock.files if entry.kind is FileKind.VENDORED)
+    return frozenset(entry.path for entry in vendored if found.get(entry.path, entry.sha256) != entry.sha256)

@@ -11,6 +11,7 @@ from extractor.usecases.verify import interpreter, requirements
 from extractor.usecases.verify.report import Check, CheckStatus, counted
 from extractor.usecases.verify.subject import Subject
 from extractor.values.errors import CheckFailed
+from extractor.values.modules import list_imports
 
 TIMEOUT = 600.0
 
@@ -42,11 +43,6 @@ def check_importable(subject: Subject, python: str) -> Check:
 
 def _imported(subject: Subject) -> set[str]:
     """Return the top-level packages that vendored files import anywhere, without the project's own."""
-    found: set[str] = set()
-    for file in subject.vendored:
-        for node in ast.walk(file.tree):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and not node.level:
-                names = [node.module or ""]
-            found.update(name.partition(".")[0] for name in names)
+    modules = (item[0] for file in subject.vendored for item in list_imports(ast.walk(file.tree), file.path))
+    found = {module.partition(".")[0] for module in modules}
     return {name for name in found if not any((subject.root / path).exists() for path in (name, f"{name}.py"))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml
+from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml, shifted
 
 _STEP = 2
 
@@ -88,12 +88,4 @@ def _written(document: Document, moved: list[_Moved]) -> Iterator[str]:
         opened = item.path[:-1]
         indent = " " * _STEP * len(opened)
         yield from (f"{indent}{line}\n" for line in item.remarks)
-        first, *rest = document.raw(item.entry).splitlines(keepends=True)
-        yield f"{indent}{item.path[-1]}:{first}"
-        yield from (_shifted(line, len(indent) - item.entry.indent) for line in rest)
-
-
-def _shifted(line: str, by: int) -> str:
-    if not line.strip():
-        return line
-    return " " * by + line if by >= 0 else line[-by:]
+        yield f"{indent}{item.path[-1]}:{shifted(document.raw(item.entry), len(indent) - item.entry.indent)}"

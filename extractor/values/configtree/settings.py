@@ -1,4 +1,4 @@
-"""List the keys of a tree of YAML files, composed over their defaults lists."""
+"""List the keys that the files of a config set, and where they go."""
 
 from __future__ import annotations
 
@@ -40,33 +40,11 @@ class Unreadable(ValueError):
     """Refuses a file that is no YAML mapping or list."""
 
 
-def compose(files: Mapping[str, str], main: str) -> dict[str, Setting]:
-    """Compose `main` with its defaults as Hydra would.
-
-    Args:
-        files: Texts by path relative to the config directory ("ppo_trainer.yaml", "actor/dp_actor.yaml").
-        main: The primary file.
-
-    Raises:
-        Unreadable: a file that is needed is no YAML.
-    """
-    found: dict[str, Setting] = {}
-    for item in _SettingTree(files, every=False).settings(main, ""):
-        if not item.section or found.get(item.key, item).value:
-            for key in [key for key in found if key.startswith(f"{item.key}.")]:
-                if item.value != "{}":
-                    del found[key]
-        if item.value == "{}" and item.key in found and found[item.key].section:
-            continue
-        found[item.key] = item
-    return dict(sorted(found.items()))
-
-
 def every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
     """Return all settings in a tree, with their keys in the whole config: all options of each group, and files that
     no defaults list names as if they were given at the root. Files that cannot be read count as empty.
     """
-    tree = _SettingTree(files, every=True)
+    tree = _SettingTree(files)
     found = dict.fromkeys(tree.settings(main, "") if main in files else ())
     for path in sorted(set(files) - set(tree.seen)):
         found.update(dict.fromkeys(tree.settings(path, tree.package_of(path))))
@@ -77,7 +55,7 @@ def packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ...]]:
     """Return where the keys of each file go in the whole config: the key of a section, or "" for the root. A file that
     several defaults lists name goes to several.
     """
-    tree = _SettingTree(files, every=True)
+    tree = _SettingTree(files)
     if main in files:
         for _ in tree.settings(main, ""):
             pass
@@ -96,11 +74,10 @@ def unreadable(files: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class _SettingTree:
-    def __init__(self, files: Mapping[str, str], every: bool) -> None:
+    def __init__(self, files: Mapping[str, str]) -> None:
         self._files = files
-        self._every = every
         self._parsed: dict[str, yaml.MappingNode | yaml.SequenceNode | None] = {}
-        self._walk = Defaults(files.get, self._entries, self._all if every else _none, forgiving=every)
+        self._walk = Defaults(files.get, self._entries, self._all, forgiving=True)
         # Path of a file -> the packages that its keys have been given.
         self.seen: dict[str, tuple[str, ...]] = {}
 
@@ -110,9 +87,7 @@ class _SettingTree:
             for part, where in self._walk.parts(path, package):
                 self.seen[part] = tuple(dict.fromkeys((*self.seen.get(part, ()), where)))
                 node = self._node(part)
-                if isinstance(node, yaml.SequenceNode):
-                    if not where:
-                        raise Unreadable(f"{part}: no mapping")
+                if isinstance(node, yaml.SequenceNode) and where:
                     section, _, name = where.rpartition(".")
                     yield from _flatten([(yaml.ScalarNode(node.tag, name, node.start_mark), node)], section, part)
                 own = [(key, value) for key, value in _pairs_of(node) if not _is_defaults(key, value)]
@@ -129,8 +104,6 @@ class _SettingTree:
             try:
                 self._parsed[path] = _top(path, self._files[path])
             except Unreadable:
-                if not self._every:
-                    raise
                 self._parsed[path] = None
         return self._parsed[path]
 
@@ -140,10 +113,6 @@ class _SettingTree:
 
     def _all(self, group: str, *_: str | None) -> list[str]:
         return sorted(posixpath.basename(path) for path in self._files if posixpath.dirname(path) == group)
-
-
-def _none(*_: str | None) -> None:
-    """Leave what a defaults list names."""
 
 
 def _is_defaults(key: yaml.ScalarNode, value: yaml.Node) -> bool:

@@ -140,7 +140,7 @@ def put(text: str, path: Key, value: Value) -> str | None:
 def _replace(document: Document, entry: Entry, value: Value) -> str | None:
     if entry.section:
         return None
-    text, raw = document.text, _shifted(value.raw, entry.indent - value.indent)
+    text, raw = document.text, shifted(value.raw, entry.indent - value.indent)
     left = document.comment(entry)
     if left.strip() and not value.comment.strip() and raw.count("\n") == 1:
         raw = f"{raw.rstrip()}{left}\n"
@@ -167,14 +167,14 @@ def _lines(path: Key, value: Value, indent: int) -> str:
     *sections, name = path
     lines = [f"{' ' * (indent + _STEP * depth)}{section}:\n" for depth, section in enumerate(sections)]
     at = indent + _STEP * len(sections)
-    return "".join((*lines, _above(value, at), f"{' ' * at}{name}:", _shifted(value.raw, at - value.indent)))
+    return "".join((*lines, _above(value, at), f"{' ' * at}{name}:", shifted(value.raw, at - value.indent)))
 
 
 def _above(value: Value, indent: int) -> str:
     return "".join(f"{' ' * indent}{line}\n" for line in value.remarks)
 
 
-def _shifted(raw: str, by: int) -> str:
+def shifted(raw: str, by: int) -> str:
     """Indent or dedent all lines but the first."""
     first, *rest = raw.splitlines(keepends=True)
     moved = []

@@ -52,23 +52,21 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
     release = top.string("release")
     if not re.fullmatch(r"\d+\.\d+\.\d+(\.\w+)?", release):
         raise reader.error("release", f"{release!r} is no release number", hint="write it as in 0.6.1")
-    source = top.table("source")
-    source.keys_are("wheel wheel_sha256 sdist sdist_sha256")
-    pin = SourcePin(
+    pin = top.table("source").read(
+        SourcePin,
+        {"wheel_sha256": Table.digest, "sdist_sha256": Table.digest},
+        {"wheel_filename": "wheel", "sdist_filename": "sdist"},
         release=release,
-        wheel_filename=source.string("wheel"),
-        wheel_sha256=source.digest("wheel_sha256"),
-        sdist_filename=source.optional_string("sdist"),
-        sdist_sha256=source.digest("sdist_sha256") if source.has("sdist_sha256") else None,
     )
     effects = top.table("effects", optional=True)
     effects.keys_are("keep drop")
-    parts = [_feature(table) for table in top.tables("features", optional=True)]
+    checked = {"symbols": Table.symbols, "cut": Table.symbols, "requirements": Table.requirements}
+    parts = [table.read(Feature, checked, name=table.name) for table in top.tables("features", optional=True)]
     manifest = Manifest(
         release=release,
         pin=pin,
         layout=top.strings_by_name("layout"),
-        roles=tuple(_role(table) for table in top.tables("roles")),
+        roles=tuple(table.read(Role, checked, name=table.name) for table in top.tables("roles")),
         features=tuple(part for part in parts if not part.withheld),
         withheld=tuple(part for part in parts if part.withheld),
         replacements=tuple(read_replacement(table) for table in top.array("replacements")),
@@ -89,76 +87,28 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
     return manifest
 
 
-def _role(table: Table) -> Role:
-    table.keys_are("symbols engine feature modules")
-    return Role(
-        name=table.name,
-        symbols=table.symbols("symbols"),
-        engine=table.optional_string("engine"),
-        feature=table.optional_string("feature"),
-        modules=table.strings("modules", optional=True),
-    )
-
-
-def _feature(table: Table) -> Feature:
-    table.keys_are("summary cut replaced requirements algorithms needs engines withheld by_name")
-    return Feature(
-        name=table.name,
-        summary=table.string("summary"),
-        cut=table.symbols("cut", optional=True),
-        replaced=table.strings_by_name("replaced", optional=True),
-        requirements=table.requirements("requirements", optional=True),
-        algorithms=table.strings("algorithms", optional=True),
-        needs=table.strings("needs", optional=True),
-        engines=table.strings("engines", optional=True),
-        withheld=table.optional_string("withheld") or "",
-        by_name=table.optional_string("by_name") or "",
-    )
-
-
 def read_replacement(table: Table) -> Replacement:
     """Read an entry of `[[replacements]]`."""
-    table.keys_are("symbol with why engine")
-    return Replacement(
-        symbol=table.string("symbol"),
-        target=table.string("with"),
-        why=table.string("why"),
-        engine=table.optional_string("engine"),
-    )
+    return table.read(Replacement, keys={"target": "with"})
 
 
 def read_fix(table: Table, *, own: bool = False) -> Fix:
     """Read an entry of `[[fixes]]`; one of the owner's needs no test."""
-    table.keys_are("id why module edits replaced test parity engine")
-    parity = table.optional_string("parity")
-    if parity not in (None, *PARITIES):
-        raise table.reader.error(table.key("parity"), f"{parity!r} is unknown", hint="one of " + ", ".join(PARITIES))
-    return Fix(
-        id=table.string("id"),
-        why=table.string("why"),
-        module=table.string("module"),
-        edits=tuple(_edit(edit) for edit in table.array("edits")),
-        test=(table.optional_string("test") or "") if own else table.string("test"),
-        parity=parity,
-        replaced=table.strings_by_name("replaced", optional=True),
-        engine=table.optional_string("engine"),
-    )
+    without = {"test": lambda table, key: table.optional_string(key) or ""} if own else {}
+    edits = {"edits": lambda table, key: tuple(map(_read_edit, table.array(key)))}
+    fix = table.read(Fix, {**edits, **without})
+    if fix.parity not in (None, *PARITIES):
+        raise table.reader.error(
+            table.key("parity"), f"{fix.parity!r} is unknown", hint="one of " + ", ".join(PARITIES)
+        )
+    return fix
 
 
-def _edit(table: Table) -> Edit:
-    table.keys_are("op within match with count keyword imports")
-    op = table.string("op")
-    if op not in EDIT_OPS:
-        raise table.reader.error(table.key("op"), f"{op!r} is unknown", hint="one of " + ", ".join(EDIT_OPS))
-    return Edit(
-        op=op,
-        within=table.optional_string("within"),
-        match=table.optional_string("match"),
-        replacement=table.optional_string("with"),
-        count=table.integer("count", 1),
-        keyword=table.optional_string("keyword"),
-        imports=table.strings("imports", optional=True),
-    )
+def _read_edit(table: Table) -> Edit:
+    edit = table.read(Edit, keys={"replacement": "with"})
+    if edit.op not in EDIT_OPS:
+        raise table.reader.error(table.key("op"), f"{edit.op!r} is unknown", hint="one of " + ", ".join(EDIT_OPS))
+    return edit
 
 
 def _requirements(table: Table) -> Requirements:

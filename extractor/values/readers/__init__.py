@@ -21,7 +21,14 @@ from extractor.values.readers.files import (
     shown,
     size,
 )
-from extractor.values.readers.syntax import expression, parse_python_cached, python, python_text, split_lines
+from extractor.values.readers.syntax import (
+    expression,
+    parse_python_cached,
+    python,
+    python_or_nothing,
+    python_text,
+    split_lines,
+)
 
 __all__ = [
     "NotAFile",
@@ -39,6 +46,7 @@ __all__ = [
     "python",
     "parse_python_cached",
     "python_below",
+    "python_or_nothing",
     "python_text",
     "read_bytes",
     "read_commented",

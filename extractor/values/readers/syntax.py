@@ -57,6 +57,14 @@ def python(source: str | bytes) -> ast.Module:
     return tree
 
 
+def python_or_nothing(source: str | bytes) -> ast.Module:
+    """Parse Python; an empty module where it is none."""
+    try:
+        return python(source)
+    except SyntaxError:
+        return ast.Module([], [])
+
+
 @lru_cache(maxsize=32)
 def parse_python_cached(text: str) -> ast.Module:
     """Parse Python with a cache; do not change the tree.

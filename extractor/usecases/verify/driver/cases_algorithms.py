@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from . import inputs
-from .cases import Call, Cases, family, kind_of, outcome, with_gradient
+from .cases import Call, Cases, family, kind_of, outcome, register_twice, with_gradient
 from .sides import Side
 
 CORE = "verl.trainer.ppo.core_algos"
@@ -90,25 +90,11 @@ def registries(call: Call) -> Cases:
     yield "unknown estimator", call("get_adv_estimator_fn", "vextract-none")
     yield "unknown loss", kind_of(call("get_policy_loss_fn", "vextract-none"))
     yield "enum", lambda: [(item.name, item.value) for item in call.get("AdvantageEstimator")]
-
-    def mine(**kwargs: Any) -> int:
-        return 7
-
-    def other(**kwargs: Any) -> int:
-        return 8
-
-    def register() -> Any:
-        add = call.get("register_adv_est")
-        kept = [add("vextract-mine")(mine) is mine for _ in range(2)]
-        found = [call.get("get_adv_estimator_fn")("vextract-mine")() for _ in range(2)]
-        clash = type(outcome(add("vextract-mine"), other)).__name__
-        del core.ADV_ESTIMATOR_REGISTRY["vextract-mine"]
-        kept.append(call.get("register_policy_loss")("vextract-mine")(other) is other)
-        found.append(call.get("get_policy_loss_fn")("vextract-mine")())
-        del core.POLICY_LOSS_REGISTRY["vextract-mine"]
-        return found, clash, kept
-
-    yield "registering", register
+    for label, *names in (
+        ("", "register_adv_est", "get_adv_estimator_fn", "ADV_ESTIMATOR_REGISTRY"),
+        (" a loss", "register_policy_loss", "get_policy_loss_fn", "POLICY_LOSS_REGISTRY"),
+    ):
+        yield f"registering{label}", call(register_twice, call, *names, int, str)
 
 
 @family("core_algos.agg_loss", CORE)

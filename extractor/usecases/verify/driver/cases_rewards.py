@@ -14,12 +14,13 @@ import numpy as np
 import torch
 
 from . import inputs
-from .cases import Call, Cases, family, kind_of, outcome, printed
+from .cases import Call, Cases, family, kind_of, outcome, printed, register_twice
 from .sides import NotVendored, Side
 
 PACKAGE = "verl.workers.reward_manager"
 LOOP = "verl.experimental.reward_loop.reward_manager"
 REWARD = "verl.trainer.ppo.reward"
+REGISTERING = ("register", "get_reward_manager_cls")
 SCORER = """
 def score(data_source, solution_str, ground_truth, extra_info=None, bonus=0.0, **kwargs):
     return len(solution_str) / 7 + bonus
@@ -161,17 +162,7 @@ def managers(call: Call) -> Cases:
                 lambda: _made(side, name, score)(answers(side, scored=True), return_dict=as_dict),
             )
     yield "unknown", kind_of(call("get_reward_manager_cls", "none"))
-    yield "registering", call(_registered, call, "REWARD_MANAGER_REGISTRY")
-
-
-def _registered(call: Call, registry: str) -> Any:
-    """Register a manager, and another one under its name."""
-    mine, known = type("Mine", (), {}), getattr(call.side.module(call.module), registry)
-    found = [call.get("register")("vextract-mine")(mine) is mine]
-    found.append(call.get("get_reward_manager_cls")("vextract-mine") is mine)
-    again = type(outcome(call.get("register")("vextract-mine"), type("Other", (), {}))).__name__
-    del known["vextract-mine"]
-    return found, again
+    yield "registering", call(register_twice, call, *REGISTERING, "REWARD_MANAGER_REGISTRY", int, str)
 
 
 def _made(side: Side, name: str, function: Callable[..., Any], *, buffer: Any = None, **changes: Any) -> Any:
@@ -303,7 +294,7 @@ def loop_managers(call: Call) -> Cases:
         data.pop(meta_info_keys=list(left_out))
         return call.get(f"{REWARD}:extract_reward")(data)
 
-    yield "registering", call(_registered, call, "REWARD_MANAGER")
+    yield "registering", call(register_twice, call, *REGISTERING, "REWARD_MANAGER", int, str)
     yield "extract_reward/no keys", lambda: extracted("reward_extra_keys")
     yield "extract_reward", extracted
 
