@@ -144,7 +144,7 @@ def _head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
     from extractor.importers.adopt.method_states import Runs, summarize
 
     copy, score, older = found.copy, found.score, found.older
-    head = [summarize(adoption.methods)]
+    head = [summarize(adoption.methods, adoption.edits)]
     for item in adoption.methods:
         place = f" ({item.why})" if item.why else f" -> {item.where}"
         choice = f", chosen by {item.setting}" if item.setting and item.runs is not Runs.NO else ""
@@ -158,6 +158,9 @@ def _head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
         f"nearest release: verl {score.release} ({score.similarity:.1%}): {score.identical} files identical,"
         f" {score.edited} edited, {score.missing} missing"
     )
+    if found.source.release != score.release:
+        why = f"verl {score.release} has one policy loss, which no setting replaces"
+        head.append(f"the project is of verl {found.source.release}: {why} (--verl {score.release} makes it of that)")
     if copy.says and copy.says != score.release:
         head.append(f"its version file says {copy.says}")
     if older is not None:

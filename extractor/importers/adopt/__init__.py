@@ -155,7 +155,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
 
     copy, source = recognised.copy, recognised.source
     target = AdoptTarget(copy, source, generated, options.package, recognised.compared)
-    barred = method_states.barred_units(target, recognised.methods)
+    barred = method_states.barred_units(target, recognised)
     while more := find_narrower(target, carried := carry(target, barred)):
         barred |= more
     files = assemble(target, carried)

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from extractor.importers.adopt.method_states import MethodState, Runs
 from extractor.importers.adopt.own_keys import compose_settings
@@ -46,7 +47,13 @@ def copy_files(
     found: dict[str, tuple[str, str, str]] = {}
     if lost & {"reward manager", "reward function"}:
         before = compose_settings({path: file.data for path, file in whole.items()}, "config/")
-        taken = managers.take_unnamed(project, "", before)
+        # Without a run the manager is verl's plain one; else it is one whose file was changed.
+        changed = [Path(item.where).stem for item in states if item.runs is Runs.NO and item.kind == "reward manager"]
+        for name in dict.fromkeys([managers.PLAIN, *changed]):
+            chosen = {key: name for key in managers.KEYS if key in before}
+            taken = managers.take_unnamed(replace(project, settings=chosen), "", before)
+            if taken.settings:
+                break
         if taken.settings:
             key, value = next(iter(taken.settings.items()))
             choice = f"{key}={value}"

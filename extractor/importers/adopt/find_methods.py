@@ -28,6 +28,7 @@ class Method:
         branch: The statements for it, and the if statement that they belong to; None: the function is for it alone.
         functions: The functions that are the fork's own, as module and name.
         about: One sentence on it.
+        registered: Whether a registry of verl's has it.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Method:
     branch: tuple[list[ast.stmt], ast.If] | None = field(repr=False)
     functions: tuple[tuple[str, str], ...]
     about: str
+    registered: bool = False
 
     @property
     def symbol(self) -> str:
@@ -58,7 +60,8 @@ def find_methods(fork: ForkCode) -> list[Method]:
                 own = _own_functions(fork, module, name) if called else ()
                 if called and own and not module.name.startswith("recipe."):
                     found.setdefault(
-                        (kind, called), Method(kind, called, module, name, None, own, describe(segment.node))
+                        (kind, called),
+                        Method(kind, called, module, name, None, own, describe(segment.node), registered=True),
                     )
     for module in fork.mentions("def compute_policy_loss"):
         for name, segment in module.by_name.items():

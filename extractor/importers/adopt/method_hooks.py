@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from textwrap import dedent
 
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list_parameters
-from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
+from extractor.importers.adopt.fork_code import Closure, ForkCode, ForkModule, prune
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.pipeline.index.syntax import attribute_chain
@@ -17,6 +18,7 @@ from extractor.values.modules import module_name
 
 FILE = "custom/algorithms.py"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_CHOOSER = "def get_policy_loss_fn"
 _REGISTER = {ESTIMATOR: "register_adv_est", LOSS: "register_policy_loss"}
 _CHOSEN_BY = {ESTIMATOR: "algorithm.adv_estimator", LOSS: "actor_rollout_ref.actor.policy_loss.loss_mode"}
 # What a project's trainer has put into the batch when advantages are computed.
@@ -24,8 +26,11 @@ _COLUMNS = frozenset(
     [
         "advantages",
         "attention_mask",
+        "data_source",
         "entropys",
+        "extra_info",
         "input_ids",
+        "loss_mask",
         "old_log_probs",
         "position_ids",
         "prompts",
@@ -33,6 +38,7 @@ _COLUMNS = frozenset(
         "response_mask",
         "responses",
         "returns",
+        "reward_model",
         "rollout_log_probs",
         "token_level_rewards",
         "token_level_scores",
@@ -48,6 +54,15 @@ _TRAINERS = {
     "batch": "now.batch",
     "self.tokenizer": "now.tokenizer",
 }
+# The same of an actor, and of the function that calls registered estimators.
+_ACTORS = {"self.config": "config"}
+_CALLERS = {"data": "now.batch", "config": "now.config.algorithm"}
+# What every estimator is offered, and only upstream's own take.
+_OF_OTHERS = ("reward_baselines",)
+# The mask of a whole row, which trainers of turns had before 0.6.0.
+_LOSS_MASK = """    mask, row = (now.batch.batch[name] for name in ("response_mask", "attention_mask"))
+    now.batch.batch["loss_mask"] = torch.nn.functional.pad(mask, (row.shape[-1] - mask.shape[-1], 0))
+"""
 # What functions of estimators and losses are called with, by the name of the argument.
 _ESTIMATORS_OWN = {
     "token_level_rewards": 'now.batch.batch["token_level_rewards"]',
@@ -83,7 +98,7 @@ class Hook:
         text: The file that has it.
         outside: Packages that it imports.
         needs: Columns of the batch that the project's trainer does not write.
-        left: Arguments that stay at their default, since nothing in a project has the value.
+        left: Arguments that stay at their default, since a project has not what the fork gives.
         functions: What of the fork it has, as module and name.
     """
 
@@ -122,7 +137,7 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     segments = split(before)
     taken = frozenset(name for item in segments for name in item.binds)
     closure = Closure(fork, project_names(files, package), package, taken)
-    if method.kind == LOSS and not _chooses_losses(files, package):
+    if method.kind == LOSS and not chooses_losses(files.values()):
         raise NoPlace("this release of verl has one policy loss, which no setting replaces: upgrade the project first")
     known = _names_registered(files, package)
     name = method.name if method.name not in known else f"{method.name}_fork"
@@ -132,7 +147,7 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     make = _estimator if method.kind == ESTIMATOR else _loss
     body = make(fork, method, closure, left)
     code = "\n\n\n".join([*(text.strip("\n") for text in closure.texts.values()), *body.pieces])
-    needs = tuple(sorted(_columns(code) - _COLUMNS - _written(ast.unparse(readers.python(code)))))
+    needs = tuple(sorted(name for name in set().union(*columns_of(code)) if not _is_of_data(fork, name, code)))
     decorator = _REGISTER[method.kind]
     wanted = {**closure.imports, "at_hand": f"from {package}.hooks import at_hand"}
     if method.kind == LOSS:
@@ -170,8 +185,7 @@ def arguments_of(fork: ForkCode, method: Method) -> tuple[list[str], str]:
         return _arguments_of_call(fork, method, node, []), code.replace(
             method.module.by_name[method.function].core, text
         )
-    known = _ESTIMATORS_OWN if method.kind == ESTIMATOR else _LOSSES_OWN
-    return _arguments_by_name(node, known, []), code
+    return _arguments_by_name(fork, method, node, []), code
 
 
 def columns_of(code: str) -> tuple[set[str], set[str]]:
@@ -180,6 +194,16 @@ def columns_of(code: str) -> tuple[set[str], set[str]]:
     arrays = set(re.findall(r"""non_tensor_batch(?:\[|\.get\()\s*["'](\w+)["']""", code))
     own = _columns(code) - _COLUMNS - _written(code)
     return own - arrays, own & arrays
+
+
+def _is_of_data(fork: ForkCode, name: str, code: str) -> bool:
+    """Tell whether a column is one of the fork's rows: an array that its datasets alone write, if anything does."""
+    if name not in columns_of(code)[1]:
+        return False
+    written = re.compile(
+        rf"""\[["']{name}["']\](?:\s*=[^=]|\.append\()|non_tensor\w*=\{{[^}}]*["']{name}["']""".encode()
+    )
+    return not any(written.search(data) for where, data in fork.texts("verl.") if ".dataset." not in where)
 
 
 def _written(code: str) -> frozenset[str]:
@@ -204,8 +228,9 @@ def _estimator(fork: ForkCode, method: Method, closure: Closure, left: list[str]
     head = f"def advantages_of_{slug}(**given):"
     if method.branch is None:
         name = closure.add(method.module, method.function)
-        arguments = _arguments_by_name(node, _ESTIMATORS_OWN, left)
-        return _Body([], head, f"    now = at_hand.get()\n    return {name}({', '.join(arguments)})")
+        arguments = _arguments_by_name(fork, method, node, left)
+        text = f"    now = at_hand.get()\n    return {name}({', '.join(arguments)})"
+        return _Body([], head, _with_loss_mask(text, closure.texts.values()))
     body, chain = method.branch
     text = prune(method.module.by_name[method.function].core, f"_{slug}", f"of {method.name}", body, chain)
     piece = closure.rewrite(method.module, text).strip("\n")
@@ -215,14 +240,21 @@ def _estimator(fork: ForkCode, method: Method, closure: Closure, left: list[str]
     if any(isinstance(part.value, ast.Tuple) for part in ast.walk(node) if isinstance(part, ast.Return)):
         tail += "    data = data[0]  # the fork returns more, for its own metrics\n"
     tail += '    return data.batch["advantages"], data.batch["returns"]'
-    return _Body([piece], head, tail)
+    return _Body([piece], head, _with_loss_mask(tail, [piece, *closure.texts.values()]))
+
+
+def _with_loss_mask(text: str, pieces: Iterable[str]) -> str:
+    """Return a hook's statements with the mask of whole rows put into the batch, where its code reads that."""
+    if not any("loss_mask" in _columns(piece) for piece in (dedent(text), *pieces)):
+        return text
+    return text.replace("    now = at_hand.get()\n", f"    now = at_hand.get()\n{_LOSS_MASK}", 1)
 
 
 def _loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> _Body:
     """Return the loss's hook: it calls the fork's function, and returns what the project's actor takes."""
     node = method.module.by_name[method.function].node
     assert isinstance(node, _FUNCTIONS)
-    arguments = _arguments_by_name(node, _LOSSES_OWN, left)
+    arguments = _arguments_by_name(fork, method, node, left)
     name = closure.add(method.module, method.function)
     slug = re.sub(r"\W", "_", method.name)
     head = (
@@ -242,25 +274,67 @@ def _loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> 
 
 
 def _arguments_by_name(
-    node: ast.FunctionDef | ast.AsyncFunctionDef, known: Mapping[str, str], left: list[str]
+    fork: ForkCode, method: Method, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
 ) -> list[str]:
     """Return the arguments that a function is called with, each by its name.
 
     Raises:
         NoPlace: it has to be given something that nobody has.
     """
-    found = []
-    needed = set(_required(node))
+    known = _ESTIMATORS_OWN if method.kind == ESTIMATOR else _LOSSES_OWN
+    found, needed, given = [], set(_required(node)), find_given(fork, method)
     for item in list_parameters(node):
-        if item.arg in known:
-            found.append(f"{item.arg}={known[item.arg]}")
-        elif item.arg in needed and known is _ESTIMATORS_OWN:
+        text = known.get(item.arg) or given.get(item.arg)
+        if text is not None:
+            found.append(f"{item.arg}={text}")
+        elif item.arg in needed and method.kind == ESTIMATOR:
             found.append(f'{item.arg}=now.column("{item.arg}")')
         elif item.arg in needed:
             raise NoPlace(f"a policy loss is not given {item.arg}, which {node.name} needs")
-        else:
+        elif item.arg in given:
             left.append(item.arg)
     return found
+
+
+def find_given(fork: ForkCode, method: Method) -> dict[str, str | None]:
+    """Return what a fork gives a method besides what a project does: by argument, in a hook's words or None."""
+    node = method.module.by_name[method.function].node
+    if method.branch is not None or not isinstance(node, _FUNCTIONS):
+        return {}
+    known, words = (_ESTIMATORS_OWN, _CALLERS) if method.kind == ESTIMATOR else (_LOSSES_OWN, _ACTORS)
+    names = [item.arg for item in list_parameters(node)]
+    found: dict[str, str | None] = {}
+    for name, value, around in _handed(fork, method, names):
+        if name in names and name not in known and name not in (*found, *_OF_OTHERS):
+            is_default = isinstance(value, ast.Constant) and value.value is None
+            found |= {} if is_default else {name: _in_words_of_hook(value, around, words)}
+    return found
+
+
+def _handed(fork: ForkCode, method: Method, names: list[str]) -> Iterator[tuple[str, ast.expr, ast.AST]]:
+    """Yield what a fork hands to a function by name or place, each with the function that does."""
+    callers = {method.function} | ({"policy_loss_fn"} if method.kind == LOSS and method.registered else set())
+    for module in {item.name: item for word in callers for item in fork.mentions(f"{word}(")}.values():
+        for call, around in _calls(module, callers):
+            yield from ((name, value, around) for name, value in zip(names, call.args, strict=False))
+            yield from ((item.arg, item.value, around) for item in call.keywords if item.arg)
+    for module in fork.mentions("adv_kwargs[") if method.kind == ESTIMATOR else ():
+        for caller in (item.node for item in module.segments if "compute_advantage" in item.binds and item.node):
+            for part in ast.walk(caller):
+                target = part.targets[0] if isinstance(part, ast.Assign) else None
+                if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+                    assert isinstance(part, ast.Assign)
+                    yield str(target.slice.value), part.value, caller
+
+
+def _calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """Yield the calls of functions of some names in a module, each with the function that it is in."""
+    for segment in module.segments:
+        for around in ast.walk(segment.node) if segment.node is not None else ():
+            if isinstance(around, _FUNCTIONS):
+                for part in ast.walk(around):
+                    if isinstance(part, ast.Call) and (attribute_chain(part.func) or ("",))[-1] in names:
+                        yield part, around
 
 
 def _arguments_of_call(
@@ -290,7 +364,7 @@ def _arguments_of_call(
         if place == 0:
             found.append(f'{name}="{method.name}"')
         elif name in given and (name in used or name in needed):
-            text = _in_words_of_hook(given[name], trainer)
+            text = _in_words_of_hook(given[name], trainer, _TRAINERS)
             if text is not None:
                 found.append(f"{name}={text}")
             elif name in needed and name in used:
@@ -306,43 +380,30 @@ def _arguments_of_call(
 
 def _call_of(fork: ForkCode, method: Method) -> tuple[ast.Call, ast.AST]:
     """Return the call of compute_advantage with most arguments, and the function that it is in."""
-    modules = [method.module, *fork.mentions("compute_advantage(")]
-    for module in modules:
-        calls = []
-        for segment in module.segments:
-            for around in ast.walk(segment.node) if segment.node is not None else ():
-                if isinstance(around, _FUNCTIONS):
-                    calls += [
-                        (part, around)
-                        for part in ast.walk(around)
-                        if isinstance(part, ast.Call) and attribute_chain(part.func)[-1:] == (method.function,)
-                    ]
+    for module in (method.module, *fork.mentions("compute_advantage(")):
+        calls = list(_calls(module, (method.function,)))
         if calls:
             return max(calls, key=lambda item: len(item[0].args) + len(item[0].keywords))
     return ast.Call(ast.Name(method.function), [], []), ast.Module([], [])
 
 
-def _in_words_of_hook(value: ast.expr, trainer: ast.AST, depth: int = 0) -> str | None:
+def _in_words_of_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str], depth: int = 0) -> str | None:
     """Return an expression of a trainer's as a hook can say it; None where it cannot."""
     text = ast.unparse(value)
-    for own, ours in _TRAINERS.items():
+    for own, ours in words.items():
         text = re.sub(rf"(?<![\w.]){re.escape(own)}\b", ours, text)
-    free = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} - {
-        "now",
-        "True",
-        "int",
-        "float",
-    }
+    known = {"True", "int", "float", "bool", *(ours.partition(".")[0] for ours in words.values())}
+    free = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} - known
     for name in sorted(free):
         values = [
             item.value
             for item in ast.walk(trainer)
             if isinstance(item, ast.Assign) and len(item.targets) == 1 and ast.unparse(item.targets[0]) == name
         ]
-        inner = _in_words_of_hook(values[0], trainer, depth + 1) if len(values) == 1 and depth < 4 else None
+        inner = _in_words_of_hook(values[0], trainer, words, depth + 1) if len(values) == 1 and depth < 4 else None
         if inner is None:
             return None
-        text = re.sub(rf"(?<![\w.]){name}\b", inner, text)
+        text = f"({inner})".join(re.split(rf"(?<![\w.]){name}\b(?!=)", text))
     return text
 
 
@@ -367,10 +428,9 @@ def _names_registered(files: Mapping[str, str], package: str) -> set[str]:
     return found | set(re.findall(r"""= ["'](\w+)["']""", enum[0] if enum else "")) | {"vanilla"}
 
 
-def _chooses_losses(files: Mapping[str, str], package: str) -> bool:
-    return any(
-        "def get_policy_loss_fn" in text for path, text in files.items() if path.startswith(f"{package}/vendored/")
-    )
+def chooses_losses(texts: Iterable[str]) -> bool:
+    """Tell whether code of verl's has policy losses that a setting chooses among."""
+    return any(_CHOOSER in text for text in texts)
 
 
 def _columns(code: str) -> set[str]:
