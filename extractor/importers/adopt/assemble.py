@@ -8,6 +8,7 @@ from dataclasses import replace
 from textwrap import dedent
 
 from extractor.importers.adopt.carry import Carried, Work
+from extractor.importers.adopt.find_methods import list_parameters
 from extractor.importers.adopt.segments import TOP, Segment
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Sides, Unit
 from extractor.pipeline.index.syntax import attribute_chain
@@ -89,8 +90,10 @@ def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
     nodes = readers.python(dedent(theirs)).body
     node = next((item for item in nodes if getattr(item, "name", None) == getattr(ours, "name", "")), None)
     if isinstance(ours, _FUNCTIONS) and isinstance(node, _FUNCTIONS):
-        taken = {item.arg for item in _arguments(node)}
-        return [] if node.args.kwarg is not None else [item.arg for item in _arguments(ours) if item.arg not in taken]
+        taken = {item.arg for item in list_parameters(node)}
+        return (
+            [] if node.args.kwarg is not None else [item.arg for item in list_parameters(ours) if item.arg not in taken]
+        )
     if not isinstance(ours, ast.ClassDef) or not isinstance(node, ast.ClassDef):
         return []
     own, other = _public_members(ours), _public_members(node)
@@ -99,10 +102,6 @@ def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
         if isinstance(member, _FUNCTIONS) and name in other:
             found += [f"{item} of {ours.name}.{name}" for item in list_lacking(member, ast.unparse(other[name]))]
     return found
-
-
-def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
-    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
 
 def _public_members(cls: ast.ClassDef) -> dict[str, ast.stmt]:

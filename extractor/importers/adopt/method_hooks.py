@@ -12,6 +12,7 @@ from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list
 from extractor.importers.adopt.fork_code import Closure, ForkCode, ForkModule, prune
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import NoPlace
+from extractor.importers.runs.copied_code.code import required_by
 from extractor.pipeline.index.syntax import attribute_chain
 from extractor.values import readers
 from extractor.values.modules import module_name
@@ -98,6 +99,7 @@ class Hook:
         text: The file that has it.
         outside: Packages that it imports.
         needs: Columns of the batch that the project's trainer does not write.
+        rows: Columns that the fork's data have.
         left: Arguments that stay at their default, since a project has not what the fork gives.
         functions: What of the fork it has, as module and name.
     """
@@ -107,6 +109,7 @@ class Hook:
     text: str = field(repr=False)
     outside: frozenset[str]
     needs: tuple[str, ...]
+    rows: tuple[str, ...]
     left: tuple[str, ...]
     functions: tuple[tuple[str, str], ...] = ()
 
@@ -147,7 +150,9 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     make = _estimator if method.kind == ESTIMATOR else _loss
     body = make(fork, method, closure, left)
     code = "\n\n\n".join([*(text.strip("\n") for text in closure.texts.values()), *body.pieces])
-    needs = tuple(sorted(name for name in set().union(*columns_of(code)) if not _is_of_data(fork, name, code)))
+    columns = sorted(set().union(*columns_of(code)))
+    rows = tuple(name for name in columns if _is_of_data(fork, name, code))
+    needs = tuple(name for name in columns if name not in rows)
     decorator = _REGISTER[method.kind]
     wanted = {**closure.imports, "at_hand": f"from {package}.hooks import at_hand"}
     if method.kind == LOSS:
@@ -164,7 +169,7 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     hook = f'@{decorator}("{name}")\n{body.head}\n    """{said}{asks}"""\n{body.tail}'
     text = _with_imports(before, lines) + f"\n\n{code}\n\n\n{hook}\n"
     readers.python(text)
-    return Hook(method, name, text, frozenset(closure.outside), needs, tuple(left), tuple(closure.texts))
+    return Hook(method, name, text, frozenset(closure.outside), needs, rows, tuple(left), tuple(closure.texts))
 
 
 def arguments_of(fork: ForkCode, method: Method) -> tuple[list[str], str]:
@@ -282,7 +287,7 @@ def _arguments_by_name(
         NoPlace: it has to be given something that nobody has.
     """
     known = _ESTIMATORS_OWN if method.kind == ESTIMATOR else _LOSSES_OWN
-    found, needed, given = [], set(_required(node)), find_given(fork, method)
+    found, needed, given = [], set(required_by(node)), find_given(fork, method)
     for item in list_parameters(node):
         text = known.get(item.arg) or given.get(item.arg)
         if text is not None:
@@ -348,7 +353,7 @@ def _arguments_of_call(
     names = [item.arg for item in list_parameters(node)]
     call, trainer = _call_of(fork, method)
     given = dict(zip(names, call.args, strict=False)) | {item.arg: item.value for item in call.keywords if item.arg}
-    needed = set(_required(node))
+    needed = set(required_by(node))
     used = {
         part.id for body in (method.branch or ([], None))[0] for part in ast.walk(body) if isinstance(part, ast.Name)
     }
@@ -451,11 +456,3 @@ def _with_imports(text: str, lines: list[str]) -> str:
         )
         + "\n"
     )
-
-
-def _required(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """Return the arguments without a default."""
-    names = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
-    given = names[len(names) - len(node.args.defaults) :] if node.args.defaults else []
-    alone = [item.arg for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value is None]
-    return [name for name in names if name not in given] + alone

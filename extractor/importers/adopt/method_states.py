@@ -125,7 +125,7 @@ def state_of(hook: Hook, place: str) -> MethodState:
     why = [f"the batch has to have {needs}: report it with the reward, or add a column"] if needs else []
     why += [f"your loop gives it {left}, which a project has not: at their defaults"] if left else []
     runs = Runs.IN_PART if why else Runs.YES
-    said = "; ".join(why)
+    said = "; ".join([*why, *([f"it reads {', '.join(hook.rows)} of your data"] if hook.rows else [])])
     return MethodState(hook.method.kind, hook.method.name, runs, place, hook.setting, said, hook.method.symbol)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.runs import prime, reward_model
+from extractor.importers.runs import reward_model
 from extractor.importers.runs.copied_code import named, tools
 from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import readable, unknowns
@@ -99,13 +99,13 @@ def convert(
     remarks: list[Remark] = []
     name = str(flat.get("actor_rollout_ref.rollout.name"))
     chosen = engine or run.hints.get("engine") or _engine(name, manifest, remarks)
-    algorithm = run.hints.get("algorithm") or _algorithm(run, flat, manifest, remarks)
+    algorithm = run.hints.get("algorithm") or _algorithm(flat, manifest, remarks)
     function = _function(flat, run, found.target)
     if "features" in run.hints:
         known = {feature.name for feature in manifest.features}
         features = tuple(item for item in run.hints["features"] if item in known)
     else:
-        features = _features(_wanted_features(flat, run, found.target, function), manifest, remarks)
+        features = _features(_wanted_features(flat, found.target, function), manifest, remarks)
     recipe = str(run.hints.get("recipe", "toy"))
     release = found.target.release
     return Experiment(release, str(algorithm), chosen, features, recipe, flat, config, tuple(remarks), function)
@@ -171,10 +171,10 @@ def _engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
     return chosen
 
 
-def _algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
+def _algorithm(flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
     """Return the preset that fits the run, or GRPO's with a remark."""
     estimator = str(flat.get("algorithm.adv_estimator", "gae"))
-    found = match_preset({**flat, prime.ENABLED: True} if run.is_prime else flat, manifest)
+    found = match_preset(flat, manifest)
     if found is None and estimator not in manifest.algorithms:
         why = "no preset for it here: starts from grpo, with the run's settings"
         remarks.append(Remark("algorithm.adv_estimator", estimator, "changed", why))
@@ -209,7 +209,7 @@ def _features(wanted: Iterator[str], manifest: Manifest, remarks: list[Remark]) 
     return tuple(sorted(found))
 
 
-def _wanted_features(flat: Mapping[str, Any], run: Run, target: ReleaseConfig, function: str | None) -> Iterator[str]:
+def _wanted_features(flat: Mapping[str, Any], target: ReleaseConfig, function: str | None) -> Iterator[str]:
     """Yield the features that a run needs; `function` is the text of its reward function."""
 
     def has(*keys: str) -> bool:
@@ -227,7 +227,6 @@ def _wanted_features(flat: Mapping[str, Any], run: Run, target: ReleaseConfig, f
         "lora": (flat.get(f"{_MODEL}.lora_rank") or flat.get(f"{_MODEL}.lora.rank") or 0) > 0
         or is_set(f"{_MODEL}.lora_adapter_path"),
         "critic": flat.get("algorithm.adv_estimator") == "gae",
-        prime.FEATURE: run.is_prime,
         "distillation": has("distillation.enabled"),
         "dynamic_sampling": has("algorithm.filter_groups.enable", "data.gen_batch_size"),
         "reward_logs": has("local.reward.log_dir", "local.reward.debug_log"),
@@ -239,7 +238,7 @@ def _wanted_features(flat: Mapping[str, Any], run: Run, target: ReleaseConfig, f
         "trackers": any(name in SERVICES for name in logger_names(flat.get("trainer.logger"))),
         "early_stopping": is_set("local.early_stopping.patience"),
         "overlap": has("local.rollout.ahead") or is_set("local.reward.early"),
-        "reward_model": has(*reward_model.ENABLED) and not run.is_prime and not is_server,
+        "reward_model": has(*reward_model.ENABLED) and not is_server,
         "episodes": has("actor_rollout_ref.rollout.multi_turn.enable"),
         "tools": has(tools.CLASSES, tools.FUNCTIONS),
         "verl_checkpoints": has("local.checkpoint.begin_from", "trainer.resume_from_path"),

@@ -65,8 +65,8 @@ def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path
     result = run("adopt", fork.top, project, "--json", "--offline")
     assert result.code == 0, result.err
     method = json.loads(result.out)["methods"][0]
-    assert (method["name"], method["runs"]) == ("mine", "runs in part")
-    assert "texts" in method["why"]
+    assert (method["name"], method["runs"]) == ("mine", "runs")
+    assert method["why"] == "it reads texts of your data"
     text = (project / "toy/custom/algorithms.py").read_text()
     assert '@register_adv_est("mine")' in text
     assert "def helper_1(" in text
