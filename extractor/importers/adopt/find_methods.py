@@ -13,6 +13,8 @@ from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 
 ESTIMATOR, LOSS = "advantage estimator", "policy loss"
+# Recipes of upstream's with a trainer of their own.
+_UPSTREAMS = tuple(f"recipe.{name}." for name in ("prime", "spin", "sppo", "transfer_queue"))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -50,7 +52,7 @@ def find_methods(fork: ForkCode) -> list[Method]:
     """Return the estimators and losses that a fork has and no version of upstream's."""
     found: dict[tuple[str, str], Method] = {}
     for module in fork.mentions("def compute_advantage"):
-        if "compute_advantage" in module.by_name and not module.name.startswith("recipe."):
+        if "compute_advantage" in module.by_name and not module.name.startswith(_UPSTREAMS):
             for method in _branches(fork, module):
                 found.setdefault((method.kind, method.name), method)
     for word, kind in (("register_adv_est", ESTIMATOR), ("register_policy_loss", LOSS)):
@@ -58,14 +60,14 @@ def find_methods(fork: ForkCode) -> list[Method]:
             for name, segment in module.by_name.items():
                 called = _registered_as(fork, module, segment.node, word)
                 own = _own_functions(fork, module, name) if called else ()
-                if called and own and not module.name.startswith("recipe."):
+                if called and own and not module.name.startswith(_UPSTREAMS):
                     found.setdefault(
                         (kind, called),
                         Method(kind, called, module, name, None, own, describe(segment.node), registered=True),
                     )
     for module in fork.mentions("def compute_policy_loss"):
         for name, segment in module.by_name.items():
-            if name.startswith("compute_policy_loss") and not module.name.startswith("recipe."):
+            if name.startswith("compute_policy_loss") and not module.name.startswith(_UPSTREAMS):
                 known = {item.function for item in found.values()}
                 own = _own_functions(fork, module, name)
                 if own and name not in known and isinstance(segment.node, _FUNCTIONS):
