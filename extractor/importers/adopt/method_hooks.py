@@ -56,7 +56,8 @@ _TRAINERS = {
     "self.tokenizer": "now.tokenizer",
 }
 # The same of an actor, and of the function that calls registered estimators.
-_ACTORS = {"self.config": "config"}
+_OF_A_LOSS = ("old_log_prob", "log_prob", "advantages", "response_mask", "loss_agg_mode")
+_ACTORS = {"self.config": "config", **{name: name for name in _OF_A_LOSS}}
 _CALLERS = {"data": "now.batch", "config": "now.config.algorithm"}
 # What every estimator is offered, and only upstream's own take.
 _OF_OTHERS = ("reward_baselines",)
@@ -78,7 +79,7 @@ _ESTIMATORS_OWN = {
     "num_repeat": "now.config.actor_rollout_ref.rollout.n",
 }
 _LOSSES_OWN = {
-    **{name: name for name in ("old_log_prob", "log_prob", "advantages", "response_mask", "loss_agg_mode", "config")},
+    **{name: name for name in (*_OF_A_LOSS, "config")},
     "eos_mask": "response_mask",
     "rollout_is_weights": "rollout_is_weights",
     "rollout_log_probs": "rollout_is_weights",
