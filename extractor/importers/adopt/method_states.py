@@ -11,7 +11,8 @@ from enum import Enum
 from extractor.importers.adopt.carry import Carried
 from extractor.importers.adopt.find_methods import ESTIMATOR, Method
 from extractor.importers.adopt.findings import ForkEdit, Outcome
-from extractor.importers.adopt.method_hooks import FILE, Hook, find_given, make_hook
+from extractor.importers.adopt.method_arguments import find_given
+from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
 from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.segments import split

@@ -155,7 +155,8 @@ def _with_losses(copy: Copy, sources: Sequence[Source]) -> Source | None:
     """Return the first release whose losses a setting chooses, where a fork has one that can only run so."""
     from extractor.importers.adopt.find_methods import LOSS, find_methods
     from extractor.importers.adopt.fork_code import ForkCode
-    from extractor.importers.adopt.method_hooks import chooses_losses, find_given
+    from extractor.importers.adopt.method_arguments import find_given
+    from extractor.importers.adopt.method_hooks import chooses_losses
 
     code = ForkCode(copy)
     losses = [item for item in find_methods(code) if item.kind == LOSS]
