@@ -120,8 +120,8 @@ def test_a_copy_older_than_all_projects(run: Any, tmp_path: Path) -> None:
     assert f"made from verl {old.release}, which is too old for a project" in run("adopt", fork.top).out
 
 
-def test_what_was_changed_for_speed_gives_way(run: Any, tmp_path: Path) -> None:
-    """The project's GRPO goes by columns; a fork that edits the rows that it went by has its own instead."""
+def test_a_hook_stands_for_what_was_changed_for_speed(run: Any, tmp_path: Path) -> None:
+    """The project's GRPO goes by columns; a fork that edits the rows that it went by has its own beside it."""
     fork = Fork(tmp_path / "repo", source_of(RELEASE))
     text = fork.read(ALGOS)
     (node,) = [item.node for item in split(text) if item.key == "compute_grpo_outcome_advantage"]
@@ -132,7 +132,7 @@ def test_what_was_changed_for_speed_gives_way(run: Any, tmp_path: Path) -> None:
     fork.write(ALGOS, "\n".join(lines))
     report = report_of(run, fork, tmp_path / "toy")
     assert edits(report) == {f"verl/{ALGOS}:compute_grpo_outcome_advantage": "carried"}
-    assert "token_1 = i" in (tmp_path / "toy/toy" / PROJECTS_ALGOS).read_text()
+    assert "token_1 = i" in (tmp_path / "toy/toy/custom/algorithms.py").read_text()
 
 
 def test_arguments_that_only_a_parked_method_takes(run: Any, tmp_path: Path) -> None:
