@@ -12,6 +12,7 @@ from extractor.importers.adopt.method_states import MethodState, Runs
 from extractor.importers.adopt.own_keys import compose_settings
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.target_project import AdoptTarget
+from extractor.importers.config.keys import REWARD_MANAGER
 from extractor.importers.runs.copied_code import managers, named
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.places import RunFolders
@@ -51,7 +52,7 @@ def copy_files(
         # Without a run the manager is verl's plain one; else it is one whose file was changed.
         changed = [Path(item.where).stem for item in states if item.runs is Runs.NO and item.kind == "reward manager"]
         for name in dict.fromkeys([managers.PLAIN, *changed]):
-            chosen = {key: name for key in managers.KEYS if key in before}
+            chosen = {key: name for key in REWARD_MANAGER if key in before}
             taken = managers.take_unnamed(replace(project, settings=chosen), "", before)
             if taken.settings:
                 break

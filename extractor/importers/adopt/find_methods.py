@@ -59,7 +59,7 @@ def find_methods(fork: ForkCode) -> list[Method]:
         for module in fork.mentions(word):
             for name, segment in module.by_name.items():
                 called = _registered_as(fork, module, segment.node, word)
-                own = _own_functions(fork, module, name) if called else ()
+                own = _own_functions(module, name) if called else ()
                 if called and own and not module.name.startswith(_UPSTREAMS):
                     found.setdefault(
                         (kind, called),
@@ -69,7 +69,7 @@ def find_methods(fork: ForkCode) -> list[Method]:
         for name, segment in module.by_name.items():
             if name.startswith("compute_policy_loss") and not module.name.startswith(_UPSTREAMS):
                 known = {item.function for item in found.values()}
-                own = _own_functions(fork, module, name)
+                own = _own_functions(module, name)
                 if own and name not in known and isinstance(segment.node, _FUNCTIONS):
                     called = name.removeprefix("compute_policy_loss").strip("_") or "vanilla"
                     found.setdefault(
@@ -154,7 +154,7 @@ def _registered_as(fork: ForkCode, module: ForkModule, node: ast.stmt | None, wo
     return ""
 
 
-def _own_functions(fork: ForkCode, module: ForkModule, name: str) -> tuple[tuple[str, str], ...]:
+def _own_functions(module: ForkModule, name: str) -> tuple[tuple[str, str], ...]:
     """Return the functions that are no version of upstream's: this one, or what it calls."""
     segment = module.by_name[name]
     if segment.node is not None and fingerprint_statement(segment.node) not in load_upstream_parts():
@@ -175,7 +175,7 @@ def _reached(fork: ForkCode, module: ForkModule, statement: ast.stmt) -> set[tup
             place, name = resolved[0], resolved[1] or (chain[1] if len(chain) > 1 else "")
         segment = place.by_name.get(name)
         if segment is not None and isinstance(segment.node, _FUNCTIONS):
-            found |= set(_own_functions(fork, place, name))
+            found |= set(_own_functions(place, name))
     return found
 
 

@@ -23,7 +23,6 @@ from extractor.values import readers, releases
 from extractor.values.configtree import flatten, nearest
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
-from extractor.values.renames import Renames
 
 # Unknown settings that are listed, and the characters that are shown of each.
 _MOST, _SHOWN = 20, 200
@@ -82,8 +81,7 @@ class RunRequest:
             raise _not_known(self.file, best, len(run.overrides) + len(flatten(run.resolved or {})))
         unknown = {problem.override.key: shown(problem.override.value) for problem in best.unhandled}
         run = _under_its_names(run, best)
-        renamed = Renames(best.target.release, release)
-        experiment = convert.convert(run, best, manifest, engine, renamed, unknown)
+        experiment = convert.convert(run, best, manifest, engine, unknown)
         return MatchedRun(run, experiment, best.target, unknown, self.keep_unknown)
 
     def _matched(self, run: Run, written: frozenset[str], release: str, step: Callable[[str], None]) -> ReleaseMatch:
