@@ -134,8 +134,7 @@ def recognise(
         sources |= older
     source = sources[nearest]
     if release is None:
-        later = [sources[item] for item in known[known.index(nearest) :] if item in sources]
-        source = _with_losses(copy, later) or source
+        source = _with_losses(copy, [sources[item] for item in known[known.index(nearest) :] if item in sources])
         nearest = source.release
     # What only other releases have is among the copy's own files.
     files = {path: data for path, data in copy.files.items() if path in source.files}
@@ -151,18 +150,15 @@ def recognise(
     )
 
 
-def _with_losses(copy: Copy, sources: Sequence[Source]) -> Source | None:
-    """Return the first release whose losses a setting chooses, where a fork has one that can only run so."""
+def _with_losses(copy: Copy, sources: Sequence[Source]) -> Source:
+    """Return the first of some releases or, for a fork with a loss of its own, of those with losses to choose among."""
     from extractor.importers.adopt.find_methods import LOSS, find_methods
     from extractor.importers.adopt.fork_code import ForkCode
-    from extractor.importers.adopt.method_arguments import find_given
     from extractor.importers.adopt.method_hooks import chooses_losses
 
-    code = ForkCode(copy)
-    losses = [item for item in find_methods(code) if item.kind == LOSS]
-    if not any(item.name != "vanilla" or find_given(code, item) for item in losses):
-        return None
-    return next((item for item in sources if chooses_losses([item.read(_ALGORITHMS)])), None)
+    found = next((item for item in sources if chooses_losses([item.read(_ALGORITHMS)])), sources[0])
+    is_needed = found is not sources[0] and any(item.kind == LOSS for item in find_methods(ForkCode(copy)))
+    return found if is_needed else sources[0]
 
 
 def _read(
