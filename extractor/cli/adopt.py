@@ -167,11 +167,8 @@ def _head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
         head.append(f"made from verl {older.release}, which is too old for a project ({older.similarity:.1%})")
     behind = f"behind by {output.counted(len(found.newer), 'supported release')}: {', '.join(found.newer)}"
     head.append(behind if found.newer else "that is the newest supported release")
-    shares = [
-        f"{share.carried} of {share.total} {noun} ({share.percent:.0f} %)"
-        for share, noun in ((adoption.hunks, "hunks"), (adoption.symbols, "symbols"))
-    ]
-    head.append(f"carried over: {', '.join(shares)}")
+    carried, total = adoption.symbols
+    head.append(f"carried over: {carried} of {total} symbols ({adoption.symbols.percent:.0f} %)")
     if drifted:
         places = output.counted(drifted, "place")
         head.append(f"of another day of upstream's, not edits: {places}; the project has verl {score.release}'s")
@@ -207,7 +204,7 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
         "edits": [
             {
                 "upstream": edit.upstream_path,
-                **output.pick(edit, "symbol what parts hunks", fate=edit.outcome, where=edit.where),
+                **output.pick(edit, "symbol what parts", fate=edit.outcome, where=edit.where),
                 "why": edit.why or None,
             }
             for edit in adoption.edits
@@ -215,7 +212,7 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
         "methods": output.pick_all(adoption.methods, "kind name runs where setting why"),
         "own": [output.pick(file, "path copied", upstreams=file.is_upstreams) for file in adoption.own],
         "outside": adoption.outside,
-        "carried": {name: output.pick(getattr(adoption, name), "carried total") for name in ("hunks", "symbols")},
+        "carried": output.pick(adoption.symbols, "carried total"),
         "warnings": [*found.warnings, *adoption.generated.warnings],
         **({} if adoption.run is None else {"run": from_run.report(adoption.run)}),
     }
