@@ -6,6 +6,7 @@ import ast
 import builtins
 import warnings
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from extractor.importers.adopt.differences import Difference, list_bound
@@ -223,11 +224,31 @@ def _with_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment |
         if item is not None and item.module.partition(".")[0] == "verl":
             for chain in sorted(chains.get(name, set()) - (present.get(name, set()) if is_there else set())):
                 needs |= target.find_attribute(item, chain[0]) if chain else set()
-        elif item is None and not is_there and name in sides.fork_by_name:
-            needs.add(Unit(sides.module, sides.fork_by_name[name].key))
+        elif item is None and name in sides.fork_by_name:
+            if not is_there or _asks_more(sides, name, chains.get(name, set())):
+                needs.add(Unit(sides.module, sides.fork_by_name[name].key))
         elif item is None and not is_there and emitted is not None and name not in present:
             raise NoPlace(f"it needs {name}, which neither your fork nor the project defines there")
     return Work(core, tuple(lines[text] for text in sorted(lines)), inner, frozenset(needs))
+
+
+def _asks_more(sides: Sides, name: str, chains: AbstractSet[tuple[str, ...]]) -> bool:
+    """Tell whether something is asked of a class that the fork's has and the project's has not: a member of an enum."""
+    ours = next(item.node for item in sides.emitted.values() if name in item.binds)
+    lacking = set(list_members(sides.fork_by_name[name].node)) - set(list_members(ours))
+    return any(chain[0] in lacking for chain in chains if chain)
+
+
+def list_members(node: ast.stmt | None) -> dict[str, ast.stmt]:
+    """Return what a class defines in its body."""
+    found: dict[str, ast.stmt] = {}
+    for part in node.body if isinstance(node, ast.ClassDef) else ():
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found[part.name] = part
+        elif isinstance(part, (ast.Assign, ast.AnnAssign)):
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            found.update({target.id: part for target in targets if isinstance(target, ast.Name)})
+    return found
 
 
 def _parse(text: str) -> ast.Module:

@@ -35,7 +35,7 @@ def run_methods(job: Job) -> dict[str, Any]:
         config = OmegaConf.create(job["config"])
     else:
         package = importlib.import_module(job["package"])
-        importlib.import_module(f"{job['package']}.hooks").import_hooks()
+        importlib.import_module(f"{job['package']}.custom.algorithms")  # another hook may lack a package
         config = package.load_config()
         OmegaConf.resolve(config)
     OmegaConf.set_struct(config, False)
