@@ -90,6 +90,7 @@ def test_names() -> None:
         ("class C:\n    x: int = 1\n    def f(self, a): pass", "class C:\n    def f(self): pass", ["C.x", "a of C.f"]),
         ("class C:\n    def _f(self): pass", "class C:\n    pass", []),
         ("X = 1", "X = 2", []),
+        ('@register_policy_loss("x")\ndef f(a):\n    pass\n', "def f(a):\n    pass\n", ["registration"]),
     ],
 )
 def test_what_a_version_of_another_day_lacks(ours: str, theirs: str, lacks: list[str]) -> None:
