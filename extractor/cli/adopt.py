@@ -116,7 +116,7 @@ def _head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
     from extractor.importers.adopt.method_states import Runs, summarize
 
     copy, score, older = found.copy, found.score, found.older
-    head = [summarize(adoption.methods)]
+    head = [summarize(adoption.methods, adoption.edits)]
     for item in adoption.methods:
         place = f" ({item.why})" if item.why else f" -> {item.where}"
         choice = f", chosen by {item.setting}" if item.setting and item.runs is not Runs.NO else ""
@@ -130,17 +130,17 @@ def _head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
         f"nearest release: verl {score.release} ({score.similarity:.1%}): {score.identical} files identical,"
         f" {score.edited} edited, {score.missing} missing"
     )
+    if found.source.release != score.release:
+        why = f"verl {score.release} has one policy loss, which no setting replaces"
+        head.append(f"the project is of verl {found.source.release}: {why} (--verl {score.release} makes it of that)")
     if copy.says and copy.says != score.release:
         head.append(f"its version file says {copy.says}")
     if older is not None:
         head.append(f"made from verl {older.release}, which is too old for a project ({older.similarity:.1%})")
     behind = f"behind by {output.counted(len(found.newer), 'supported release')}: {', '.join(found.newer)}"
     head.append(behind if found.newer else "that is the newest supported release")
-    shares = [
-        f"{share.carried} of {share.total} {noun} ({share.percent:.0f} %)"
-        for share, noun in ((adoption.hunks, "hunks"), (adoption.symbols, "symbols"))
-    ]
-    head.append(f"carried over: {', '.join(shares)}")
+    carried, total = adoption.symbols
+    head.append(f"carried over: {carried} of {total} symbols ({adoption.symbols.percent:.0f} %)")
     if drifted:
         places = output.counted(drifted, "place")
         head.append(f"of another day of upstream's, not edits: {places}; the project has verl {score.release}'s")
@@ -176,7 +176,7 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
         "edits": [
             {
                 "upstream": edit.upstream_path,
-                **output.pick(edit, "symbol what parts hunks", fate=edit.outcome, where=edit.where),
+                **output.pick(edit, "symbol what parts", fate=edit.outcome, where=edit.where),
                 "why": edit.why or None,
             }
             for edit in adoption.edits
@@ -184,7 +184,7 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
         "methods": output.pick_all(adoption.methods, "kind name runs where setting why"),
         "own": [output.pick(file, "path copied", upstreams=file.is_upstreams) for file in adoption.own],
         "outside": adoption.outside,
-        "carried": {name: output.pick(getattr(adoption, name), "carried total") for name in ("hunks", "symbols")},
+        "carried": output.pick(adoption.symbols, "carried total"),
         "warnings": [*found.warnings, *adoption.generated.warnings],
         **({} if adoption.run is None else {"run": from_run.report(adoption.run)}),
     }

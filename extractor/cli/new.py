@@ -87,7 +87,7 @@ def command(
     from extractor.values.errors import UsageError
     from extractor.values.options import Options
 
-    if env is not None and (is_given(context, "recipe") or from_verl_run is not None):
+    if env is not None and (options.is_given(context, "recipe") or from_verl_run is not None):
         raise UsageError("--env goes with neither --recipe nor --from-verl-run", hint="drop one of the two")
     request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     if path is None:

@@ -59,13 +59,6 @@ class Adoption:
     run: ImportedProject | None = None
 
     @property
-    def hunks(self) -> Share:
-        """Return the places that differ, by what became of them."""
-        found = [edit for edit in self.edits if edit.outcome is not Outcome.UPSTREAM]
-        carried = sum(edit.hunks for edit in found if edit.outcome is Outcome.CARRIED)
-        return Share(carried, sum(edit.hunks for edit in found))
-
-    @property
     def symbols(self) -> Share:
         """Return the functions, classes, values and statements that differ, by what became of them."""
         found = [edit for edit in self.edits if edit.is_symbol and edit.outcome is not Outcome.UPSTREAM]
@@ -155,7 +148,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
 
     copy, source = recognised.copy, recognised.source
     target = AdoptTarget(copy, source, generated, options.package, recognised.compared)
-    barred = method_states.barred_units(target, recognised.methods)
+    barred = method_states.barred_units(target, recognised)
     while more := find_narrower(target, carried := carry(target, barred)):
         barred |= more
     files = assemble(target, carried)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from textwrap import dedent
 
-from extractor.importers.adopt.carry import Carried, Work
+from extractor.importers.adopt.carry import Carried, Work, list_members
+from extractor.importers.adopt.find_methods import list_parameters
 from extractor.importers.adopt.segments import TOP, Segment
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Sides, Unit
 from extractor.pipeline.index.syntax import attribute_chain
@@ -89,8 +90,12 @@ def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
     nodes = readers.python(dedent(theirs)).body
     node = next((item for item in nodes if getattr(item, "name", None) == getattr(ours, "name", "")), None)
     if isinstance(ours, _FUNCTIONS) and isinstance(node, _FUNCTIONS):
-        taken = {item.arg for item in _arguments(node)}
-        return [] if node.args.kwarg is not None else [item.arg for item in _arguments(ours) if item.arg not in taken]
+        if any("register_" in ast.unparse(item) for item in ours.decorator_list) and not node.decorator_list:
+            return ["registration"]
+        taken = {item.arg for item in list_parameters(node)}
+        return (
+            [] if node.args.kwarg is not None else [item.arg for item in list_parameters(ours) if item.arg not in taken]
+        )
     if not isinstance(ours, ast.ClassDef) or not isinstance(node, ast.ClassDef):
         return []
     own, other = _public_members(ours), _public_members(node)
@@ -101,20 +106,9 @@ def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
     return found
 
 
-def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
-    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-
-
 def _public_members(cls: ast.ClassDef) -> dict[str, ast.stmt]:
-    """Return what a class defines in its body."""
-    found: dict[str, ast.stmt] = {}
-    for node in cls.body:
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-            found[node.name] = node
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found.update({target.id: node for target in targets if isinstance(target, ast.Name)})
-    return {name: node for name, node in found.items() if not name.startswith("_") or name.endswith("__")}
+    """Return what a class defines in its body for others."""
+    return {name: node for name, node in list_members(cls).items() if not name.startswith("_") or name.endswith("__")}
 
 
 def _edited_module(sides: Sides, works: Mapping[str, Work]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 import warnings
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from extractor.importers.adopt.differences import Difference, list_bound
@@ -25,7 +25,6 @@ DROPPED = "the project does not have this symbol: nothing that was vendored uses
 _EXPORTS = "__all__"
 _BUILTIN = frozenset(dir(builtins))
 _LABELS = merge.Labels("fork", "upstream", "emitted")
-_CONFLICT = re.compile(r"<{7} fork\n(.*?)\|{7} upstream\n(.*?)={7}\n(.*?)>{7} emitted\n", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -155,53 +154,31 @@ def _work(target: AdoptTarget, unit: Unit) -> Work:
     own = found.old.core if found is not None and found.old is not None else segment.core
     ours = drop_methods(segment.core, dropped)
     for base in [text or own for text in found.bases] if found is not None else [own]:
-        for text in target.list_emitted(sides, emitted):
-            merged = combine(drop_methods(base, dropped), ours, text, finely=base == own)
-            if merged is not None:
-                return _with_needs(target, sides, merged, emitted)
+        merged = combine(drop_methods(base, dropped), ours, emitted.core)
+        if merged is not None:
+            return _with_needs(target, sides, merged, emitted)
     raise NoPlace("it contradicts what vextract changed at the same place; the project has vextract's version")
 
 
-def combine(base: str, ours: str, theirs: str, *, finely: bool = False) -> str | None:
+def combine(base: str, ours: str, theirs: str) -> str | None:
     """Return both sides' changes to a text; None where they contradict, or give what is not Python.
 
-    Git takes changes of neighbouring lines for a conflict, which those of a fork and of a fix often are: each line, and
-    `finely` each word of those in conflict, is put between empty lines. Of sides that are laid out in different ways,
-    statements are merged.
+    Git takes changes of neighbouring lines for a conflict, which those of a fork and of a fix often are: each line is
+    put between empty ones. Of sides that are laid out in different ways, statements are merged.
     """
     if ours in (base, theirs):
         return theirs
-    text = _merge_pieces(r"[^\n]*\n|[^\n]+", ours, base, theirs)
-    text = _CONFLICT.sub(_merge_words, text) if finely else text
-    whole = text.replace("\n", "").replace("\1", "\n")
-    if not _CONFLICT.search(text) and parses(whole):
+    mine, was, other = (
+        "\n\n".join([*(line.replace("\n", "\1") for line in text.splitlines(True)), ""]).encode()
+        for text in (ours, base, theirs)
+    )
+    merged = merge.merge_lines(was, mine, other, _LABELS)
+    whole = merged.data.decode().replace("\n", "").replace("\1", "\n")
+    if not merged.conflicts and parses(whole):
         return whole
     found = merge_statements(base, ours, theirs, _LABELS, with_comments=False)
     text = found.data.decode() if found is not None and not found.conflicts else ""
     return text if text and parses(text) else None
-
-
-def _merge_pieces(pattern: str, ours: str, base: str, theirs: str) -> str:
-    """Merge texts whose pieces are lines, with empty ones between them and a mark for each line end."""
-    mine, was, other = (
-        "\n\n".join([*(piece.replace("\n", "\1") for piece in re.findall(pattern, text)), ""]).encode()
-        for text in (ours, base, theirs)
-    )
-    return merge.merge_lines(was, mine, other, _LABELS).data.decode()
-
-
-def _merge_words(conflict: re.Match[str]) -> str:
-    ours, base, theirs = (side.replace("\n", "").replace("\1", "\n") for side in conflict.groups())
-    return _CONFLICT.sub(_join_arguments, _merge_pieces(r"\w+|[^\S\n]+|\n|.", ours, base, theirs))
-
-
-def _join_arguments(conflict: re.Match[str]) -> str:
-    """Return both keyword arguments where each side gives a call another one; else the conflict as it is."""
-    mine, base, theirs = (side.replace("\n", "") for side in conflict.groups())
-    if base or not all(re.fullmatch(r"[\s,]*\w+\s*=[^=].*", side) for side in (mine, theirs)):
-        return conflict[0]
-    is_apart = theirs.lstrip().startswith(",") or mine.rstrip().endswith(",")
-    return f"{mine}{'' if is_apart else ', '}{theirs}"
 
 
 def _work_of_file(target: AdoptTarget, module: str) -> Work:
@@ -247,11 +224,31 @@ def _with_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment |
         if item is not None and item.module.partition(".")[0] == "verl":
             for chain in sorted(chains.get(name, set()) - (present.get(name, set()) if is_there else set())):
                 needs |= target.find_attribute(item, chain[0]) if chain else set()
-        elif item is None and not is_there and name in sides.fork_by_name:
-            needs.add(Unit(sides.module, sides.fork_by_name[name].key))
+        elif item is None and name in sides.fork_by_name:
+            if not is_there or _asks_more(sides, name, chains.get(name, set())):
+                needs.add(Unit(sides.module, sides.fork_by_name[name].key))
         elif item is None and not is_there and emitted is not None and name not in present:
             raise NoPlace(f"it needs {name}, which neither your fork nor the project defines there")
     return Work(core, tuple(lines[text] for text in sorted(lines)), inner, frozenset(needs))
+
+
+def _asks_more(sides: Sides, name: str, chains: AbstractSet[tuple[str, ...]]) -> bool:
+    """Tell whether something is asked of a class that the fork's has and the project's has not: a member of an enum."""
+    ours = next(item.node for item in sides.emitted.values() if name in item.binds)
+    lacking = set(list_members(sides.fork_by_name[name].node)) - set(list_members(ours))
+    return any(chain[0] in lacking for chain in chains if chain)
+
+
+def list_members(node: ast.stmt | None) -> dict[str, ast.stmt]:
+    """Return what a class defines in its body."""
+    found: dict[str, ast.stmt] = {}
+    for part in node.body if isinstance(node, ast.ClassDef) else ():
+        if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found[part.name] = part
+        elif isinstance(part, (ast.Assign, ast.AnnAssign)):
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            found.update({target.id: part for target in targets if isinstance(target, ast.Name)})
+    return found
 
 
 def _parse(text: str) -> ast.Module:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.segments import Segment, count_hunks, split
+from extractor.importers.adopt.segments import Segment, split
 from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.pipeline.source import Source
 from extractor.values import readers
@@ -63,11 +63,6 @@ class Difference:
             for text in (self.base, self.new.core)
         )
         return tuple(name for name, part in now.items() if was.get(name) != part)
-
-    @property
-    def hunks(self) -> int:
-        """Return the places that differ."""
-        return count_hunks(self.base, self.new.core) if self.base and self.new is not None else 1
 
 
 @dataclass(frozen=True)

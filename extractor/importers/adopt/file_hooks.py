@@ -6,18 +6,21 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from extractor.importers.adopt.method_states import MethodState, Runs
 from extractor.importers.adopt.own_keys import compose_settings
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.target_project import AdoptTarget
-from extractor.importers.runs.copied_code import managers
+from extractor.importers.config.keys import REWARD_MANAGER
+from extractor.importers.runs.copied_code import managers, named
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.places import RunFolders
-from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
 
-_DATASET, _DATASETS = "custom/verl_dataset.py", "verl.utils.dataset.rl_dataset"
+_CUSTOM, _CLASS = "data.custom_cls", "RLHFDataset"
+_COLLATES = "collate_fn"  # of a project's dataset, whichever class it has
+_DATASET, _DATASETS = "utils/dataset/rl_dataset.py", "verl.utils.dataset.rl_dataset"
 # What a project makes its dataset of, by name.
 _GIVEN = {"data_files", "tokenizer", "config"}
 
@@ -46,7 +49,13 @@ def copy_files(
     found: dict[str, tuple[str, str, str]] = {}
     if lost & {"reward manager", "reward function"}:
         before = compose_settings({path: file.data for path, file in whole.items()}, "config/")
-        taken = managers.take_unnamed(project, "", before)
+        # Without a run the manager is verl's plain one; else it is one whose file was changed.
+        changed = [Path(item.where).stem for item in states if item.runs is Runs.NO and item.kind == "reward manager"]
+        for name in dict.fromkeys([managers.PLAIN, *changed]):
+            chosen = {key: name for key in REWARD_MANAGER if key in before}
+            taken = managers.take_unnamed(replace(project, settings=chosen), "", before)
+            if taken.settings:
+                break
         if taken.settings:
             key, value = next(iter(taken.settings.items()))
             choice = f"{key}={value}"
@@ -58,16 +67,14 @@ def copy_files(
             found["reward manager"] = found["reward function"] = (where, choice, asked)
             project = replace(project, tree=taken.tree)
     if "dataset" in lost and _takes_config(recognised):
-        copying = project.copying()
-        try:
-            copied = copying.copy(f"from {_DATASETS} import RLHFDataset\n", ["RLHFDataset"])
-        except (SyntaxError, UsageError, OSError):
-            copied = None
-        if copied is not None and not copied.missing and copying.files:
-            project = replace(project, tree=project.with_hooks({_DATASET: copied.text, **copying.files}, {}))
-            where = f"{target.package}/{_DATASET}"
-            asked = f"needs packages: {', '.join(copied.packages)}" if copied.packages else ""
-            found["dataset"] = (where, f"data.custom_cls.path={where} data.custom_cls.name=RLHFDataset", asked)
+        chosen = {f"{_CUSTOM}.path": f"{copy.root.name}/{_DATASET}", f"{_CUSTOM}.name": _CLASS}
+        taken = named.take_files(replace(project, settings=chosen))
+        whys = [item.why for item in taken.remarks if item.what == "to do"]
+        if all("needs packages" in why for why in whys):
+            project = replace(project, tree=taken.tree)
+            where = str(taken.settings[f"{_CUSTOM}.path"])
+            choice = f"{_CUSTOM}.path={where} {_CUSTOM}.name={_CLASS}"
+            found["dataset"] = (where, choice, "; ".join(whys))
     new = {file.path: file.data for file in project.tree if whole.get(file.path) is not file}
     written = {path: data for path, data in new.items() if path not in whole or whole[path].data != data}
     return written, [_with_copy(item, found, written) if item.runs is Runs.NO else item for item in states]
@@ -77,7 +84,7 @@ def _with_copy(
     item: MethodState, found: Mapping[str, tuple[str, str, str]], written: Mapping[str, bytes]
 ) -> MethodState:
     """Return a method's state where its code was copied; a manager whose function alone was runs in part."""
-    if item.kind not in found:
+    if item.kind not in found or item.name == _COLLATES:
         return item
     where, setting, why = found[item.kind]
     is_whole = any(re.search(rf"\b(class|def) {re.escape(item.name)}\b".encode(), data) for data in written.values())
@@ -90,7 +97,7 @@ def _with_copy(
 def _takes_config(recognised: Recognised) -> bool:
     """Tell whether the fork's dataset is made of what the project has."""
     module = recognised.code.find(_DATASETS)
-    node = module.by_name["RLHFDataset"].node if module is not None and "RLHFDataset" in module.by_name else None
+    node = module.by_name[_CLASS].node if module is not None and _CLASS in module.by_name else None
     makes = [item for item in getattr(node, "body", ()) if getattr(item, "name", "") == "__init__"]
     if not makes or not isinstance(makes[0], ast.FunctionDef):
         return False

@@ -13,6 +13,8 @@ from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 
 ESTIMATOR, LOSS = "advantage estimator", "policy loss"
+# Recipes of upstream's with a trainer of their own.
+_UPSTREAMS = tuple(f"recipe.{name}." for name in ("prime", "spin", "sppo", "transfer_queue"))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -28,6 +30,7 @@ class Method:
         branch: The statements for it, and the if statement that they belong to; None: the function is for it alone.
         functions: The functions that are the fork's own, as module and name.
         about: One sentence on it.
+        registered: Whether a registry of verl's has it.
     """
 
     kind: str
@@ -37,6 +40,7 @@ class Method:
     branch: tuple[list[ast.stmt], ast.If] | None = field(repr=False)
     functions: tuple[tuple[str, str], ...]
     about: str
+    registered: bool = False
 
     @property
     def symbol(self) -> str:
@@ -48,23 +52,24 @@ def find_methods(fork: ForkCode) -> list[Method]:
     """Return the estimators and losses that a fork has and no version of upstream's."""
     found: dict[tuple[str, str], Method] = {}
     for module in fork.mentions("def compute_advantage"):
-        if "compute_advantage" in module.by_name and not module.name.startswith("recipe."):
+        if "compute_advantage" in module.by_name and not module.name.startswith(_UPSTREAMS):
             for method in _branches(fork, module):
                 found.setdefault((method.kind, method.name), method)
     for word, kind in (("register_adv_est", ESTIMATOR), ("register_policy_loss", LOSS)):
         for module in fork.mentions(word):
             for name, segment in module.by_name.items():
                 called = _registered_as(fork, module, segment.node, word)
-                own = _own_functions(fork, module, name) if called else ()
-                if called and own and not module.name.startswith("recipe."):
+                own = _own_functions(module, name) if called else ()
+                if called and own and not module.name.startswith(_UPSTREAMS):
                     found.setdefault(
-                        (kind, called), Method(kind, called, module, name, None, own, describe(segment.node))
+                        (kind, called),
+                        Method(kind, called, module, name, None, own, describe(segment.node), registered=True),
                     )
     for module in fork.mentions("def compute_policy_loss"):
         for name, segment in module.by_name.items():
-            if name.startswith("compute_policy_loss") and not module.name.startswith("recipe."):
+            if name.startswith("compute_policy_loss") and not module.name.startswith(_UPSTREAMS):
                 known = {item.function for item in found.values()}
-                own = _own_functions(fork, module, name)
+                own = _own_functions(module, name)
                 if own and name not in known and isinstance(segment.node, _FUNCTIONS):
                     called = name.removeprefix("compute_policy_loss").strip("_") or "vanilla"
                     found.setdefault(
@@ -149,7 +154,7 @@ def _registered_as(fork: ForkCode, module: ForkModule, node: ast.stmt | None, wo
     return ""
 
 
-def _own_functions(fork: ForkCode, module: ForkModule, name: str) -> tuple[tuple[str, str], ...]:
+def _own_functions(module: ForkModule, name: str) -> tuple[tuple[str, str], ...]:
     """Return the functions that are no version of upstream's: this one, or what it calls."""
     segment = module.by_name[name]
     if segment.node is not None and fingerprint_statement(segment.node) not in load_upstream_parts():
@@ -170,7 +175,7 @@ def _reached(fork: ForkCode, module: ForkModule, statement: ast.stmt) -> set[tup
             place, name = resolved[0], resolved[1] or (chain[1] if len(chain) > 1 else "")
         segment = place.by_name.get(name)
         if segment is not None and isinstance(segment.node, _FUNCTIONS):
-            found |= set(_own_functions(fork, place, name))
+            found |= set(_own_functions(place, name))
     return found
 
 

@@ -73,7 +73,6 @@ class ForkEdit:
         why: For an orphan, why it has no place.
         what: "edited", "added" or "removed".
         is_symbol: False for imports, comments at the top and files that are not Python.
-        hunks: Places that differ.
         parts: For a class, the methods that differ, in the fork's order.
         old, new: The text before and after, imports under upstream's names.
     """
@@ -85,7 +84,6 @@ class ForkEdit:
     why: str
     what: str = "added"
     is_symbol: bool = False
-    hunks: int = 1
     parts: tuple[str, ...] = ()
     old: str = field(default="", repr=False)
     new: str = field(default="", repr=False)

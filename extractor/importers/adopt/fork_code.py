@@ -6,7 +6,7 @@ import ast
 import builtins
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from textwrap import indent
 
@@ -48,6 +48,13 @@ class ForkModule:
     def imports(self) -> dict[str, Imported]:
         return list_imports(self.segments, self.name, is_package=is_package(self.path))
 
+    @cached_property
+    def stars(self) -> tuple[str, ...]:
+        """Return the modules that it imports all of."""
+        nodes = [item.node for item in self.segments if isinstance(item.node, ast.ImportFrom)]
+        bound = [item for node in nodes for item in list_bound(node, self.name, is_package=is_package(self.path))]
+        return tuple(item.module for item in bound if item.name == "*")
+
 
 class ForkCode:
     """All modules of a fork, by dotted name; what is no Python has none."""
@@ -80,6 +87,10 @@ class ForkCode:
             self._read[name] = None if segments is None else ForkModule(name, path, segments)
         return self._read[name]
 
+    def texts(self, start: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the bytes of each module whose name begins so."""
+        return ((name, data) for name, (_, data) in self._paths.items() if name.startswith(start))
+
     def mentions(self, text: str) -> Iterator[ForkModule]:
         """Yield the modules whose text has some words."""
         for name, (_, data) in sorted(self._paths.items()):
@@ -96,8 +107,11 @@ class ForkCode:
             if module is None or item.name not in module.by_name:
                 if whole is not None:
                     return whole, None
-                if module is None or item.name not in module.imports:
+                if module is None:
                     return None
+                if item.name not in module.imports:
+                    found = (self.resolve(replace(item, module=star)) for star in module.stars if star != item.module)
+                    return next(filter(None, found), None)
                 item = module.imports[item.name]
                 continue
             return module, item.name

@@ -10,7 +10,7 @@ from extractor.importers.adopt.carry import DROPPED, Carried, explain
 from extractor.importers.adopt.differences import Difference
 from extractor.importers.adopt.findings import ForkEdit, Outcome
 from extractor.importers.adopt.locate import VERSION
-from extractor.importers.adopt.segments import count_hunks, split
+from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import AdoptTarget, Sides, Unit
 from extractor.importers.adopt.upstream_names import decode
 from extractor.pipeline.source import Source
@@ -120,16 +120,13 @@ def _edit(path: str, item: Difference, outcome: Outcome, where: str, why: str) -
     symbol = ast.unparse(segment.node).partition("\n")[0][:80] if segment.node and is_statement else segment.key
     new = item.new.core if item.new is not None else ""
     is_symbol = segment.node is not None
-    return ForkEdit(
-        path, symbol, outcome, where, why, item.what, is_symbol, item.hunks, item.parts, old=item.base, new=new
-    )
+    return ForkEdit(path, symbol, outcome, where, why, item.what, is_symbol, item.parts, old=item.base, new=new)
 
 
 def _edit_of_file(path: str, why: str, old: str, new: str) -> ForkEdit:
     """Return the edit of a file as a whole; without a reason it is upstream's."""
     outcome, where = (Outcome.ORPHANED, f"{ORPHANED}/{path}") if why else (Outcome.UPSTREAM, "")
-    hunks = count_hunks(old, new) if old or new else 1
-    return ForkEdit(path, "the whole file", outcome, where, why, "edited", hunks=hunks, old=old, new=new)
+    return ForkEdit(path, "the whole file", outcome, where, why, "edited", old=old, new=new)
 
 
 def _note(path: str, release: str, lost: Sequence[ForkEdit]) -> bytes:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import dedent
 
-from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list_parameters
+from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method
 from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
+from extractor.importers.adopt.method_arguments import list_arguments, list_branch_arguments
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.pipeline.index.syntax import attribute_chain
 from extractor.values import readers
 from extractor.values.modules import module_name
 
 FILE = "custom/algorithms.py"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_CHOOSER = "def get_policy_loss_fn"
 _REGISTER = {ESTIMATOR: "register_adv_est", LOSS: "register_policy_loss"}
 _CHOSEN_BY = {ESTIMATOR: "algorithm.adv_estimator", LOSS: "actor_rollout_ref.actor.policy_loss.loss_mode"}
 # What a project's trainer has put into the batch when advantages are computed.
@@ -24,8 +26,11 @@ _COLUMNS = frozenset(
     [
         "advantages",
         "attention_mask",
+        "data_source",
         "entropys",
+        "extra_info",
         "input_ids",
+        "loss_mask",
         "old_log_probs",
         "position_ids",
         "prompts",
@@ -33,6 +38,7 @@ _COLUMNS = frozenset(
         "response_mask",
         "responses",
         "returns",
+        "reward_model",
         "rollout_log_probs",
         "token_level_rewards",
         "token_level_scores",
@@ -40,37 +46,10 @@ _COLUMNS = frozenset(
         "values",
     ]
 )
-# What a trainer's names are in a project: `now` is what the hook finds at hand.
-_TRAINERS = {
-    "self.config": "now.config",
-    "self.global_steps": "now.step",
-    "self.total_training_steps": "now.total_steps",
-    "batch": "now.batch",
-    "self.tokenizer": "now.tokenizer",
-}
-# What functions of estimators and losses are called with, by the name of the argument.
-_ESTIMATORS_OWN = {
-    "token_level_rewards": 'now.batch.batch["token_level_rewards"]',
-    "response_mask": 'now.batch.batch["response_mask"]',
-    "eos_mask": 'now.batch.batch["response_mask"]',
-    "index": 'now.batch.non_tensor_batch["uid"]',
-    "values": 'now.batch.batch["values"]',
-    "gamma": "now.config.algorithm.gamma",
-    "lam": "now.config.algorithm.lam",
-    "config": "now.config.algorithm",
-    "norm_adv_by_std_in_grpo": "now.config.algorithm.norm_adv_by_std_in_grpo",
-    "num_repeat": "now.config.actor_rollout_ref.rollout.n",
-}
-_LOSSES_OWN = {
-    **{name: name for name in ("old_log_prob", "log_prob", "advantages", "response_mask", "loss_agg_mode", "config")},
-    "eos_mask": "response_mask",
-    "rollout_is_weights": "rollout_is_weights",
-    "rollout_log_probs": "rollout_is_weights",
-    "cliprange": "config.clip_ratio",
-    "cliprange_low": "config.clip_ratio_low",
-    "cliprange_high": "config.clip_ratio_high",
-    "clip_ratio_c": 'config.get("clip_ratio_c", 3.0)',
-}
+# The mask of a whole row, which trainers of turns had before 0.6.0.
+_LOSS_MASK = """    mask, row = (now.batch.batch[name] for name in ("response_mask", "attention_mask"))
+    now.batch.batch["loss_mask"] = torch.nn.functional.pad(mask, (row.shape[-1] - mask.shape[-1], 0))
+"""
 
 
 @dataclass(frozen=True)
@@ -83,7 +62,8 @@ class Hook:
         text: The file that has it.
         outside: Packages that it imports.
         needs: Columns of the batch that the project's trainer does not write.
-        left: Arguments that stay at their default, since nothing in a project has the value.
+        rows: Columns that the fork's data have.
+        left: Arguments that stay at their default, since a project has not what the fork gives.
         functions: What of the fork it has, as module and name.
     """
 
@@ -92,6 +72,7 @@ class Hook:
     text: str = field(repr=False)
     outside: frozenset[str]
     needs: tuple[str, ...]
+    rows: tuple[str, ...]
     left: tuple[str, ...]
     functions: tuple[tuple[str, str], ...] = ()
 
@@ -122,7 +103,7 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     segments = split(before)
     taken = frozenset(name for item in segments for name in item.binds)
     closure = Closure(fork, project_names(files, package), package, taken)
-    if method.kind == LOSS and not _chooses_losses(files, package):
+    if method.kind == LOSS and not chooses_losses(files.values()):
         raise NoPlace("this release of verl has one policy loss, which no setting replaces: upgrade the project first")
     known = _names_registered(files, package)
     name = method.name if method.name not in known else f"{method.name}_fork"
@@ -132,7 +113,9 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     make = _estimator if method.kind == ESTIMATOR else _loss
     body = make(fork, method, closure, left)
     code = "\n\n\n".join([*(text.strip("\n") for text in closure.texts.values()), *body.pieces])
-    needs = tuple(sorted(_columns(code) - _COLUMNS - _written(ast.unparse(readers.python(code)))))
+    columns = sorted(set().union(*columns_of(code)))
+    rows = tuple(name for name in columns if _is_of_data(fork, name, code))
+    needs = tuple(name for name in columns if name not in rows)
     decorator = _REGISTER[method.kind]
     wanted = {**closure.imports, "at_hand": f"from {package}.hooks import at_hand"}
     if method.kind == LOSS:
@@ -149,7 +132,7 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     hook = f'@{decorator}("{name}")\n{body.head}\n    """{said}{asks}"""\n{body.tail}'
     text = _with_imports(before, lines) + f"\n\n{code}\n\n\n{hook}\n"
     readers.python(text)
-    return Hook(method, name, text, frozenset(closure.outside), needs, tuple(left), tuple(closure.texts))
+    return Hook(method, name, text, frozenset(closure.outside), needs, rows, tuple(left), tuple(closure.texts))
 
 
 def arguments_of(fork: ForkCode, method: Method) -> tuple[list[str], str]:
@@ -167,11 +150,10 @@ def arguments_of(fork: ForkCode, method: Method) -> tuple[list[str], str]:
     )
     if method.branch is not None:
         text = "\n".join(ast.unparse(item) for item in method.branch[0])
-        return _arguments_of_call(fork, method, node, []), code.replace(
+        return list_branch_arguments(fork, method, node, []), code.replace(
             method.module.by_name[method.function].core, text
         )
-    known = _ESTIMATORS_OWN if method.kind == ESTIMATOR else _LOSSES_OWN
-    return _arguments_by_name(node, known, []), code
+    return list_arguments(fork, method, node, []), code
 
 
 def columns_of(code: str) -> tuple[set[str], set[str]]:
@@ -180,6 +162,16 @@ def columns_of(code: str) -> tuple[set[str], set[str]]:
     arrays = set(re.findall(r"""non_tensor_batch(?:\[|\.get\()\s*["'](\w+)["']""", code))
     own = _columns(code) - _COLUMNS - _written(code)
     return own - arrays, own & arrays
+
+
+def _is_of_data(fork: ForkCode, name: str, code: str) -> bool:
+    """Tell whether a column is one of the fork's rows: an array that its datasets alone write, if anything does."""
+    if name not in columns_of(code)[1]:
+        return False
+    written = re.compile(
+        rf"""\[["']{name}["']\](?:\s*=[^=]|\.append\()|non_tensor\w*=\{{[^}}]*["']{name}["']""".encode()
+    )
+    return not any(written.search(data) for where, data in fork.texts("verl.") if ".dataset." not in where)
 
 
 def _written(code: str) -> frozenset[str]:
@@ -204,25 +196,37 @@ def _estimator(fork: ForkCode, method: Method, closure: Closure, left: list[str]
     head = f"def advantages_of_{slug}(**given):"
     if method.branch is None:
         name = closure.add(method.module, method.function)
-        arguments = _arguments_by_name(node, _ESTIMATORS_OWN, left)
-        return _Body([], head, f"    now = at_hand.get()\n    return {name}({', '.join(arguments)})")
+        arguments = list_arguments(fork, method, node, left)
+        text = f"    now = at_hand.get()\n    return {_write_call(name, arguments)}"
+        return _Body([], head, _with_loss_mask(text, closure.texts.values()))
     body, chain = method.branch
     text = prune(method.module.by_name[method.function].core, f"_{slug}", f"of {method.name}", body, chain)
     piece = closure.rewrite(method.module, text).strip("\n")
-    arguments = _arguments_of_call(fork, method, node, left)
-    call = ",\n        ".join(["now.batch", *arguments])
-    tail = f"    now = at_hand.get()\n    data = _{slug}(\n        {call},\n    )\n"
+    arguments = list_branch_arguments(fork, method, node, left)
+    tail = f"    now = at_hand.get()\n    data = {_write_call(f'_{slug}', ['now.batch', *arguments])}\n"
     if any(isinstance(part.value, ast.Tuple) for part in ast.walk(node) if isinstance(part, ast.Return)):
         tail += "    data = data[0]  # the fork returns more, for its own metrics\n"
     tail += '    return data.batch["advantages"], data.batch["returns"]'
-    return _Body([piece], head, tail)
+    return _Body([piece], head, _with_loss_mask(tail, [piece, *closure.texts.values()]))
+
+
+def _write_call(name: str, arguments: Sequence[str]) -> str:
+    """Return a call in a hook, an argument to a line."""
+    return "".join([f"{name}(\n", *(f"        {item},\n" for item in arguments), "    )"])
+
+
+def _with_loss_mask(text: str, pieces: Iterable[str]) -> str:
+    """Return a hook's statements with the mask of whole rows put into the batch, where its code reads that."""
+    if not any("loss_mask" in _columns(piece) for piece in (dedent(text), *pieces)):
+        return text
+    return text.replace("    now = at_hand.get()\n", f"    now = at_hand.get()\n{_LOSS_MASK}", 1)
 
 
 def _loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> _Body:
     """Return the loss's hook: it calls the fork's function, and returns what the project's actor takes."""
     node = method.module.by_name[method.function].node
     assert isinstance(node, _FUNCTIONS)
-    arguments = _arguments_by_name(node, _LOSSES_OWN, left)
+    arguments = list_arguments(fork, method, node, left)
     name = closure.add(method.module, method.function)
     slug = re.sub(r"\W", "_", method.name)
     head = (
@@ -230,7 +234,7 @@ def _loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> 
         " config=None, rollout_is_weights=None\n):"
     )
     tail = (
-        f"    found = {name}({', '.join(arguments)})\n"
+        f"    found = {_write_call(name, arguments)}\n"
         "    loss, *rest = found if isinstance(found, tuple) else (found,)\n"
         "    if rest and isinstance(rest[0], dict):\n        metrics = rest[0]\n    else:\n"
         '        names = ("actor/pg_clipfrac", "actor/ppo_kl", "actor/pg_clipfrac_lower")\n'
@@ -239,111 +243,6 @@ def _loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> 
         "    return loss, *(torch.tensor(value) for value in [*metrics.values(), 0.0, 0.0, 0.0][:3])"
     )
     return _Body([], head, tail)
-
-
-def _arguments_by_name(
-    node: ast.FunctionDef | ast.AsyncFunctionDef, known: Mapping[str, str], left: list[str]
-) -> list[str]:
-    """Return the arguments that a function is called with, each by its name.
-
-    Raises:
-        NoPlace: it has to be given something that nobody has.
-    """
-    found = []
-    needed = set(_required(node))
-    for item in list_parameters(node):
-        if item.arg in known:
-            found.append(f"{item.arg}={known[item.arg]}")
-        elif item.arg in needed and known is _ESTIMATORS_OWN:
-            found.append(f'{item.arg}=now.column("{item.arg}")')
-        elif item.arg in needed:
-            raise NoPlace(f"a policy loss is not given {item.arg}, which {node.name} needs")
-        else:
-            left.append(item.arg)
-    return found
-
-
-def _arguments_of_call(
-    fork: ForkCode, method: Method, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
-) -> list[str]:
-    """Return how compute_advantage is called by the fork's trainer, in the words of a hook.
-
-    Raises:
-        NoPlace: it is called with something that a project has not.
-    """
-    names = [item.arg for item in list_parameters(node)]
-    call, trainer = _call_of(fork, method)
-    given = dict(zip(names, call.args, strict=False)) | {item.arg: item.value for item in call.keywords if item.arg}
-    needed = set(_required(node))
-    used = {
-        part.id for body in (method.branch or ([], None))[0] for part in ast.walk(body) if isinstance(part, ast.Name)
-    }
-    used |= {
-        part.id
-        for item in node.body
-        if not isinstance(item, ast.If) or item is not (method.branch or (0, 0))[1]
-        for part in ast.walk(item)
-        if isinstance(part, ast.Name)
-    }
-    found = []
-    for place, name in enumerate(names[1:]):
-        if place == 0:
-            found.append(f'{name}="{method.name}"')
-        elif name in given and (name in used or name in needed):
-            text = _in_words_of_hook(given[name], trainer)
-            if text is not None:
-                found.append(f"{name}={text}")
-            elif name in needed and name in used:
-                raise NoPlace(f"its trainer gives it {name}={ast.unparse(given[name])}, which no project has")
-            elif name in needed:
-                found.append(f"{name}=None")
-            else:
-                left.append(name)
-        elif name in needed:
-            found.append(f"{name}={_ESTIMATORS_OWN.get(name, 'None')}")
-    return found
-
-
-def _call_of(fork: ForkCode, method: Method) -> tuple[ast.Call, ast.AST]:
-    """Return the call of compute_advantage with most arguments, and the function that it is in."""
-    modules = [method.module, *fork.mentions("compute_advantage(")]
-    for module in modules:
-        calls = []
-        for segment in module.segments:
-            for around in ast.walk(segment.node) if segment.node is not None else ():
-                if isinstance(around, _FUNCTIONS):
-                    calls += [
-                        (part, around)
-                        for part in ast.walk(around)
-                        if isinstance(part, ast.Call) and attribute_chain(part.func)[-1:] == (method.function,)
-                    ]
-        if calls:
-            return max(calls, key=lambda item: len(item[0].args) + len(item[0].keywords))
-    return ast.Call(ast.Name(method.function), [], []), ast.Module([], [])
-
-
-def _in_words_of_hook(value: ast.expr, trainer: ast.AST, depth: int = 0) -> str | None:
-    """Return an expression of a trainer's as a hook can say it; None where it cannot."""
-    text = ast.unparse(value)
-    for own, ours in _TRAINERS.items():
-        text = re.sub(rf"(?<![\w.]){re.escape(own)}\b", ours, text)
-    free = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} - {
-        "now",
-        "True",
-        "int",
-        "float",
-    }
-    for name in sorted(free):
-        values = [
-            item.value
-            for item in ast.walk(trainer)
-            if isinstance(item, ast.Assign) and len(item.targets) == 1 and ast.unparse(item.targets[0]) == name
-        ]
-        inner = _in_words_of_hook(values[0], trainer, depth + 1) if len(values) == 1 and depth < 4 else None
-        if inner is None:
-            return None
-        text = re.sub(rf"(?<![\w.]){name}\b", inner, text)
-    return text
 
 
 def project_names(files: Mapping[str, str], package: str) -> dict[str, str]:
@@ -367,10 +266,9 @@ def _names_registered(files: Mapping[str, str], package: str) -> set[str]:
     return found | set(re.findall(r"""= ["'](\w+)["']""", enum[0] if enum else "")) | {"vanilla"}
 
 
-def _chooses_losses(files: Mapping[str, str], package: str) -> bool:
-    return any(
-        "def get_policy_loss_fn" in text for path, text in files.items() if path.startswith(f"{package}/vendored/")
-    )
+def chooses_losses(texts: Iterable[str]) -> bool:
+    """Tell whether code of verl's has policy losses that a setting chooses among."""
+    return any(_CHOOSER in text for text in texts)
 
 
 def _columns(code: str) -> set[str]:
@@ -391,11 +289,3 @@ def _with_imports(text: str, lines: list[str]) -> str:
         )
         + "\n"
     )
-
-
-def _required(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """Return the arguments without a default."""
-    names = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
-    given = names[len(names) - len(node.args.defaults) :] if node.args.defaults else []
-    alone = [item.arg for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value is None]
-    return [name for name in names if name not in given] + alone

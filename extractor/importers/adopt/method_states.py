@@ -11,8 +11,9 @@ from enum import Enum
 from extractor.importers.adopt.carry import Carried
 from extractor.importers.adopt.find_methods import ESTIMATOR, Method
 from extractor.importers.adopt.findings import ForkEdit, Outcome
+from extractor.importers.adopt.method_arguments import find_given
 from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
-from extractor.importers.adopt.own_keys import compose_settings
+from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
@@ -20,7 +21,8 @@ from extractor.importers.adopt.upstream_names import decode
 from extractor.values.modules import module_name
 
 _MAIN = "config/ppo_trainer.yaml"
-_POLICY_LOSS = "actor_rollout_ref.actor.policy_loss."
+_ACTOR = "actor_rollout_ref.actor."
+_POLICY_LOSS = f"{_ACTOR}policy_loss."
 # Where else a fork has methods, by the beginning of upstream's path.
 _OTHERS = (
     ("verl/workers/reward_manager/", "reward manager"),
@@ -28,6 +30,10 @@ _OTHERS = (
     ("verl/utils/reward_score/", "reward function"),
     ("verl/utils/dataset/rl_dataset.py", "dataset"),
 )
+
+
+# What trains in a fork and is the project's own here, by class.
+_LOOPS = {"DataParallelPPOActor": ("update_policy",), "RayPPOTrainer": ("fit",)}
 
 
 class Runs(str, Enum):
@@ -64,8 +70,15 @@ class MethodState:
     symbol: str = ""
 
 
-def summarize(states: Sequence[MethodState]) -> str:
-    """Return the report's first line: whether the fork's method runs."""
+def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> str:
+    """Return the report's first line: whether the fork's method runs, and which of its loops did not come along."""
+    lost = [edit for edit in edits if edit.outcome is Outcome.ORPHANED and edit.symbol in _LOOPS]
+    names = sorted({name for edit in lost for name in edit.parts if name in _LOOPS[edit.symbol]})
+    more = f"; what you changed in {', '.join(names)} is parked, but for what it calls of these" if names else ""
+    return _summarize(states) + more
+
+
+def _summarize(states: Sequence[MethodState]) -> str:
     if not states:
         return "no method of yours: no estimator, loss, reward or dataset differs from upstream's"
     parts = [(runs, [item.name for item in states if item.runs is runs]) for runs in Runs]
@@ -90,7 +103,7 @@ def add_hooks(
     states, hooks = [], []
     for method in recognised.methods:
         path = _path_in_project(target, carried, method)
-        if path is not None:
+        if path is not None and not find_given(recognised.code, method):
             setting = f"algorithm.adv_estimator={method.name}" if method.kind == ESTIMATOR else ""
             states.append(MethodState(method.kind, method.name, Runs.YES, path, setting, symbol=method.symbol))
             continue
@@ -109,13 +122,12 @@ def add_hooks(
 
 def state_of(hook: Hook, place: str) -> MethodState:
     """Say how much of a hook runs, and what it lacks."""
-    why = (
-        f"the batch has to have {', '.join(hook.needs)}: report it with the reward, or add a column"
-        if hook.needs
-        else ""
-    )
-    runs = Runs.IN_PART if hook.needs else Runs.YES
-    return MethodState(hook.method.kind, hook.method.name, runs, place, hook.setting, why, hook.method.symbol)
+    needs, left = ", ".join(hook.needs), ", ".join(hook.left)
+    why = [f"the batch has to have {needs}: report it with the reward, or add a column"] if needs else []
+    why += [f"your loop gives it {left}, which a project has not: at their defaults"] if left else []
+    runs = Runs.IN_PART if why else Runs.YES
+    said = "; ".join([*why, *([f"it reads {', '.join(hook.rows)} of your data"] if hook.rows else [])])
+    return MethodState(hook.method.kind, hook.method.name, runs, place, hook.setting, said, hook.method.symbol)
 
 
 def list_others(edits: Sequence[ForkEdit]) -> Iterator[MethodState]:
@@ -156,23 +168,25 @@ def choose_hooks(text: str, hooks: Sequence[Hook]) -> str:
 
 
 def add_config_fields(files: Mapping[str, bytes], package: str) -> dict[str, bytes]:
-    """Return the file of the policy loss's config class with a field for each key of the config that it lacks."""
-    keys = {
-        key.removeprefix(_POLICY_LOSS).partition(".")[0]
-        for key in compose_settings(files, "config/")
-        if key.startswith(_POLICY_LOSS)
-    }
-    for path, data in files.items():
-        text = decode(data) if path.startswith(f"{package}/vendored/") and b"class PolicyLossConfig" in data else None
-        segment = next((item for item in split(text) if "PolicyLossConfig" in item.binds), None) if text else None
-        if text is not None and segment is not None and isinstance(segment.node, ast.ClassDef):
-            lacking = keys - {ast.unparse(item.target) for item in segment.node.body if isinstance(item, ast.AnnAssign)}
-            lacking -= {"_target_"}
-            fields = "".join(f"    {name}: object = None  # of the fork's loss\n" for name in sorted(lacking))
-            if fields:
+    """Return the files of the config classes of the actor and its loss, with a field for each of the fork's keys."""
+    sections = {"PolicyLossConfig": (_POLICY_LOSS, compose_settings(files, "config/"))}
+    sections["ActorConfig"] = (_ACTOR, read_own_keys(files))
+    found: dict[str, bytes] = {}
+    for path in (path for path in files if path.startswith(f"{package}/vendored/") and path.endswith(".py")):
+        for cls, (section, keys) in sections.items():
+            text = decode(found.get(path, files[path])) or ""
+            segments = split(text) if f"class {cls}" in text else ()
+            segment = next((item for item in segments if cls in item.binds), None)
+            if segment is None or not isinstance(segment.node, ast.ClassDef):
+                continue
+            names = {key.removeprefix(section).partition(".")[0] for key in keys if key.startswith(section)}
+            known = {ast.unparse(item.target) for item in segment.node.body if isinstance(item, ast.AnnAssign)}
+            lacking = sorted(names - known - {"_target_", "policy_loss"})
+            if lacking:
+                fields = "".join(f"    {name}: object = None  # of the fork's loss\n" for name in lacking)
                 core = segment.core.rstrip("\n") + "\n"
-                return {path: text.replace(segment.core, core + fields, 1).encode()}
-    return {}
+                found[path] = text.replace(segment.core, core + fields, 1).encode()
+    return found
 
 
 def _path_in_project(target: AdoptTarget, carried: Carried, method: Method) -> str | None:
@@ -207,10 +221,11 @@ def _is_upstreams_branch(target: AdoptTarget, method: Method) -> bool:
     return False
 
 
-def barred_units(target: AdoptTarget, methods: Sequence[Method]) -> dict[Unit, str]:
+def barred_units(target: AdoptTarget, recognised: Recognised) -> dict[Unit, str]:
     """Return what is not merged into the project's copy of verl, since hooks stand for it."""
-    return {
-        Unit(method.module.name, method.function): "its estimators are hooks"
-        for method in methods
-        if method.branch is not None and not _is_upstreams_branch(target, method)
-    }
+    found = {}
+    for method in recognised.methods:
+        is_hook = method.branch is not None and not _is_upstreams_branch(target, method)
+        if is_hook or find_given(recognised.code, method):
+            found[Unit(method.module.name, method.function)] = "a hook stands for it"
+    return found

@@ -50,7 +50,8 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Seq
         and all(map(str.isidentifier, key.split(".")))
         and not _is_taken(key, have)
     }
-    new = {**select_read(added, code), **_asked_by_hooks(copy.top, have, code)}
+    new = select_read(added, code)
+    new |= _asked_by_hooks(copy.top, {**have, **new}, code)
     # A value that follows a setting, `${data.seed}`, needs that one.
     while lost := [
         key for key, value in new.items() if not set(re.findall(r"\$\{([^{}]*)", str(value))) <= {*have, *new}
@@ -73,7 +74,15 @@ def select_read(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
 
 def _asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
     """Return the settings that hooks read and the project lacks, as a config of the fork's has them, or null."""
-    keys = {key for text in code for key in re.findall(r"\bnow\.config\.([\w.]+)(?![\w.(])", text)}
+    texts = list(code)
+    keys = {key for text in texts for key in re.findall(r"\bnow\.config\.([\w.]+)(?![\w.(])", text)}
+    losses = [
+        loss
+        for text in texts
+        for loss in re.findall(r"(?ms)^def loss_of_.*?(?=^\S|\Z)", text[text.find("def loss_of_") :])
+    ]
+    of_actor = {key for text in losses for key in re.findall(r"(?<![.\w])config\.([\w.]+)(?![\w.(])", text)}
+    keys |= {f"actor_rollout_ref.actor.{key}" for key in of_actor}
     lacking = {key for key in keys if key not in have and not any(name.startswith(f"{key}.") for name in have)}
     found: dict[str, Any] = {}
     for name, data in read_files(top) if lacking else ():
@@ -84,7 +93,13 @@ def _asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str]) -> 
                 continue
             values = flatten(body) if isinstance(body, dict) else {}
             found = {**{key: values[key] for key in lacking if key in values}, **found}
-    return {**dict.fromkeys(sorted(lacking)), **found}
+    found = {**dict.fromkeys(sorted(lacking)), **found}
+    return {key: value for key, value in found.items() if not any(name.startswith(f"{key}.") for name in found)}
+
+
+def read_own_keys(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the settings that a fork has added, flat."""
+    return flatten(yaml.safe_load(decode(files[FILE]) or "") or {}) if FILE in files else {}
 
 
 def compose_settings(files: Mapping[str, bytes], folder: str) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ _OLDER = 0.98
 _BASES = 4
 # Somebody's files that merely have the places and names of some of verl's are fewer than this share of its files.
 _FEW_FILES = 0.1
+_ALGORITHMS = "verl/trainer/ppo/core_algos.py"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Recognised:
     Attributes:
         copy: Where it lies.
         scores: How near it is to each release that could be read, the nearest first.
-        source: The nearest release: it is taken for that.
+        source: The release that the project is of: the nearest, or the first later one that has losses to choose among.
         newer: Supported releases that are newer, oldest first.
         unread: Releases that could not be read, with the reason.
         older: How near it is to the release that it was made from, where that is too old for a project.
@@ -132,6 +133,9 @@ def recognise(
         before = tuple(score for score in _scores(copy, older) if score.similarity > found[0].similarity)
         sources |= older
     source = sources[nearest]
+    if release is None:
+        source = _with_losses(copy, [sources[item] for item in known[known.index(nearest) :] if item in sources])
+        nearest = source.release
     # What only other releases have is among the copy's own files.
     files = {path: data for path, data in copy.files.items() if path in source.files}
     others = {path: data for path, data in copy.files.items() if path not in source.files and path.endswith(".py")}
@@ -144,6 +148,17 @@ def recognise(
         older=before[0] if before else None,
         bases=tuple(sources[score.release] for score in [*before, *found[1:]][:_BASES]),
     )
+
+
+def _with_losses(copy: Copy, sources: Sequence[Source]) -> Source:
+    """Return the first of some releases or, for a fork with a loss of its own, of those with losses to choose among."""
+    from extractor.importers.adopt.find_methods import LOSS, find_methods
+    from extractor.importers.adopt.fork_code import ForkCode
+    from extractor.importers.adopt.method_hooks import chooses_losses
+
+    found = next((item for item in sources if chooses_losses([item.read(_ALGORITHMS)])), sources[0])
+    is_needed = found is not sources[0] and any(item.kind == LOSS for item in find_methods(ForkCode(copy)))
+    return found if is_needed else sources[0]
 
 
 def _read(

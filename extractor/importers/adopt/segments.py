@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 
 from extractor.pipeline.index.syntax import bound_names, first_line
 from extractor.values import readers
@@ -79,12 +78,6 @@ def split(text: str) -> tuple[Segment, ...]:
         lead, core = ("".join(f"{line}\n" for line in part) for part in (lines[start:first], lines[first:end]))
         found.append(Segment(key if used[key] == 1 else f"{key} ({used[key]})", lead, core, binds, item))
     return tuple(found)
-
-
-def count_hunks(old: str, new: str) -> int:
-    """Count the places in which two texts differ."""
-    matcher = SequenceMatcher(None, old.split("\n"), new.split("\n"), autojunk=False)
-    return sum(tag != "equal" for tag, *_ in matcher.get_opcodes())
 
 
 def _key(node: ast.stmt | None, binds: tuple[str, ...], start: int) -> str:

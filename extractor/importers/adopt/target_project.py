@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,10 +12,8 @@ from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.segments import Segment, split
 from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
-from extractor.values import releases
 from extractor.values.modules import module_name
 
 OWN = ""
@@ -111,8 +109,6 @@ class AdoptTarget:
         self.compared = compared
         self.package = package
         self._found = generated.found
-        self._fixes = tuple(fix for fix in releases.load(source.release).fixes if fix.parity != "exact")
-        self._unhurried: dict[str, dict[str, str]] = {}
         self.files = {file.path: file for file in generated.tree}
         # Of a module and a package of one name Python imports the package.
         packages_last = sorted(copy.own, key=lambda path: path.endswith("/__init__.py"))
@@ -124,25 +120,6 @@ class AdoptTarget:
             if old is not None and emitted is not None:
                 sides = compared.get(kept.upstream_path) or Compared(split(old), split(old))
                 self.sides[kept.module] = Sides(kept, path, sides, {item.key: item for item in split(emitted)})
-
-    @cached_property
-    def code(self) -> dict[str, bytes]:
-        """Return the project's Python files before any edit, by path, without its tests."""
-        return {
-            path: file.data
-            for path, file in self.files.items()
-            if path.endswith(".py") and not path.startswith("tests/")
-        }
-
-    def list_emitted(self, sides: Sides, segment: Segment) -> Iterator[str]:
-        """Yield the text of a symbol of the project's, and then that without what vextract changed for speed alone."""
-        yield segment.core
-        if sides.module not in self._unhurried:
-            text = rewrite_module(sides.kept, self._found, self.package, self._fixes).text
-            self._unhurried[sides.module] = {item.key: item.core for item in split(text)}
-        text = self._unhurried[sides.module].get(segment.key, segment.core)
-        if text != segment.core:
-            yield text
 
     def fork_text(self, upstream_path: str) -> str | None:
         """Return the fork's text under upstream's names; None where it has none."""

@@ -29,6 +29,11 @@ MOVES = (
     ("actor_rollout_ref.actor.tau_neg", "actor_rollout_ref.actor.policy_loss.tau_neg"),
 )
 
+# Settings that releases call otherwise, and that say who scores: the newest name first.
+REWARD_FILE = ("reward.custom_reward_function.path", "custom_reward_function.path")
+REWARD_MANAGER = ("reward.reward_manager.name", "reward_model.reward_manager")
+JUDGE_ENABLED = ("reward.reward_model.enable", "reward_model.enable")
+
 # What verl's training engine reads in the place of what its older actor and critic read. Releases that have both keys
 # do not say which of them counts: both are written, and of a run's the engine's is taken.
 READ_BY_THE_ENGINE = {

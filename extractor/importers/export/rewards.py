@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.config.keys import Key, KeyStatus
+from extractor.importers.config.keys import REWARD_FILE, REWARD_MANAGER, Key, KeyStatus
 from extractor.importers.config.project import ProjectConfig, python_of
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
@@ -22,8 +22,6 @@ from extractor.values.modules import module_name
 _AS_NAIVE, _NAIVE = "prime", "naive"
 _OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg", "reward_model.overlong_buffer")
 _ARGUMENTS = ("reward.reward_kwargs", "reward_model.reward_kwargs")
-_FUNCTION = ("reward.custom_reward_function.path", "custom_reward_function.path")
-_MANAGER = ("reward.reward_manager.name", "reward_model.reward_manager")
 
 
 @dataclass(frozen=True)
@@ -73,13 +71,13 @@ class RewardConfig:
             UsageError: neither the project nor the release has such a manager, or the release cannot take it.
         """
         arguments = dict(_first(config, _ARGUMENTS) or {})
-        name = str(_first(config, _MANAGER) or "env")
-        key = next((key for key in _MANAGER if key in config.flat), _MANAGER[0])
+        name = str(_first(config, REWARD_MANAGER) or "env")
+        key = next((key for key in REWARD_MANAGER if key in config.flat), REWARD_MANAGER[0])
         return cls(
             _NAIVE if name == _AS_NAIVE and name not in interface.managers else name,
             {name: value for name, value in arguments.items() if name not in ("overlong_buffer_cfg", "max_resp_len")},
             dict(_first(config, _OVERLONG) or {}),
-            _first(config, _FUNCTION),
+            _first(config, REWARD_FILE),
             _adapted(key, name, _manager_class(project, package, name), target, interface),
         )
 
@@ -159,7 +157,7 @@ def _argument_name(key: str) -> str | None:
 
 def change_manager(config: ProjectConfig, reward: RewardConfig) -> dict[str, tuple[Any, str]]:
     """Return the key of a manager that the release has under another name: what it is there, and why."""
-    keys = [key for key in _MANAGER if config.flat.get(key) == _AS_NAIVE != reward.manager]
+    keys = [key for key in REWARD_MANAGER if config.flat.get(key) == _AS_NAIVE != reward.manager]
     return dict.fromkeys(keys, (reward.manager, "it gives every response the score that prime gives it"))
 
 

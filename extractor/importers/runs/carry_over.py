@@ -23,7 +23,6 @@ from extractor.values import readers, releases
 from extractor.values.configtree import flatten, nearest
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
-from extractor.values.renames import Renames
 
 # Unknown settings that are listed, and the characters that are shown of each.
 _MOST, _SHOWN = 20, 200
@@ -35,7 +34,7 @@ _WEIGHS, _BOUNDS = (
     "algorithm.rollout_is",
     ("actor_rollout_ref.actor.tis_imp_ratio_cap", "algorithm.rollout_is_threshold"),
 )
-_KIND, _RECIPE = "reward_model.rm_type", "recipe.prime.main_prime with the names of verl's recipe/prime/config"
+_KIND, _PRIME = "reward_model.rm_type", "`vextract new myproj --algorithm prime` makes a project for that"
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,7 @@ class RunRequest:
             raise _not_known(self.file, best, len(run.overrides) + len(flatten(run.resolved or {})))
         unknown = {problem.override.key: shown(problem.override.value) for problem in best.unhandled}
         run = _under_its_names(run, best)
-        renamed = Renames(best.target.release, release)
-        experiment = convert.convert(run, best, manifest, engine, renamed, unknown)
+        experiment = convert.convert(run, best, manifest, engine, unknown)
         return MatchedRun(run, experiment, best.target, unknown, self.keep_unknown)
 
     def _matched(self, run: Run, written: frozenset[str], release: str, step: Callable[[str], None]) -> ReleaseMatch:
@@ -162,12 +160,13 @@ def _refuse_names_of_forks(run: Run) -> None:
     """
     said = {} if run.hints else flat_settings(run)
     bounds = _BOUNDS if said.get(_WEIGHS) is True else _BOUNDS[:1]
-    instead = {key: _WEIGHTS for key in bounds if isinstance(said.get(key), (int, float)) and said[key] > 0}
+    above = [key for key in bounds if isinstance(said.get(key), (int, float)) and said[key] > 0]
+    instead = dict.fromkeys(above, f"say in its place: {_WEIGHTS}")
     if said.get(_KIND) == "prime":
-        instead[_KIND] = _RECIPE
+        instead[_KIND] = _PRIME
     for key, hint in instead.items():
         message = f"{run.file}: {key}={said[key]}: a name that no supported release of verl has is not read"
-        raise UsageError(message, hint=f"say in its place: {hint}")
+        raise UsageError(message, hint=hint)
 
 
 def _under_its_names(run: Run, best: ReleaseMatch) -> Run:

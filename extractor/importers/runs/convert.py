@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from extractor.importers.config.keys import JUDGE_ENABLED, REWARD_FILE
 from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.runs import prime, reward_model
+from extractor.importers.runs import reward_model
 from extractor.importers.runs.copied_code import named, tools
 from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import readable, unknowns
@@ -25,8 +26,7 @@ SERVICES = ("mlflow", "swanlab", "trackio", "wandb")
 # Variables that an error names, with what they are in.
 _SHOWN = 6
 _DATE = re.compile(r"\$\(date\b[^()]*\)")
-_MANAGER = ("reward.reward_manager.name", "reward_manager.name", "reward_model.reward_manager")
-_REWARD_FILE = ("reward.custom_reward_function.path", "custom_reward_function.path")
+_MANAGER = ("reward.reward_manager.name", "reward_manager.name", "reward_model.reward_manager")  # 0.7.0 has a third
 _BY_TOKENS = (
     "actor_rollout_ref.actor.use_dynamic_bsz",
     "actor_rollout_ref.ref.log_prob_use_dynamic_bsz",
@@ -71,7 +71,6 @@ def convert(
     found: ReleaseMatch,
     manifest: Manifest,
     engine: str | None,
-    renamed: Callable[[str], str | None],
     aside: Collection[str] = (),
 ) -> Experiment:
     """Choose a project's options for a run.
@@ -81,7 +80,6 @@ def convert(
         found: Its config.
         manifest: Of the project's release.
         engine: Asked for; None: as the run says.
-        renamed: From the run's release's keys to the project's.
         aside: Settings that no release has: what they are need not be known.
 
     Raises:
@@ -98,7 +96,7 @@ def convert(
     remarks: list[Remark] = []
     name = str(flat.get("actor_rollout_ref.rollout.name"))
     chosen = engine or run.hints.get("engine") or _engine(name, manifest, remarks)
-    algorithm = run.hints.get("algorithm") or _algorithm(run, flat, manifest, remarks)
+    algorithm = run.hints.get("algorithm") or _algorithm(flat, manifest, remarks)
     function = _function(flat, run, found.target)
     if "features" in run.hints:
         known = {feature.name for feature in manifest.features}
@@ -171,10 +169,10 @@ def _engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
     return chosen
 
 
-def _algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
+def _algorithm(flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
     """Return the preset that fits the run, or GRPO's with a remark."""
     estimator = str(flat.get("algorithm.adv_estimator", "gae"))
-    found = match_preset({**flat, prime.ENABLED: True} if run.is_prime else flat, manifest)
+    found = match_preset(flat, manifest)
     if found is None and estimator not in manifest.algorithms:
         why = "no preset for it here: starts from grpo, with the run's settings"
         remarks.append(Remark("algorithm.adv_estimator", estimator, "changed", why))
@@ -184,7 +182,7 @@ def _algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: l
 
 def _function(flat: Mapping[str, Any], run: Run, target: ReleaseConfig) -> str | None:
     """Return the text of the run's reward function; None: it names none, or it is not here."""
-    path = next((str(flat[name]) for name in _REWARD_FILE if flat.get(name)), None)
+    path = next((str(flat[name]) for name in REWARD_FILE if flat.get(name)), None)
     try:
         return None if path is None else named.function_text(run.places, path, target.source)
     except (SyntaxError, UsageError, OSError):
@@ -243,19 +241,18 @@ def _wanted_features(
         "lora": (flat.get(f"{_MODEL}.lora_rank") or flat.get(f"{_MODEL}.lora.rank") or 0) > 0
         or is_set(f"{_MODEL}.lora_adapter_path"),
         "critic": flat.get("algorithm.adv_estimator") == "gae",
-        prime.FEATURE: run.is_prime,
         "distillation": has("distillation.enabled"),
         "dynamic_sampling": has("algorithm.filter_groups.enable", "data.gen_batch_size"),
         "reward_logs": has("local.reward.log_dir", "local.reward.debug_log"),
         "reward_processes": has("local.reward.num_workers", "local.reward.timeout"),
         "special_tokens": has("local.keep_special_tokens"),
         "reward_managers": bool(managers) and target.reads(managers[0]),
-        "scorers": not has(*_REWARD_FILE) or "default_compute_score" in (function or ""),
+        "scorers": not has(*REWARD_FILE) or "default_compute_score" in (function or ""),
         "rollout_correction": is_set(f"{_CORRECTION}.rollout_is", f"{_CORRECTION}.rollout_rs"),
         "trackers": any(name in SERVICES for name in logger_names(flat.get("trainer.logger"))),
         "early_stopping": is_set("local.early_stopping.patience"),
         "overlap": has("local.rollout.ahead") or is_set("local.reward.early"),
-        "reward_model": has(*reward_model.ENABLED) and not run.is_prime and not is_server,
+        "reward_model": has(*JUDGE_ENABLED) and not is_server,
         "episodes": has("actor_rollout_ref.rollout.multi_turn.enable"),
         "tools": has(tools.CLASSES, tools.FUNCTIONS),
         "verl_checkpoints": has("local.checkpoint.begin_from", "trainer.resume_from_path"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from extractor.importers.config.keys import JUDGE_ENABLED
 from extractor.importers.runs.places import RunFolders, is_on_the_hub
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
@@ -14,7 +15,6 @@ from extractor.values import readers
 _TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
 _DATA = ("data.train_files", "data.val_files")
 _JUDGES = ("reward.reward_model.model_path", "reward_model.model.path")
-_JUDGE_ENABLED = ("reward.reward_model.enable", "reward_model.enable")
 _POLICY, _CRITIC = "actor_rollout_ref.model.path", "critic.model.path"
 _MODELS = (_POLICY, "actor_rollout_ref.model.lora_adapter_path", _CRITIC, *_JUDGES)
 # What a person has to supply where it is not here, or not known.
@@ -43,7 +43,7 @@ def models_and_data(
         Settings in place of those that are there, and what a user should know.
     """
     changed, remarks = _chat_template(settings.get(_TEMPLATE), places)
-    if not any(whole.get(key) for key in _JUDGE_ENABLED):
+    if not any(whole.get(key) for key in JUDGE_ENABLED):
         changed.update({key: project[key] for key in _JUDGES if key in settings and key in project})
     for key in SUPPLIED:
         if key in changed:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from extractor.importers.config.keys import JUDGE_ENABLED
 from extractor.importers.runs.placeholders import unknowns
 from extractor.importers.runs.unsupported_keys import Remark
 
-ENABLED = ("reward.reward_model.enable", "reward_model.enable")
 _TOKENIZER = "reward_model.model.input_tokenizer"
 _POLICY = "actor_rollout_ref.model.path"
 # The project's settings, where its release has none, and what verl calls them where it has.
@@ -39,11 +39,11 @@ def settings(
     Returns:
         Settings by the project's keys, the run's keys that they are made from, and what a user should know.
     """
-    enabled = next((key for key in ENABLED if flat.get(key)), None)
+    enabled = next((key for key in JUDGE_ENABLED if flat.get(key)), None)
     if enabled is None:
         return {}, set(), []
     if function is not None and any(name in function for name in GENERATIVE):
-        on = next((key for key in ENABLED if key in project), None)
+        on = next((key for key in JUDGE_ENABLED if key in project), None)
         why = "a generative reward model is a server of verl's: serve it, and have the reward function ask it there"
         return ({} if on is None else {on: False}), {enabled}, [Remark(enabled, True, "to do", why)]
     found: dict[str, Any] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from extractor.importers.config.keys import REWARD_MANAGER
 from extractor.importers.runs import missing_inputs
 from extractor.importers.runs.copied_code import managers, registered
 from extractor.importers.runs.copied_code.target import TargetProject
@@ -139,7 +140,7 @@ def _rejection(of_run: TargetProject, run: Mapping[str, Any]) -> _Mended:
 def _managers(of_run: TargetProject) -> _Mended:
     """Choose verl's plain reward manager where the run's gives the same scores, or none is named."""
     without = managers.AS_NAIVE - managers.names(of_run.code)
-    keys = [key for key in managers.KEYS if key in of_run.settings and of_run.settings[key] in {None, *without}]
+    keys = [key for key in REWARD_MANAGER if key in of_run.settings and of_run.settings[key] in {None, *without}]
     why = {True: "which gives the same scores one after the other", False: "which verl takes where none is named"}
     values = {key: of_run.settings[key] for key in keys}
     said = [Remark(key, name, "changed", f"{managers.PLAIN}, {why[name is not None]}") for key, name in values.items()]

@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
+from extractor.importers.adopt.differences import Imported
+from extractor.importers.adopt.find_methods import method_of
+from extractor.importers.adopt.findings import Copy
+from extractor.importers.adopt.fork_code import ForkCode
+from extractor.importers.adopt.method_arguments import find_given
 from tests.importers.adopt.forks import Fork
-from tests.importers.adopt.test_command import ALGOS, TRAINER
+from tests.importers.adopt.test_command import ACTOR, ALGOS, TRAINER
 from tests.releases import source_of
 
 pytestmark = pytest.mark.usefixtures("verl")
@@ -65,8 +70,8 @@ def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path
     result = run("adopt", fork.top, project, "--json", "--offline")
     assert result.code == 0, result.err
     method = json.loads(result.out)["methods"][0]
-    assert (method["name"], method["runs"]) == ("mine", "runs in part")
-    assert "texts" in method["why"]
+    assert (method["name"], method["runs"]) == ("mine", "runs")
+    assert method["why"] == "it reads texts of your data"
     text = (project / "toy/custom/algorithms.py").read_text()
     assert '@register_adv_est("mine")' in text
     assert "def helper_1(" in text
@@ -104,3 +109,17 @@ def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_pat
     assert result.code == 1
     assert result.out.startswith("your method is parked: mine")
     assert ", without your method" in result.out
+
+
+def test_a_loss_gets_what_the_forks_actor_gives_it(fork: Fork) -> None:
+    taken = "old_log_prob, log_prob, advantages, response_mask, strength=1.0, entropy=None"
+    fork.append(ALGOS, f"\n\ndef compute_policy_loss_own({taken}):\n    return (strength * log_prob).mean()\n")
+    given = "log_prob, log_prob, advantages, response_mask, strength=own, entropy=entropy"
+    lines = f"own = self.config.get('strength', 2)\n        entropy = model()\n        compute_policy_loss_own({given})"
+    fork.append(ACTOR, f"\n\nclass Own:\n    def update(self, log_prob, advantages, response_mask):\n        {lines}\n")
+    code = ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))
+    method = method_of(code, "compute_policy_loss_own")
+    assert method is not None
+    assert find_given(code, method) == {"strength": "config.get('strength', 2)", "entropy": None}
+    module, name = code.resolve(Imported("AlgoConfig", "verl.trainer.config", "AlgoConfig")) or (None, None)
+    assert (module and module.name, name) == ("verl.trainer.config.algorithm", "AlgoConfig")

@@ -62,18 +62,6 @@ def test_combine() -> None:
     assert combine("x = a + b\n", "x = a + c\n", "x = a + d\n") is None
 
 
-def test_combine_within_a_line() -> None:
-    """Where vextract changed a line that a fork changed as well, in other words of it."""
-    base, fork = "x = call(a, b=1, **more)\n", "x = call(a, b=1, mine=2, **more)\n"
-    fixed = "y = call(a, b=3, **more)\n"
-    assert combine(base, fork, fixed) is None
-    assert combine(base, fork, fixed, finely=True) == "y = call(a, b=3, mine=2, **more)\n"
-    both = fixed.replace("b=3", "b=1, return_dict=False")
-    assert combine(base, fork, both, finely=True) == "y = call(a, b=1, mine=2, return_dict=False, **more)\n"
-    assert combine("x = a + b\n", "x = a + c\n", "x = a + d\n", finely=True) is None
-    assert combine("x = f(a)\n", "x = f(b, a)\n", "x = f(c, a)\n", finely=True) is None, "no keywords: the order counts"
-
-
 def test_combine_by_statement() -> None:
     """Upstream formatted a function after it was copied; comments and layout are upstream's."""
     base = "def f(a,\n      b):\n    c = 'x'\n    d = g(a,\n          b, c=1)\n    return c, d\n"
@@ -102,6 +90,7 @@ def test_names() -> None:
         ("class C:\n    x: int = 1\n    def f(self, a): pass", "class C:\n    def f(self): pass", ["C.x", "a of C.f"]),
         ("class C:\n    def _f(self): pass", "class C:\n    pass", []),
         ("X = 1", "X = 2", []),
+        ('@register_policy_loss("x")\ndef f(a):\n    pass\n', "def f(a):\n    pass\n", ["registration"]),
     ],
 )
 def test_what_a_version_of_another_day_lacks(ours: str, theirs: str, lacks: list[str]) -> None:

@@ -48,7 +48,7 @@ def registered_by(text: str, decorator: re.Pattern[str]) -> list[str]:
     ]
 
 
-def required_by(function: ast.FunctionDef) -> list[str]:
+def required_by(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     """Return the arguments that a function must be given."""
     given = [*function.args.posonlyargs, *function.args.args]
     named = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)

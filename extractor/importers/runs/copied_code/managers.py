@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
+from extractor.importers.config.keys import REWARD_FILE, REWARD_MANAGER
 from extractor.importers.runs import templates
 from extractor.importers.runs.copied_code import own_verl
 from extractor.importers.runs.copied_code.code import (
@@ -30,7 +31,6 @@ from extractor.importers.runs.own_config import program_file
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
 
-KEYS = ("reward.reward_manager.name", "reward_model.reward_manager")
 # They give every response the score that `naive` gives it, in processes side by side: that does for them.
 AS_NAIVE, PLAIN = frozenset({"prime", "remote"}), "naive"
 TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
@@ -38,7 +38,6 @@ TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 _GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
 _REGISTERED = re.compile(r"@register\w*\(\s*[\"']([\w-]+)[\"']")
 _MOST = 4  # classes of one name that are tried
-_FUNCTIONS = ("reward.custom_reward_function.path", "custom_reward_function.path")
 _FOLDER = f"{SCORERS.replace('.', '/')}/"
 _SCORERS = f"{_FOLDER}__init__.py"
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
@@ -87,7 +86,7 @@ def names(code: Mapping[str, str]) -> set[str]:
 
 def chosen(project: TargetProject) -> str | None:
     """Return the name of the reward manager that a run chooses."""
-    return next((str(project.settings[key]) for key in KEYS if project.settings.get(key)), None)
+    return next((str(project.settings[key]) for key in REWARD_MANAGER if project.settings.get(key)), None)
 
 
 def take_named(project: TargetProject) -> CopyResult:
@@ -95,7 +94,7 @@ def take_named(project: TargetProject) -> CopyResult:
     name, known = chosen(project), names(project.code)
     if name is None or name in {*known, *AS_NAIVE} or not project.has(IMPORTED_BY):
         return CopyResult(project.tree)
-    key = next(key for key in KEYS if project.settings.get(key))
+    key = next(key for key in REWARD_MANAGER if project.settings.get(key))
     refused: list[Remark] = []
     found = [*islice(_registered_as(name, project), _MOST)]
     for place, cls, imported, is_registered in [*found, *islice(_chosen_as(name, project), _MOST)]:
@@ -135,15 +134,15 @@ def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]
         before: The project's config without the run's settings.
     """
     path = program_file(program)
-    key = next((key for key in KEYS if key in before), None)
+    key = next((key for key in REWARD_MANAGER if key in before), None)
     if key is not None and (found := _changed_class(project, key)):
         taken = _copy_class(found, project, path)
         if taken.settings:
             return taken
-    function = next((key for key in _FUNCTIONS if key in before), None)
-    named = {project.settings[key] for key in KEYS if project.settings.get(key)}
+    function = next((key for key in REWARD_FILE if key in before), None)
+    named = {project.settings[key] for key in REWARD_MANAGER if project.settings.get(key)}
     by_default = {PLAIN, "dapo", *AS_NAIVE}  # they score by the default function where the run names none
-    if function is None or not named <= by_default or any(project.settings.get(key) for key in _FUNCTIONS):
+    if function is None or not named <= by_default or any(project.settings.get(key) for key in REWARD_FILE):
         return CopyResult(project.tree)
     text = project.checkouts(path)
     classes = own_verl.classes_of_program(tree_of(text))

@@ -85,7 +85,6 @@ def take_files(project: TargetProject) -> CopyResult:
             remarks.append(Remark(key, path, "changed", why))
         if name and not _defines(copied.text, str(name)):
             remarks.append(Remark(key, path, "to do", f"it has no {name}, which the run names: define it in {target}"))
-        remarks += [Remark(key, path, "to do", f"{target} cannot be imported: {why}") for why in copied.missing]
         remarks += copied_remarks(key, path, "the run's checkout", target, copied)
     return CopyResult(project.with_hooks({**copying.files, **texts}, {}), remarks, changed)
 
@@ -109,8 +108,7 @@ def take_modules(project: TargetProject) -> CopyResult:
         why = f"not in the run's checkout: pip install {' '.join(copied.packages)}, or say --cwd"
         return CopyResult(project.tree, [Remark(key, value, "to do", why)] if copied.packages else [])
     target = f"{project.package}/{_MODELS}.py"
-    remarks = [Remark(key, value, "to do", f"{target} cannot be imported: {why}") for why in copied.missing]
-    remarks += copied_remarks(key, value, "the run's checkout", target, copied)
+    remarks = copied_remarks(key, value, "the run's checkout", target, copied)
     tree = project.with_hooks({f"{_MODELS}.py": copied.text, **copying.files}, {})
     return CopyResult(tree, remarks, dict.fromkeys(named, module))
 

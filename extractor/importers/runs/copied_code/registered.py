@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from extractor.importers.config.keys import REWARD_MANAGER
 from extractor.importers.runs.copied_code import managers
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.unsupported_keys import Remark
@@ -53,8 +54,8 @@ def is_known(code: Mapping[str, str], key: str, name: str) -> bool:
 def remarks(project: TargetProject) -> Iterator[Remark]:
     """Yield a "to do" for each name that a project does not know: where to register it."""
     known = {managers.PLAIN, *managers.AS_NAIVE, *managers.names(project.code)}
-    for key in (*_REGISTRIES, *managers.KEYS):
-        name, is_manager = project.settings.get(key), key in managers.KEYS
+    for key in (*_REGISTRIES, *REWARD_MANAGER):
+        name, is_manager = project.settings.get(key), key in REWARD_MANAGER
         if name is None or (name in known if is_manager else is_known(project.code, key, str(name))):
             continue
         what, hook = ("manager", managers.IMPORTED_BY) if is_manager else (_REGISTRIES[key][0], "custom/algorithms")
@@ -76,6 +77,6 @@ def put_aside(project: TargetProject, before: Mapping[str, Any]) -> tuple[CopyRe
         before: The project's config without the run's settings.
     """
     aside = {remark.key: remark for remark in remarks(project)}
-    own = {key: managers.PLAIN if key in managers.KEYS else before.get(key) for key in aside}
+    own = {key: managers.PLAIN if key in REWARD_MANAGER else before.get(key) for key in aside}
     said = [Remark(key, item.value, "to do", f"{own[key]} in its place: {item.why}") for key, item in aside.items()]
     return CopyResult(project.tree, said, own), {key: item.value for key, item in aside.items()}

@@ -119,7 +119,7 @@ class CopyResult:
 
 
 def copied_remarks(key: str, value: Any, place: str, target: str, copied: Copied) -> list[Remark]:
-    """Say from where to where something was copied, and which packages it needs.
+    """Say from where to where something was copied, what it lacks there, and which packages it needs.
 
     Args:
         key, value: The setting that names it.
@@ -127,7 +127,8 @@ def copied_remarks(key: str, value: Any, place: str, target: str, copied: Copied
         target: The hook that it is in.
         copied: The copy.
     """
-    found = [Remark(key, value, "changed", f"copied from {place} to {target}, with what it imports")]
+    found = [Remark(key, value, "to do", f"{target} cannot be imported: {why}") for why in copied.missing]
+    found.append(Remark(key, value, "changed", f"copied from {place} to {target}, with what it imports"))
     if copied.packages:
         needs = f"{target} needs packages: pip install {' '.join(copied.packages)}"
         found.append(Remark(key, value, "to do", needs))

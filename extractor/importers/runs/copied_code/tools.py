@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import yaml
 
-from extractor.importers.runs.copied_code.copying import Copied
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import limits, readers
@@ -17,6 +16,7 @@ from extractor.values.tree import File, FileKind, Tree
 
 MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 CLASSES, FUNCTIONS = f"{MULTI_TURN}.tool_config_path", f"{MULTI_TURN}.function_tool_path"
+_CHECKOUT = "the run's checkout"
 _MODULE, _TABLE, _FUNCTIONS = "custom/verl_tools.py", "custom/verl_tools.yaml", "custom/verl_functions.py"
 
 
@@ -59,7 +59,7 @@ def _take_classes(project: TargetProject, text: str, key: str, path: str) -> tup
     tree = project.with_hooks({**copying.files, _MODULE: copied.text}, {})
     body = f"# The tools of {path}.\n{dumped(table)}"
     tree = Tree.of([*tree, File(target, FileKind.HOOK, body.encode())])
-    return tree, target, _remarks(key, path, module, copied)
+    return tree, target, copied_remarks(key, path, _CHECKOUT, module, copied)
 
 
 def _take_functions(project: TargetProject, text: str, key: str, path: str) -> tuple[Tree, str, list[Remark]]:
@@ -67,13 +67,5 @@ def _take_functions(project: TargetProject, text: str, key: str, path: str) -> t
     copying = project.copying()
     copied = copying.copy(readers.python_text(text.encode()), [], None, project.places.find_like(path))
     target = f"{project.package}/{_FUNCTIONS}"
-    return (
-        project.with_hooks({**copying.files, _FUNCTIONS: copied.text}, {}),
-        target,
-        _remarks(key, path, target, copied),
-    )
-
-
-def _remarks(key: str, path: str, target: str, copied: Copied) -> list[Remark]:
-    missing = [Remark(key, path, "to do", f"{target} cannot be imported: {why}") for why in copied.missing]
-    return [*missing, *copied_remarks(key, path, "the run's checkout", target, copied)]
+    tree = project.with_hooks({**copying.files, _FUNCTIONS: copied.text}, {})
+    return tree, target, copied_remarks(key, path, _CHECKOUT, target, copied)

@@ -35,7 +35,7 @@ def run_methods(job: Job) -> dict[str, Any]:
         config = OmegaConf.create(job["config"])
     else:
         package = importlib.import_module(job["package"])
-        importlib.import_module(f"{job['package']}.hooks").import_hooks()
+        importlib.import_module(f"{job['package']}.custom.algorithms")  # another hook may lack a package
         config = package.load_config()
         OmegaConf.resolve(config)
     OmegaConf.set_struct(config, False)
@@ -121,9 +121,12 @@ def _batch(side: Side, method: dict[str, Any], values: str) -> Any:
         "reward_baselines": torch.rand(rows),
         **{name: torch.randn(shape) for name in ("old_log_probs", "ref_log_prob", "values", "entropys")},
         **{name: torch.rand(shape) for name in method["tensors"]},
+        "loss_mask": torch.cat([torch.zeros(shape), mask], dim=1),
     }
     texts = method["texts"] or ["a text", "another"]
     arrays = {"uid": np.array([str(row // _EACH) for row in range(rows)], dtype=object)}
+    of_rows = {"data_source": "a source", "reward_model": {"ground_truth": "4"}, "extra_info": {"index": 0}}
+    arrays |= {name: np.array([value] * rows, dtype=object) for name, value in of_rows.items()}
     for name in method["arrays"]:
         given = [texts[row % len(texts)] if values == "texts" else float(row) for row in range(rows)]
         arrays[name] = np.array(given, dtype=object)

@@ -1,0 +1,187 @@
+"""What a fork calls its estimators and losses with, in the words of a project's hook."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list_parameters
+from extractor.importers.adopt.fork_code import ForkCode, ForkModule
+from extractor.importers.adopt.target_project import NoPlace
+from extractor.importers.runs.copied_code.code import required_by
+from extractor.pipeline.index.syntax import attribute_chain
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+# What a trainer's names are in a project: `now` is what the hook finds at hand.
+_TRAINERS = {
+    "self.config": "now.config",
+    "self.global_steps": "now.step",
+    "self.total_training_steps": "now.total_steps",
+    "batch": "now.batch",
+    "self.tokenizer": "now.tokenizer",
+}
+# The same of an actor, and of the function that calls registered estimators.
+_OF_A_LOSS = ("old_log_prob", "log_prob", "advantages", "response_mask", "loss_agg_mode")
+_ACTORS = {"self.config": "config", **{name: name for name in _OF_A_LOSS}}
+_CALLERS = {"data": "now.batch", "config": "now.config.algorithm"}
+# What every estimator is offered, and only upstream's own take.
+_OF_OTHERS = ("reward_baselines",)
+# What functions of estimators and losses are called with, by the name of the argument.
+_ESTIMATORS_OWN = {
+    "token_level_rewards": 'now.batch.batch["token_level_rewards"]',
+    "response_mask": 'now.batch.batch["response_mask"]',
+    "eos_mask": 'now.batch.batch["response_mask"]',
+    "index": 'now.batch.non_tensor_batch["uid"]',
+    "values": 'now.batch.batch["values"]',
+    "gamma": "now.config.algorithm.gamma",
+    "lam": "now.config.algorithm.lam",
+    "config": "now.config.algorithm",
+    "norm_adv_by_std_in_grpo": "now.config.algorithm.norm_adv_by_std_in_grpo",
+    "num_repeat": "now.config.actor_rollout_ref.rollout.n",
+}
+_LOSSES_OWN = {
+    **{name: name for name in (*_OF_A_LOSS, "config")},
+    "eos_mask": "response_mask",
+    "rollout_is_weights": "rollout_is_weights",
+    "rollout_log_probs": "rollout_is_weights",
+    "cliprange": "config.clip_ratio",
+    "cliprange_low": "config.clip_ratio_low",
+    "cliprange_high": "config.clip_ratio_high",
+    "clip_ratio_c": 'config.get("clip_ratio_c", 3.0)',
+}
+
+
+def list_arguments(
+    fork: ForkCode, method: Method, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
+) -> list[str]:
+    """Return the arguments that a function is called with, each by its name.
+
+    Raises:
+        NoPlace: it has to be given something that nobody has.
+    """
+    known = _ESTIMATORS_OWN if method.kind == ESTIMATOR else _LOSSES_OWN
+    found, needed, given = [], set(required_by(node)), find_given(fork, method)
+    for item in list_parameters(node):
+        text = known.get(item.arg) or given.get(item.arg)
+        if text is not None:
+            found.append(f"{item.arg}={text}")
+        elif item.arg in needed and method.kind == ESTIMATOR:
+            found.append(f'{item.arg}=now.column("{item.arg}")')
+        elif item.arg in needed:
+            raise NoPlace(f"a policy loss is not given {item.arg}, which {node.name} needs")
+        elif item.arg in given:
+            left.append(item.arg)
+    return found
+
+
+def find_given(fork: ForkCode, method: Method) -> dict[str, str | None]:
+    """Return what a fork gives a method besides what a project does: by argument, in a hook's words or None."""
+    node = method.module.by_name[method.function].node
+    if method.branch is not None or not isinstance(node, _FUNCTIONS):
+        return {}
+    known, words = (_ESTIMATORS_OWN, _CALLERS) if method.kind == ESTIMATOR else (_LOSSES_OWN, _ACTORS)
+    names = [item.arg for item in list_parameters(node)]
+    found: dict[str, str | None] = {}
+    for name, value, around in _handed(fork, method, names):
+        if name in names and name not in known and name not in (*found, *_OF_OTHERS):
+            is_default = isinstance(value, ast.Constant) and value.value is None
+            found |= {} if is_default else {name: _in_words_of_hook(value, around, words)}
+    return found
+
+
+def _handed(fork: ForkCode, method: Method, names: list[str]) -> Iterator[tuple[str, ast.expr, ast.AST]]:
+    """Yield what a fork hands to a function by name or place, each with the function that does."""
+    callers = {method.function} | ({"policy_loss_fn"} if method.kind == LOSS and method.registered else set())
+    for module in {item.name: item for word in callers for item in fork.mentions(f"{word}(")}.values():
+        for call, around in _calls(module, callers):
+            yield from ((name, value, around) for name, value in zip(names, call.args, strict=False))
+            yield from ((item.arg, item.value, around) for item in call.keywords if item.arg)
+    for module in fork.mentions("adv_kwargs[") if method.kind == ESTIMATOR else ():
+        for caller in (item.node for item in module.segments if "compute_advantage" in item.binds and item.node):
+            for part in ast.walk(caller):
+                target = part.targets[0] if isinstance(part, ast.Assign) else None
+                if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+                    assert isinstance(part, ast.Assign)
+                    yield str(target.slice.value), part.value, caller
+
+
+def _calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """Yield the calls of functions of some names in a module, each with the function that it is in."""
+    for segment in module.segments:
+        for around in ast.walk(segment.node) if segment.node is not None else ():
+            if isinstance(around, _FUNCTIONS):
+                for part in ast.walk(around):
+                    if isinstance(part, ast.Call) and (attribute_chain(part.func) or ("",))[-1] in names:
+                        yield part, around
+
+
+def list_branch_arguments(
+    fork: ForkCode, method: Method, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
+) -> list[str]:
+    """Return how compute_advantage is called by the fork's trainer, in the words of a hook.
+
+    Raises:
+        NoPlace: it is called with something that a project has not.
+    """
+    names = [item.arg for item in list_parameters(node)]
+    call, trainer = _call_of(fork, method)
+    given = dict(zip(names, call.args, strict=False)) | {item.arg: item.value for item in call.keywords if item.arg}
+    needed = set(required_by(node))
+    used = {
+        part.id for body in (method.branch or ([], None))[0] for part in ast.walk(body) if isinstance(part, ast.Name)
+    }
+    used |= {
+        part.id
+        for item in node.body
+        if not isinstance(item, ast.If) or item is not (method.branch or (0, 0))[1]
+        for part in ast.walk(item)
+        if isinstance(part, ast.Name)
+    }
+    found = []
+    for place, name in enumerate(names[1:]):
+        if place == 0:
+            found.append(f'{name}="{method.name}"')
+        elif name in given and (name in used or name in needed):
+            text = _in_words_of_hook(given[name], trainer, _TRAINERS)
+            if text is not None:
+                found.append(f"{name}={text}")
+            elif name in needed and name in used:
+                raise NoPlace(f"its trainer gives it {name}={ast.unparse(given[name])}, which no project has")
+            elif name in needed:
+                found.append(f"{name}=None")
+            else:
+                left.append(name)
+        elif name in needed:
+            found.append(f"{name}={_ESTIMATORS_OWN.get(name, 'None')}")
+    return found
+
+
+def _call_of(fork: ForkCode, method: Method) -> tuple[ast.Call, ast.AST]:
+    """Return the call of compute_advantage with most arguments, and the function that it is in."""
+    for module in (method.module, *fork.mentions("compute_advantage(")):
+        calls = list(_calls(module, (method.function,)))
+        if calls:
+            return max(calls, key=lambda item: len(item[0].args) + len(item[0].keywords))
+    return ast.Call(ast.Name(method.function), [], []), ast.Module([], [])
+
+
+def _in_words_of_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str], depth: int = 0) -> str | None:
+    """Return an expression of a trainer's as a hook can say it; None where it cannot."""
+    text = ast.unparse(value)
+    for own, ours in words.items():
+        text = re.sub(rf"(?<![\w.]){re.escape(own)}\b", ours, text)
+    known = {"True", "int", "float", "bool", *(ours.partition(".")[0] for ours in words.values())}
+    free = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} - known
+    for name in sorted(free):
+        values = [
+            item.value
+            for item in ast.walk(trainer)
+            if isinstance(item, ast.Assign) and len(item.targets) == 1 and ast.unparse(item.targets[0]) == name
+        ]
+        inner = _in_words_of_hook(values[0], trainer, words, depth + 1) if len(values) == 1 and depth < 4 else None
+        if inner is None:
+            return None
+        parts = re.split(rf"(?<![\w.]){name}\b(?!=)", text)
+        text = inner if parts == ["", ""] else f"({inner})".join(parts)
+    return text
