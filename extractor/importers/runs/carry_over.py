@@ -34,7 +34,7 @@ _WEIGHS, _BOUNDS = (
     "algorithm.rollout_is",
     ("actor_rollout_ref.actor.tis_imp_ratio_cap", "algorithm.rollout_is_threshold"),
 )
-_KIND, _PRIME = "reward_model.rm_type", "`vextract new myproj --algorithm prime` makes a project for that"
+_KIND, _RECIPE = "reward_model.rm_type", "recipe.prime.main_prime with the names of verl's recipe/prime/config"
 
 
 @dataclass(frozen=True)
@@ -160,13 +160,12 @@ def _refuse_names_of_forks(run: Run) -> None:
     """
     said = {} if run.hints else flat_settings(run)
     bounds = _BOUNDS if said.get(_WEIGHS) is True else _BOUNDS[:1]
-    above = [key for key in bounds if isinstance(said.get(key), (int, float)) and said[key] > 0]
-    instead = dict.fromkeys(above, f"say in its place: {_WEIGHTS}")
+    instead = {key: _WEIGHTS for key in bounds if isinstance(said.get(key), (int, float)) and said[key] > 0}
     if said.get(_KIND) == "prime":
-        instead[_KIND] = _PRIME
+        instead[_KIND] = _RECIPE
     for key, hint in instead.items():
         message = f"{run.file}: {key}={said[key]}: a name that no supported release of verl has is not read"
-        raise UsageError(message, hint=hint)
+        raise UsageError(message, hint=f"say in its place: {hint}")
 
 
 def _under_its_names(run: Run, best: ReleaseMatch) -> Run:

@@ -9,7 +9,7 @@ from typing import Any
 
 from extractor.importers.config.keys import JUDGE_ENABLED, REWARD_FILE
 from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.runs import reward_model
+from extractor.importers.runs import prime, reward_model
 from extractor.importers.runs.copied_code import named, tools
 from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import readable, unknowns
@@ -96,7 +96,7 @@ def convert(
     remarks: list[Remark] = []
     name = str(flat.get("actor_rollout_ref.rollout.name"))
     chosen = engine or run.hints.get("engine") or _engine(name, manifest, remarks)
-    algorithm = run.hints.get("algorithm") or _algorithm(flat, manifest, remarks)
+    algorithm = run.hints.get("algorithm") or _algorithm(run, flat, manifest, remarks)
     function = _function(flat, run, found.target)
     if "features" in run.hints:
         known = {feature.name for feature in manifest.features}
@@ -169,10 +169,10 @@ def _engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
     return chosen
 
 
-def _algorithm(flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
+def _algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
     """Return the preset that fits the run, or GRPO's with a remark."""
     estimator = str(flat.get("algorithm.adv_estimator", "gae"))
-    found = match_preset(flat, manifest)
+    found = match_preset({**flat, prime.ENABLED: True} if run.is_prime else flat, manifest)
     if found is None and estimator not in manifest.algorithms:
         why = "no preset for it here: starts from grpo, with the run's settings"
         remarks.append(Remark("algorithm.adv_estimator", estimator, "changed", why))
@@ -241,6 +241,7 @@ def _wanted_features(
         "lora": (flat.get(f"{_MODEL}.lora_rank") or flat.get(f"{_MODEL}.lora.rank") or 0) > 0
         or is_set(f"{_MODEL}.lora_adapter_path"),
         "critic": flat.get("algorithm.adv_estimator") == "gae",
+        prime.FEATURE: run.is_prime,
         "distillation": has("distillation.enabled"),
         "dynamic_sampling": has("algorithm.filter_groups.enable", "data.gen_batch_size"),
         "reward_logs": has("local.reward.log_dir", "local.reward.debug_log"),
@@ -252,7 +253,7 @@ def _wanted_features(
         "trackers": any(name in SERVICES for name in logger_names(flat.get("trainer.logger"))),
         "early_stopping": is_set("local.early_stopping.patience"),
         "overlap": has("local.rollout.ahead") or is_set("local.reward.early"),
-        "reward_model": has(*JUDGE_ENABLED) and not is_server,
+        "reward_model": has(*JUDGE_ENABLED) and not run.is_prime and not is_server,
         "episodes": has("actor_rollout_ref.rollout.multi_turn.enable"),
         "tools": has(tools.CLASSES, tools.FUNCTIONS),
         "verl_checkpoints": has("local.checkpoint.begin_from", "trainer.resume_from_path"),

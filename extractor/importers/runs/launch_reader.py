@@ -47,12 +47,9 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
         notes += [] if module == easyr1.MODULE else _is_another(module, command.line, "EasyR1's")
         found = translated(path, easyr1.launched(path, arguments, places))
         return replace(found, notes=tuple(notes), places=places)
-    if module.removesuffix(".py").endswith("main_prime"):
-        hint = "`vextract new myproj --algorithm prime` makes a project for that; its settings are local.prime"
-        raise UsageError(f"{path}:{command.line}: {module}: PRIME's own trainer is not read", hint=hint)
     run, words = own_config.read(module, arguments, path, around.config_dirs, places)
     stated = [word for word in words if overrides.is_override(word)]
-    notes += [] if "main_ppo" in module else _is_another(module, command.line, "main_ppo")
+    notes += [] if "main_ppo" in module or run.is_prime else _is_another(module, command.line, "main_ppo")
     for word in words:
         if word not in stated and word != "&":
             why = "what it may add is not known" if unknowns(word) == (word[1:-1],) else "no override, left out"

@@ -57,6 +57,11 @@ class Run:
     is_whole: bool = False
     former: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
+    @property
+    def is_prime(self) -> bool:
+        """Tell whether it is upstream's recipe for PRIME."""
+        return self.program.removesuffix(".py").replace("/", ".").endswith("main_prime")
+
 
 @dataclass(frozen=True)
 class Around:

@@ -9,7 +9,7 @@ from typing import Any
 
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, about_the_machine, candidates, name_in
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import reward_model
+from extractor.importers.runs import prime, reward_model
 from extractor.importers.runs.convert import SERVICES, Experiment, logger_names
 from extractor.importers.runs.copied_code.tools import CLASSES, FUNCTIONS
 from extractor.importers.runs.missing_inputs import SUPPLIED
@@ -94,8 +94,9 @@ def settings_for(
     used |= found.keys()
     found |= {**carrying.micro_batches(), **carrying.overlong_penalty()}
     if not run.hints:
-        judge, read, about = reward_model.settings(carrying.flat, carrying.stated, project, experiment.function)
-        carrying.remarks.extend(about)
+        judge, read = carrying.judge()
+        if run.is_prime:
+            wanted |= judge  # they follow the policy's in the project
         found |= {**judge, **carrying.episodes()}
         used |= read
     for key, value in run.kept.items():
@@ -268,6 +269,16 @@ class _Carrying:
                 if short is not None and f"{section}{short}" in self.project:
                     found[f"{section}{short}"] = value
         return found
+
+    def judge(self) -> tuple[dict[str, Any], set[str]]:
+        """Return the settings of PRIME's model or of a reward model, and the run's keys that they are from."""
+        if self.run.is_prime:
+            found, read, about = prime.settings(self.flat, self.stated, self.project)
+            self.remarks[:] = [item for item in self.remarks if item.key not in read]
+        else:
+            found, read, about = reward_model.settings(self.flat, self.stated, self.project, self.experiment.function)
+        self.remarks.extend(about)
+        return found, read
 
     def episodes(self) -> dict[str, Any]:
         """Return what a run in turns has: verl's tools give no reward, and are no environment."""

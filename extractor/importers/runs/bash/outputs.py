@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from extractor.importers.runs.placeholders import unknowns
 
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
+_SETS = {"[:upper:]": "A-Z", "[:lower:]": "a-z", "[:digit:]": "0-9"}
 
 
 def find_output(words: Sequence[str], folder: str) -> str | None:
@@ -30,6 +31,15 @@ def find_output(words: Sequence[str], folder: str) -> str | None:
     return found if found is None or name == "echo" else f"{found}\n"
 
 
+def filter_text(text: str | None, words: Sequence[str]) -> str | None:
+    """Return what a command in a pipeline makes of what it reads; None: that is not known."""
+    if text is None or not words or unknowns(text) or any(map(unknowns, words)):
+        return None
+    known = _FILTER.get(words[0])
+    found = None if known is None else known(text.removesuffix("\n"), list(words[1:]))
+    return None if found is None else f"{found}\n"
+
+
 def _unescape(text: str) -> str:
     return re.sub(r"\\[nt\\]", lambda found: _ESCAPES[found[0]], text)
 
@@ -48,8 +58,27 @@ def _base(arguments: list[str]) -> str | None:
     return posixpath.basename(arguments[0].rstrip("/")).removesuffix("".join(arguments[1:2]))
 
 
+def _tr(text: str, arguments: list[str]) -> str | None:
+    sets = [_characters(item) for item in arguments if not item.startswith("-")]
+    if arguments[:1] == ["-d"] and len(sets) == 1:
+        return "".join(letter for letter in text if letter not in sets[0])
+    if len(arguments) != 2 or len(sets) != 2 or not sets[1]:
+        return None
+    last = len(sets[1]) - 1
+    return text.translate({ord(old): sets[1][min(place, last)] for place, old in enumerate(sets[0])})
+
+
+def _characters(text: str) -> str:
+    """Return the characters that `a-z`, `[:upper:]` or `/` name."""
+    for name, span in _SETS.items():
+        text = text.replace(name, span)
+    text = _unescape(text)
+    return re.sub(r"(\w)-(\w)", lambda span: "".join(map(chr, range(ord(span[1]), ord(span[2]) + 1))), text)
+
+
 _PRINT: Mapping[str, Callable[[list[str]], str | None]] = {
     "echo": _echo,
     "basename": _base,
     "dirname": lambda arguments: (posixpath.dirname(arguments[0]) or ".") if len(arguments) == 1 else None,
 }
+_FILTER: Mapping[str, Callable[[str, list[str]], str | None]] = {"tr": _tr}

@@ -393,7 +393,11 @@ class Interpreter:
     def _printed(self, statements: Sequence[ShellStatement], doubts: int) -> str | None:
         only = statements[0] if len(statements) == 1 else None
         if only is not None and only.kind == "pipeline":
-            return None
+            text = self._printed(only.parts[0], doubts)
+            for (part,) in only.parts[1:]:
+                raw = part.words if part.kind == "simple" and not part.redirects else ()
+                text = outputs.filter_text(text, [word for item in raw for word in self._words.expand(item)])
+            return text
         if only is not None and only.words == ("cat",):
             return self._document(only.redirects)
         with contextlib.suppress(Stop):
