@@ -85,11 +85,14 @@ def vendor(release: str, part: Part, without: str | None, package: str, folder: 
     manifest = replace(manifest, roles=tuple(role for role in manifest.roles if role.name in part.roles))
     options = Options(PACKAGE, release, part.engine, features=tuple(sorted(part.features)))
     made = generate(options, source, manifest)
-    if without is not None:  # what is ours stays as it is: to render it takes half of the time
-        ours = [file for file in made.tree if file.kind is not FileKind.VENDORED]
+    if without is not None:
         lacking = replace(manifest, fixes=tuple(fix for fix in manifest.fixes if fix.id != without))
-        with mock.patch.object(pipeline, "render", return_value=ours):
-            made = generate(options, source, lacking)
+        if any(fix.replaced for fix in manifest.fixes if fix.id == without):
+            made = generate(options, source, lacking)  # it decides which stand-ins there are
+        else:  # what is ours stays as it is: to render it takes half of the time
+            ours = [file for file in made.tree if file.kind is not FileKind.VENDORED]
+            with mock.patch.object(pipeline, "render", return_value=ours):
+                made = generate(options, source, lacking)
     for file in made.tree:
         if file.path.startswith(f"{PACKAGE}/"):
             path = folder / file.path.replace(PACKAGE, package, 1)

@@ -112,7 +112,11 @@ def test_a_setting_of_another_engine_is_refused(made: Maker, tmp_path: Path, rel
     assert len(packing) == 3
     assert all("vextract add qlora" in answers["hf"][name] for name in packing)
     others = {name for name in refused["hf"] if not name.startswith("actor_rollout_ref.")}
-    assert others == packing | {"trainer.balance_batch"}
+    # Upstream's managers alone hand responses to a sandbox: since 0.7.1 a project has none without the feature.
+    fusion = {name for name in others if name.startswith("reward.sandbox_fusion.")}
+    assert len(fusion) == (3 if release >= "0.7.1" else 0)
+    assert all("vextract add reward_managers" in answers["hf"][name] for name in fusion)
+    assert others == packing | fusion | {"trainer.balance_batch"}
     assert "vextract add dynamic_bsz" in answers["hf"]["trainer.balance_batch"]
     assert refused["vllm"] <= {"local.rollout_micro_batch_size"} < answers["vllm"].keys()
 

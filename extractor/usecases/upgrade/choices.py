@@ -53,7 +53,8 @@ def _sorted_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]
     """Return the names of features and those of verl's symbols and files."""
     names = tuple(names)
     roots = tuple(name for name in names if name.startswith(("verl.", "verl/", "verl:")))
-    return tuple(name.replace("-", "_") for name in names if name not in roots), roots
+    features = (name for name in names if name not in roots)
+    return tuple(name if "/" in name else name.replace("-", "_") for name in features), roots
 
 
 def find_gone(present: Options, manifest: Manifest) -> tuple[str, ...]:

@@ -15,10 +15,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..errors import RESUMABLE, ConfigError, ProjectError, add_note, describe, notes_on
 from ..output import say
 from ..rewards.scoring import own_line
 from ..run.distributed import Ranks, is_connection_error
+from ..vendored.protocol import DataProto
 from .checkpoint import Checkpoints, step_of
 
 STEPS_SHOWN = 4
@@ -111,11 +114,12 @@ class DivergenceError(ProjectError, RuntimeError):
 
 
 class DivergenceCheck:
-    """Checks the models of a run after each update.
+    """Checks the models of a run after each update and before each checkpoint.
 
     Args:
         ranks: this process among its peers; every one must make the same calls.
-        models: those that are trained, by name.
+        models: those that are trained, by name. The policy (actor) is tried on a response for each process before it is
+            saved.
     """
 
     def __init__(self, ranks: Ranks, models: Mapping[str, Any]) -> None:
@@ -123,6 +127,7 @@ class DivergenceCheck:
         self.models = models
         self._steps: dict[int, dict[str, float]] = {}
         self._in_a_row: Counter[str] = Counter()
+        self._responses: DataProto | None = None
 
     def after_update(self, name: str, metrics: dict[str, Any], step: int) -> None:
         """Check a model that has just been updated.
@@ -149,6 +154,28 @@ class DivergenceCheck:
         if self._in_a_row[name] >= PATIENCE:
             what = f"the {name}'s {' and its '.join(bad)}, for {PATIENCE} steps in a row, which changed no weight"
             raise self.error(name, what)
+
+    def remember(self, batch: DataProto) -> None:
+        """Keep a response for each process, to try the models on."""
+        some = batch[: self.ranks.world_size]
+        self._responses = DataProto(some.batch.clone(), some.non_tensor_batch, some.meta_info)
+
+    def before_saving(self) -> None:
+        """Check that the policy still gives probabilities.
+
+        Raises:
+            DivergenceError: they are NaN or infinite.
+        """
+        if self._responses is None:
+            return
+        mask = self._responses.batch["response_mask"].bool()
+        if not torch.isfinite(self.log_probs(self._responses)[mask]).all():
+            raise self.error("actor", "the policy's log-probabilities are NaN or infinite")
+
+    def log_probs(self, batch: DataProto) -> torch.Tensor:
+        """Return the policy's log-probabilities of a global batch now, (bs, response_length)."""
+        found: torch.Tensor = self.ranks.spread(self.models["actor"].compute_log_prob, batch).batch["old_log_probs"]
+        return found
 
     def error(self, name: str, what: str, *more: str, hint: str = "") -> DivergenceError:
         """Return an error that says what the last steps gave, and what to do.

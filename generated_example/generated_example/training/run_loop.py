@@ -148,12 +148,14 @@ class RunLoop(Closing):
             The checkpoint: `path`/global_step_N.
 
         Raises:
+            DivergenceError: the policy is not worth saving.
             CheckpointError: it cannot be written.
         """
         self.require_open()
         if self._state is None or self._steps != self.steps_done:
             self._remember()
         assert self._state is not None
+        self.divergence.before_saving()
         is_last = self._is_last
         state = {**self._state, "identity": self._identity}
         checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
@@ -236,6 +238,7 @@ class RunLoop(Closing):
     def _after_step(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
         """Validate and save if it is time, and log the step; tell whether the run ends with it."""
         step, is_last = self.steps_done, self._is_last
+        self.divergence.remember(batch)
         due = self._is_due(self.config.trainer.test_freq, step)
         if due:
             with timed("testing", timing):

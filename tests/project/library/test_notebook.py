@@ -64,7 +64,7 @@ with LocalPPOTrainer(config("wrong"), train_dataset=ROWS, reward_fn=misspelt) as
 
 @pytest.fixture(scope="module")
 def project(made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = made(Configuration(NEWEST[-1], "hf", features=("plots",))).root
+    source = made(Configuration(NEWEST[-1], "hf", features=("plots", "reward_processes"))).root
     return Path(shutil.copytree(source, tmp_path_factory.mktemp("notebook") / "project"))
 
 

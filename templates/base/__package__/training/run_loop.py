@@ -16,17 +16,7 @@ from ..run.distributed import random_state, set_random_state
 from ..run.heap import freed_memory
 from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory, without_running_loop
 from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last
-from ..switches import (
-    EARLY_STOPPING,
-    FREED_MEMORY,
-    GIVEN_OBJECTS,
-    LORA,
-    OVERLAP,
-    PARTS,
-    RESCUE,
-    SHARDED_CHECKPOINTS,
-    WATCH,
-)
+from ..switches import EARLY_STOPPING, FREED_MEMORY, GIVEN_OBJECTS, LORA, OVERLAP, PARTS, RESCUE, SHARDED_CHECKPOINTS
 from ..tracking import timed
 from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
@@ -193,14 +183,14 @@ class RunLoop(Closing):
             The checkpoint: `path`/global_step_N.
 
         Raises:
+            DivergenceError: the policy is not worth saving.
             CheckpointError: it cannot be written.
         """
         self.require_open()
         if self._state is None or self._steps != self.steps_done:
             self._remember()
         assert self._state is not None
-        if WATCH:
-            self.divergence.before_saving()
+        self.divergence.before_saving()
         is_last = self._is_last
         if EARLY_STOPPING:
             is_last = is_last or self.stopping.reason is not None
@@ -346,8 +336,7 @@ class RunLoop(Closing):
     def _after_step(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
         """Validate and save if it is time, and log the step; tell whether the run ends with it."""
         step, is_last = self.steps_done, self._is_last
-        if WATCH:
-            self.divergence.remember(batch)
+        self.divergence.remember(batch)
         if EARLY_STOPPING:
             self.stopping.improved = False
         if GIVEN_OBJECTS:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .data.images import class_for, save_processor
+from .data.images import class_at, save_processor
 from .errors import ConfigError, report_error
 from .hub import card, upload
 from .merging import merged_model
@@ -128,14 +128,14 @@ def export(checkpoint: Path, out: Path, *, dtype: str | None = None, base: Path 
 
 def load_model(path: Path) -> Any:
     """Load a model, in the dtype that it has."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
     from .workers.models import load_pretrained
 
     try:
         auto_class: Any = AutoModelForCausalLM
         if MULTIMODAL:
-            auto_class = class_for(auto_class, AutoConfig.from_pretrained(path))
+            auto_class = class_at(auto_class, path)
         return load_pretrained(auto_class, path, torch_dtype="auto")
     except (OSError, ValueError, RuntimeError) as error:
         raise ConfigError(f"cannot load the model at {path}: {error}", "check whether it was changed since") from error

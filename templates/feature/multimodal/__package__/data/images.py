@@ -71,6 +71,13 @@ def class_for(auto_class: Any, model_config: Any) -> Any:
     return AutoModelForImageTextToText if sees and auto_class is AutoModelForCausalLM else auto_class
 
 
+def class_at(auto_class: Any, path: Path) -> Any:
+    """Return `class_for` of the model at `path`."""
+    from transformers import AutoConfig
+
+    return class_for(auto_class, AutoConfig.from_pretrained(path))
+
+
 def placeholders(processor: Any) -> list[int]:
     """Return the tokens that stand for images and videos, which no response may have: nothing would be behind them."""
     names = [getattr(processor, f"{kind}_token", None) for kind in ("image", "video")]

@@ -10,7 +10,6 @@ import torch
 
 from ..errors import full_disk
 from ..run.distributed import Ranks
-from ..switches import CRITIC
 from ..vendored.protocol import DataProto
 from .batches import sample_rows
 from .failures import DivergenceCheck, DivergenceError
@@ -32,7 +31,7 @@ LEAST_LIKELY = "least likely token is the least likely of all"
 
 
 class SuspectCheck(DivergenceCheck):
-    """Says which sample of a batch led to no number, besides; and tries the models before a checkpoint is written.
+    """Says which sample of a batch led to no number, besides.
 
     Args:
         ranks: this process among its peers; every one must make the same calls.
@@ -43,33 +42,6 @@ class SuspectCheck(DivergenceCheck):
     def __init__(self, ranks: Ranks, models: Mapping[str, Any], suspects: "Suspects") -> None:
         super().__init__(ranks, models)
         self.suspects = suspects
-        self._responses: DataProto | None = None
-
-    def remember(self, batch: DataProto) -> None:
-        """Keep a response for each process, to try the models on."""
-        some = batch[: self.ranks.world_size]
-        self._responses = DataProto(some.batch.clone(), some.non_tensor_batch, some.meta_info)
-
-    def before_saving(self) -> None:
-        """Check that the policy still gives probabilities.
-
-        Raises:
-            DivergenceError: they are NaN or infinite.
-        """
-        if self._responses is None:
-            return
-        mask = self._responses.batch["response_mask"].bool()
-        if not torch.isfinite(self.log_probs(self._responses)[mask]).all():
-            raise self.error("actor", "the policy's log-probabilities are NaN or infinite")
-        if CRITIC and (critic := self.models.get("critic")) is not None:
-            values = self.ranks.spread(critic.compute_values, self._responses).batch["values"]
-            if not torch.isfinite(values).all():
-                raise self.error("critic", "the critic's values are NaN or infinite")
-
-    def log_probs(self, batch: DataProto) -> torch.Tensor:
-        """Return the policy's log-probabilities of a global batch now, (bs, response_length)."""
-        found: torch.Tensor = self.ranks.spread(self.models["actor"].compute_log_prob, batch).batch["old_log_probs"]
-        return found
 
     def error_of_update(self, name: str, what: str, step: int) -> DivergenceError:
         """Return the error of a model whose updates in a row, the last of them in `step`, gave no number."""
