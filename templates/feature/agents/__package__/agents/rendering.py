@@ -8,7 +8,7 @@ upstream's builder of turns has it.
 import logging
 import uuid
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..episodes.observations import Observations
 from ..episodes.tools import MULTI_TURN, check_format
@@ -18,23 +18,16 @@ from ..errors import ConfigError
 from ..training.model_words import ModelWords
 from ..vendored.experimental.agent_loop import tool_parser
 from ..vendored.tools.schemas import OpenAIFunctionToolSchema
+from .dialects import Asked, Message, Refusal, Tool, tool_call
 
-# A message, and a tool, in OpenAI's form.
-Message = dict[str, Any]
-Tool = dict[str, Any]
 TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
 
 
-class CannotRender(ValueError):
+class CannotRender(Refusal):
     """The chat template cannot render messages, or not after a turn of the model."""
 
-
-class Call(NamedTuple):
-    """A call of a tool; `arguments` are JSON as far as the model has kept to it."""
-
-    id: str
-    name: str
-    arguments: str
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text}; set {TEMPLATE} to one that does", "unsupported_template", "messages")
 
 
 class Rendering:
@@ -64,40 +57,42 @@ class Rendering:
         form = config.actor_rollout_ref.rollout.multi_turn.format
         self.parser: Any = tool_parser.ToolParser.get_tool_parser(form, tokenizer)
 
-    def begin(self, messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
-        """Return the tokens of a conversation up to the model's turn.
+    def begin(self, asked: Asked) -> list[int]:
+        """Return the tokens of a request up to the model's turn.
 
         Raises:
             CannotRender: the template raised, or has no place for tools.
         """
+        if asked.prompt:
+            return self._tokens_of(asked.prompt)
+        build, messages = self.builder.build_initial_tokens, list(asked.messages)
         try:
-            tokens = list(self.builder.build_initial_tokens(list(messages), tools=list(tools) or None))
-            without = list(self.builder.build_initial_tokens(list(messages))) if tools else None
+            tokens = list(build(messages, tools=asked.tools or None))
+            has_no_place = asked.tools and tokens == list(build(messages))
         except Exception as error:  # of any class: a template raises what it likes
             raise CannotRender(f"the chat template cannot render these messages: {error}") from error
-        if tokens == without:
+        if has_no_place:
             raise CannotRender("the chat template has no place for tools")
         return tokens
 
-    def go_on(
-        self, messages: Sequence[Message], known: int, tools: Sequence[Tool], context: list[int], turn: list[int]
-    ) -> tuple[int, list[int]]:
-        """Return what follows a turn: how many of its tokens make room, and the tokens of the messages after it.
+    def go_on(self, asked: Asked, known: int, context: list[int], turn: list[int]) -> tuple[int, list[int]]:
+        """Return what follows a turn: how many of its tokens make room, and the tokens of what is asked after it.
 
         Args:
-            messages: the conversation; the first `known` of them are in the context.
+            asked: the request; the first `known` of its messages, letters or tokens are in the context.
             context: all tokens so far.
             turn: those at its end that the model wrote last.
 
         Raises:
             CannotRender: the template cannot put these messages after a turn.
         """
-        later = list(messages[known:])
+        if asked.prompt:
+            return 0, self._tokens_of(asked.prompt[known:])
+        before, later = asked.messages[:known], asked.messages[known:]
         try:
             if all(message["role"] != "tool" for message in later):
                 return int(self.observations.takes_back(turn, later)), self.observations.follow(turn, later)
-            before = list(messages[:known])
-            merged = follow(self.builder)(before, [*before, *later], context, tools=list(tools) or None).token_ids
+            merged = follow(self.builder)(before, list(asked.messages), context, tools=asked.tools or None).token_ids
         except Exception as error:  # of any class: a template raises what it likes
             raise CannotRender(f"the chat template cannot go on after a turn: {error}") from error
         same = [one == other for one, other in zip(merged, context, strict=False)]
@@ -106,20 +101,23 @@ class Rendering:
             raise CannotRender("the chat template changes what came before the turn")
         return len(context) - kept, list(merged[kept:])
 
-    def tokens_of(self, text: str) -> list[int]:
-        """Return the tokens of plain text."""
-        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    async def read_turn(self, context: list[int], turn: list[int], tools: Sequence[Tool]) -> tuple[str, list[Call]]:
-        """Return the text of a turn as an environment reads it, and the calls that it makes of these tools."""
-        if tools:
-            content, calls = await self.parser.extract_tool_calls(turn, [_schema(tool) for tool in tools])
+    async def read_turn(self, context: list[int], turn: list[int], asked: Asked) -> Message:
+        """Return a turn as a message: its text as an environment reads it, and the calls that it makes of tools."""
+        if asked.tools:
+            text, calls = await self.parser.extract_tool_calls(turn, [_schema_of(tool) for tool in asked.tools])
             if calls:
                 for end in self.words.ends:
-                    content = content.replace(self.tokenizer.decode([end]), "")
-                made = ((call.tool_call_id or f"call_{uuid.uuid4().hex[:24]}", call) for call in calls)
-                return content.strip(), [Call(name, call.name, call.arguments) for name, call in made]
-        return text_of_turn(self.words, context, turn), []
+                    text = text.replace(self.tokenizer.decode([end]), "")
+                named = ((call.tool_call_id or f"call_{uuid.uuid4().hex[:24]}", call) for call in calls)
+                made = [tool_call(name, call.name, call.arguments) for name, call in named]
+                return {"role": "assistant", "content": text.strip(), "tool_calls": made}
+        text = text_of_turn(self.words, context, turn)
+        for stop in asked.stop:
+            text = text.partition(stop)[0]
+        return {"role": "assistant", "content": text}
+
+    def _tokens_of(self, prompt: str | list[int]) -> list[int]:
+        return list(self.tokenizer(prompt, add_special_tokens=False)["input_ids"] if isinstance(prompt, str) else prompt)
 
     def cut_at(self, turn: list[int], stops: Sequence[str]) -> int | None:
         """Return after how many tokens a turn has said one of some texts; None: it has not."""
@@ -141,7 +139,7 @@ def _first_builder(config: Any, tokenizer: Any) -> Any:
     raise ConfigError(text, f"choose another model, or leave {MULTI_TURN}.enable off")
 
 
-def _schema(tool: Tool) -> OpenAIFunctionToolSchema:
+def _schema_of(tool: Tool) -> OpenAIFunctionToolSchema:
     """Return a tool as upstream's parsers read it: the types of its parameters, as far as they are simple."""
     function = tool["function"]
     given = (function.get("parameters") or {}).get("properties") or {}
