@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..episodes.environments import DaemonThreads, Failure
+from ..episodes.environments import DaemonThreads, Failure, failure_of
 from ..episodes.episode import columns_of, episode_batch
 from ..episodes.loop import EpisodeEnded, episode_seed, play_all, writing
 from ..episodes.turns import Writer, context_batch
@@ -18,7 +18,7 @@ from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .dialects import MODEL
 from .endpoint import Endpoint
-from .program import ProgramCall, UnusableReward, load_program, reward_of
+from .program import ProgramCall, ProgramFailure, load_program, reward_of
 from .rendering import Rendering
 from .session import Session, Turn
 
@@ -30,13 +30,7 @@ Row = dict[str, Any]
 
 
 class AgentLoop:
-    """Runs this process's sessions.
-
-    Args:
-        config: the whole config.
-        tokenizer: of the policy.
-        engine: writes the model's turns.
-    """
+    """Runs this process's sessions; the rollout engine writes the turns."""
 
     def __init__(self, config: Any, tokenizer: Any, engine: Any) -> None:
         self.config, self.tokenizer, self.engine = config, tokenizer, engine
@@ -48,11 +42,7 @@ class AgentLoop:
         self.endpoint = Endpoint()
 
     def run(self, prompts: DataProto, ended: EpisodeEnded | None = None) -> DataProto:
-        """Play an episode from each prompt; see `EpisodeLoop.run`.
-
-        Args:
-            prompts: with the columns that make the program's task. What it asks first is the prompt.
-            ended: is told of each episode that has ended while others go on.
+        """Play an episode from each prompt, as `EpisodeLoop.run` does; what a program asks first becomes the prompt.
 
         Returns:
             What `EpisodeLoop.run` does, and the column agent_counts: what came of each session, (bs,) dictionaries.
@@ -118,9 +108,7 @@ class AgentLoop:
                 call.stop()
         if is_late:
             await asyncio.wait({done}, timeout=GRACE)
-            self._fail_late(session, call, hangs=not done.done())
-        else:
-            self._take_result(session, done)
+        self._take_result(session, done, is_late)
         session.counts["processes"] = call.processes_ended
         if not session.turns:  # nothing can be computed from an empty response
             turn = Turn(None, list(row["raw_prompt_ids"]))
@@ -136,26 +124,24 @@ class AgentLoop:
             if session.broken.done():
                 session.broken.result()
 
-    def _take_result(self, session: Session, done: "asyncio.Future[Any]") -> None:
+    def _take_result(self, session: Session, done: "asyncio.Future[Any]", is_late: bool) -> None:
         """Note the reward, or what went wrong."""
-        episode, wrong = session.episode, done.exception()
-        if wrong is not None and session.spent:
-            episode.end = session.spent  # the program was told so, and gave up
-            return
+        episode = session.episode
         try:
+            if is_late:
+                session.counts["hanging"] += not done.done()
+                text = f"took longer than local.agent.timeout={self.timeout:g} s of its own"
+                goes_on = f"; it goes on in the thread agent-{session.place}, with a key that opens nothing"
+                raise ProgramFailure(text if done.done() else text + goes_on, "timeout")
             result = done.result()
             if not session.turns:
-                raise UnusableReward("returned without an answer of the policy: ask base_url with api_key")
+                raise ProgramFailure("returned without an answer of the policy: ask base_url with api_key")
             reward, episode.info = reward_of(result, needed=bool(self.config.local.env.is_reward))
             episode.scores, episode.end = [reward], session.spent or "terminated"
+        except ProgramFailure as failure:
+            where = hook_file_of(failure, self.program)
+            episode.fail(Failure(failure.kind, f"the agent program {failure}", where))
         except Exception as error:  # of any class: the program is the owner's
-            raised = f"raised {type(error).__name__}: {' '.join(str(error).split())}"
-            text = str(error) if isinstance(error, UnusableReward) else raised
-            episode.fail(Failure("error", f"the agent program {text}", hook_file_of(error, self.program)))
-
-    def _fail_late(self, session: Session, call: ProgramCall, *, hangs: bool) -> None:
-        text = f"the agent program took longer than local.agent.timeout={self.timeout:g} s of its own"
-        if hangs:
-            session.counts["hanging"] += 1
-            text += f"; it goes on in the thread {call.name}, with a key that opens nothing"
-        session.episode.fail(Failure("timeout", text, hook_file_of(TimeoutError(), self.program)))
+            episode.end = session.spent  # the program was told so, and gave up
+            if not session.spent:
+                episode.fail(failure_of("the agent program", error, self.program))

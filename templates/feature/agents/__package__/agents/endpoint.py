@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from .dialects import CHAT, DIALECTS, MODEL, Refusal
-from .session import Session, ended
+from .dialects import DIALECTS, MODEL, Refusal, ended, read_request
+from .session import Session
 
 LOOPBACK = "127.0.0.1"
 # Seconds that a connection may be idle: tools take their time, and so do turns.
@@ -61,7 +61,7 @@ class Endpoint:
 
     async def _respond(self, request: Request) -> Response:
         path, session = request.path_params["path"], None
-        dialect = DIALECTS.get(path) if request.method == "POST" else None
+        dialect = DIALECTS.get(path, DIALECTS["chat/completions"])
         try:
             bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
             session = self.sessions.get(request.headers.get("x-api-key") or bearer)
@@ -69,20 +69,19 @@ class Endpoint:
                 raise ended()
             if path in MODELS:
                 return JSONResponse(MODELS[path])
-            if dialect is None:
+            if path not in DIALECTS or request.method != "POST":
                 text = f"there is no {request.method} /v1/{path}: {', '.join(DIALECTS)}"
                 raise Refusal(text, "not_found", status=404)
             session.counts["requests"] += 1
-            try:
-                body = await request.json()
-                asked = dialect.read(body)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise Refusal(f"the request has not the form of {path}: {error!r}") from error
-            answer = await session.answer(asked)
-        except Refusal as refusal:
-            if session is not None:
-                session.counts["refused"] += 1
-            return JSONResponse((dialect or CHAT).error(refusal), refusal.status)
-        if body.get("stream"):
-            return StreamingResponse(dialect.events(answer, body), media_type="text/event-stream")
-        return JSONResponse(dialect.response(answer))
+            body = await request.json()
+            answer = await session.answer(read_request(body, dialect.asks))
+            if body.get("stream"):
+                return StreamingResponse(dialect.events(answer, body), media_type="text/event-stream")
+            return JSONResponse(dialect.response(answer))
+        except Refusal as error:
+            refusal = error
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            refusal = Refusal(f"the request has not the form of {path}: {error!r}")
+        if session is not None:
+            session.counts["refused"] += 1
+        return JSONResponse(dialect.error(refusal), refusal.status)

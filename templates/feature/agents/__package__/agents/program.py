@@ -32,8 +32,12 @@ VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _THREADS = DaemonThreads()
 
 
-class UnusableReward(ValueError):
-    """A program returned what no reward can be made of."""
+class ProgramFailure(Exception):
+    """A program took too long (kind timeout), or returned what no reward can be made of (error)."""
+
+    def __init__(self, text: str, kind: str = "error") -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 def has_program(config: Any) -> bool:
@@ -94,18 +98,14 @@ class ProgramCall:
         program: plain or a coroutine function; a coroutine gets an event loop of its own.
         arguments: a value for each name in `ARGUMENTS`.
         name: of the thread.
-
-    Attributes:
-        done: has what the program returns or raises.
-        processes_ended: how many processes it had left behind.
     """
 
     def __init__(self, program: Any, arguments: Mapping[str, Any], name: str) -> None:
         self.program, self.arguments, self.name = program, taken_by(program, arguments), name
-        self.processes_ended = 0
+        self.processes_ended = 0  # that it had left behind
         self._thread: int | None = None
-        self._cancel: Callable[[], Any] = int  # does nothing until there is a coroutine
-        self.done: Future[Any] = _THREADS.submit(self._run)
+        self._cancel: Callable[[], Any] = lambda: None
+        self.done: Future[Any] = _THREADS.submit(self._run)  # what it returns or raises
 
     def stop(self) -> None:
         """End what can be ended of a call that goes on: its coroutine, and its processes."""
@@ -141,7 +141,7 @@ def end_children(thread: int) -> int:
         family = [child]
         for process in family:  # it grows meanwhile
             family += _children_of(process, "*")
-        for process in family[::-1]:
+        for process in family:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
                 ended += 1
@@ -166,7 +166,7 @@ def reward_of(result: Any, *, needed: bool) -> tuple[float, dict[str, Any]]:
         needed: whether there has to be a reward.
 
     Raises:
-        UnusableReward: there is none.
+        ProgramFailure: there is none.
     """
     given = result if isinstance(result, Mapping) else {"reward": result}
     reported = {str(key): value for key, value in given.items()}
@@ -178,4 +178,4 @@ def reward_of(result: Any, *, needed: bool) -> tuple[float, dict[str, Any]]:
     except ValueError as error:
         hint = "; with local.env.is_reward=false the reward manager scores instead" if reward is None else ""
         text = f"returned {error} as reward, not a finite number, alone or as `reward` of a dictionary{hint}"
-        raise UnusableReward(text) from error
+        raise ProgramFailure(text) from error

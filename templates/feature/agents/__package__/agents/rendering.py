@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..episodes.observations import Observations
-from ..episodes.tools import MULTI_TURN, check_format
-from ..episodes.turn_builders import builders, follow
+from ..episodes.tool_turns import first_builder
+from ..episodes.tools import check_format
+from ..episodes.turn_builders import follow
 from ..episodes.words import text_of_turn
 from ..errors import ConfigError
 from ..training.model_words import ModelWords
 from ..vendored.experimental.agent_loop import tool_parser
 from ..vendored.tools.schemas import OpenAIFunctionToolSchema
-from .dialects import Asked, Message, Refusal, Tool, tool_call
+from .dialects import Asked, Refusal, Tool
 
 TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
 
@@ -31,12 +32,7 @@ class CannotRender(Refusal):
 
 
 class Rendering:
-    """Turns messages into tokens and back.
-
-    Args:
-        config: the whole config.
-        tokenizer: of the policy.
-        engine: the rollout engine, which knows the tokens that end a turn.
+    """Turns messages into tokens and back; the rollout engine knows the tokens that end a turn.
 
     Raises:
         ConfigError: there is no chat template, or none that shows what the model says.
@@ -45,14 +41,13 @@ class Rendering:
     def __init__(self, config: Any, tokenizer: Any, engine: Any) -> None:
         check_format(config)
         if not tokenizer.chat_template:
-            text = "agent programs send messages, and the tokenizer has no chat template"
-            raise ConfigError(text, f"set {TEMPLATE}")
+            raise ConfigError("agent programs send messages, and the tokenizer has no chat template", f"set {TEMPLATE}")
         self.tokenizer = tokenizer
         template = config.data.get("apply_chat_template_kwargs")
         self.observations = Observations(tokenizer, "chat", template, getattr(engine, "ends", None))
         self.words = ModelWords.of(config, tokenizer)
         self.words.ends.update(getattr(engine, "ends", ()))
-        self.builder = _first_builder(config, tokenizer)
+        self.builder, _ = first_builder(config, tokenizer)
         logging.getLogger(tool_parser.__file__).setLevel(logging.CRITICAL)  # it reports each call that is no JSON
         form = config.actor_rollout_ref.rollout.multi_turn.format
         self.parser: Any = tool_parser.ToolParser.get_tool_parser(form, tokenizer)
@@ -101,42 +96,33 @@ class Rendering:
             raise CannotRender("the chat template changes what came before the turn")
         return len(context) - kept, list(merged[kept:])
 
-    async def read_turn(self, context: list[int], turn: list[int], asked: Asked) -> Message:
-        """Return a turn as a message: its text as an environment reads it, and the calls that it makes of tools."""
+    async def read_turn(self, context: list[int], turn: list[int], asked: Asked) -> tuple[str, list[Any]]:
+        """Return the text of a turn as an environment reads it, and the calls that it makes, as OpenAI's answers do."""
         if asked.tools:
             text, calls = await self.parser.extract_tool_calls(turn, [_schema_of(tool) for tool in asked.tools])
             if calls:
                 for end in self.words.ends:
                     text = text.replace(self.tokenizer.decode([end]), "")
-                named = ((call.tool_call_id or f"call_{uuid.uuid4().hex[:24]}", call) for call in calls)
-                made = [tool_call(name, call.name, call.arguments) for name, call in named]
-                return {"role": "assistant", "content": text.strip(), "tool_calls": made}
+                names = [call.tool_call_id or f"call_{uuid.uuid4().hex[:24]}" for call in calls]
+                functions = [{"name": call.name, "arguments": call.arguments} for call in calls]
+                pairs = zip(names, functions, strict=True)
+                return text.strip(), [{"id": name, "type": "function", "function": each} for name, each in pairs]
         text = text_of_turn(self.words, context, turn)
         for stop in asked.stop:
             text = text.partition(stop)[0]
-        return {"role": "assistant", "content": text}
+        return text, []
 
     def _tokens_of(self, prompt: str | list[int]) -> list[int]:
-        return list(self.tokenizer(prompt, add_special_tokens=False)["input_ids"] if isinstance(prompt, str) else prompt)
+        if isinstance(prompt, str):
+            return list(self.tokenizer(prompt, add_special_tokens=False)["input_ids"])
+        if prompt and not 0 <= min(prompt) <= max(prompt) < len(self.tokenizer):
+            raise Refusal(f"prompt has tokens that are none of the tokenizer's {len(self.tokenizer)}", param="prompt")
+        return prompt
 
     def cut_at(self, turn: list[int], stops: Sequence[str]) -> int | None:
         """Return after how many tokens a turn has said one of some texts; None: it has not."""
-        if not any(text in self.tokenizer.decode(turn) for text in stops):
-            return None
-        said = (n for n in range(len(turn) + 1) if any(text in self.tokenizer.decode(turn[:n]) for text in stops))
-        return next(said, None)
-
-
-def _first_builder(config: Any, tokenizer: Any) -> Any:
-    """Return upstream's builder of turns for this model, or else the generic one."""
-    errors: list[Exception] = []
-    for make, _ in builders(config, tokenizer):
-        try:
-            return make()
-        except Exception as error:  # of any class: one of a family asks for that family's tokens
-            errors.append(error)
-    text = f"no builder of turns fits the tokenizer: {errors[0]}"
-    raise ConfigError(text, f"choose another model, or leave {MULTI_TURN}.enable off")
+        ends = range(len(turn) + 1) if any(text in self.tokenizer.decode(turn) for text in stops) else ()
+        return next((n for n in ends if any(text in self.tokenizer.decode(turn[:n]) for text in stops)), None)
 
 
 def _schema_of(tool: Tool) -> OpenAIFunctionToolSchema:

@@ -1,8 +1,8 @@
 # vextract:template - edit freely
 """One session of an agent program with the policy: what it asks is written by the rollout engine, within its limits.
 
-Turns make a tree: a request that goes on exactly where one ended is joined to it, token for token. One that follows none
-begins a chain, and it is counted why. The chain of the last turn is trained.
+Turns make a tree: a request that goes on exactly where one ended is joined to it, token for token. One that follows
+none begins a chain, and it is counted why. The chain of the last turn is trained.
 """
 
 import asyncio
@@ -17,31 +17,21 @@ from ..episodes.episode import Episode
 from ..episodes.loop import turn_seed
 from ..episodes.tools import MULTI_TURN
 from ..episodes.turns import Writer
-from .dialects import Answer, Asked, Message, Refusal, Tool
+from .dialects import Answer, Asked, Message, Refusal, Tool, ended, parsed
 from .rendering import CannotRender, Rendering
 
 
 @dataclass(eq=False)
 class Turn:
-    """A turn of the model, and what was put in front of it.
+    """A turn of the model, and what was put in front of it."""
 
-    Attributes:
-        before: the turn that it goes on from; None: it begins a chain.
-        added: the tokens in front: of the prompt, or of the messages since.
-        dropped: how many of the last tokens of `before` make room for them.
-        messages: those since `before`, and the model's.
-        said: all up to its end: a text for each message; or the text, or the tokens, of a completion and its prompt.
-        tools: that the model could call.
-        tokens, log_probs: what the model wrote, as it was sampled.
-    """
-
-    before: "Turn | None"
-    added: list[int]
-    dropped: int = 0
-    messages: list[Message] = field(default_factory=list)
-    said: Any = ""
-    tools: list[Tool] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
+    before: "Turn | None"  # that it goes on from; None: it begins a chain
+    added: list[int]  # the tokens in front: of the prompt, or of the messages since
+    dropped: int = 0  # so many of the last tokens of `before` make room for them
+    messages: list[Message] = field(default_factory=list)  # those since `before`, and the model's
+    tools: list[Tool] = field(default_factory=list)  # that the model could call
+    said: Any = ""  # all up to its end: a text for each message; or text, or tokens, of a completion and its prompt
+    tokens: list[int] = field(default_factory=list)  # what the model wrote, as it was sampled
     log_probs: list[float] | None = None
 
     def chain(self) -> "list[Turn]":
@@ -64,19 +54,8 @@ class Session:
     """Answers the requests of one call of a program, one after another.
 
     Args:
-        config: the whole config.
-        rendering: turns messages into tokens.
-        writer: writes turns.
         place: of the session among those that are played.
         seed: of its turns.
-
-    Attributes:
-        key: the secret of its requests.
-        episode: what becomes of it.
-        turns: in the order in which they were asked for.
-        counts: of requests, of those refused, of those apart (by the reason), and of what came of it.
-        spent: the limit that the program has asked beyond, as episodes name it; "": none.
-        broken: has the error of an engine that cannot go on.
     """
 
     def __init__(self, config: Any, rendering: Rendering, writer: Writer, place: int, seed: int) -> None:
@@ -85,12 +64,12 @@ class Session:
         self.longest_turn = min(env.max_turn_tokens or self.budget, self.budget)
         self.most_turns = rollout.multi_turn.max_assistant_turns or self.budget  # a chain has no more than tokens
         self.rendering, self.writer, self.place, self.seed = rendering, writer, place, seed
-        self.key = secrets.token_urlsafe(32)
+        self.key = secrets.token_urlsafe(32)  # of its requests
         self.episode = Episode([])
-        self.turns: list[Turn] = []
-        self.counts: Counter[str] = Counter()
-        self.spent = ""
-        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.turns: list[Turn] = []  # in the order in which they were asked for
+        self.counts: Counter[str] = Counter()  # of requests, those refused, those apart, and of what came of it
+        self.spent = ""  # the limit that the program has asked beyond, as episodes name it
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the engine cannot go on
         self._one_at_a_time = asyncio.Lock()
         self._answering: set[asyncio.Task[Answer]] = set()
         self._own_seconds, self._since, self._closed = 0.0, time.monotonic(), False
@@ -162,14 +141,15 @@ class Session:
             cut = self.rendering.cut_at(turn.tokens, asked.stop)
             if cut is not None:  # up to there it is a sample all the same
                 turn.tokens, turn.log_probs = turn.tokens[:cut], turn.log_probs and turn.log_probs[:cut]
-            message = await self.rendering.read_turn(context, turn.tokens, asked)
-            turn.messages.append(message)
-            written = message["content"] if isinstance(said, str) else turn.tokens
-            turn.said = said + (written if asked.prompt else [_text_of(message)])
+            text, calls = await self.rendering.read_turn(context, turn.tokens, asked)
+            made = {"tool_calls": [parsed(call) for call in calls]} if calls else {}
+            turn.messages.append({"role": "assistant", "content": text, **made})
+            written = text if isinstance(said, str) else turn.tokens
+            turn.said = said + (written if asked.prompt else [_text_of(turn.messages[-1])])
             self.turns.append(turn)
             has_ended = cut is not None or turn.tokens[-1:] and turn.tokens[-1] in self.rendering.words.ends
-            end = "tool_calls" if "tool_calls" in message else "stop" if has_ended else "length"
-            return Answer(message, end, len(context), len(turn.tokens))
+            end = "tool_calls" if calls else "stop" if has_ended else "length"
+            return Answer(text, calls, end, len(context), len(turn.tokens))
 
     def _place(self, asked: Asked, said: Any) -> Turn:
         """Return the turn that is to be written for a request, still empty; `said`: as a turn has it."""
@@ -181,20 +161,20 @@ class Session:
             known = len(last.said)
             try:
                 dropped, added = self.rendering.go_on(asked, known, last.context(), last.tokens)
-                return Turn(last, added, dropped, asked.messages[known:], tools=asked.tools)
+                return Turn(last, added, dropped, asked.messages[known:], asked.tools)
             except CannotRender as error:
                 self._set_apart("template", str(error))
         elif followed:
             self._set_apart("tools", "it comes with other tools")
         elif self.turns:
-            pairs = enumerate(zip(said, self.turns[-1].said, strict=False))
-            place = next((place for place, (one, other) in pairs if one != other), None)
-            if place is None:
-                self._set_apart("history", "it goes back to before an answer")
-            else:
+            why = "it goes back to before an answer"
+            same = [one == other for one, other in zip(said, self.turns[-1].said, strict=False)]
+            if False in same:
+                place = same.index(False)
                 what = f"message {place} ({asked.messages[place]['role']})" if asked.messages else "prompt"
-                self._set_apart("history", f"its {what} is not what went before")
-        return Turn(None, self.rendering.begin(asked), 0, list(asked.messages), tools=asked.tools)
+                why = f"its {what} is not what went before"
+            self._set_apart("history", why)
+        return Turn(None, self.rendering.begin(asked), 0, list(asked.messages), asked.tools)
 
     def _set_apart(self, reason: str, why: str) -> None:
         self.counts[f"apart/{reason}"] += 1
@@ -225,12 +205,6 @@ class Session:
             self.spent = spent
             raise Refusal(text, code, "messages")
         return min(self.budget - behind, self.longest_turn)
-
-
-def ended() -> Refusal:
-    """Return the refusal of a key that opens no session, or none any more."""
-    text = "this key is of no session that goes on; each call of the program gets one, which ends with it"
-    return Refusal(text, "invalid_api_key", status=401)
 
 
 def _text_of(message: Message) -> str:
