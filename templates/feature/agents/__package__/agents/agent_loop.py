@@ -7,18 +7,16 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
-from ..episodes.environments import DaemonThreads, Failure, failure_of
-from ..episodes.episode import columns_of, episode_batch
+from ..episodes.environments import DaemonThreads, Failure
+from ..episodes.episode import batch_with_prompts, columns_of
 from ..episodes.loop import EpisodeEnded, episode_seed, play_all, writing
-from ..episodes.turns import Writer, context_batch
+from ..episodes.turns import Writer
 from ..hooks import hook_file_of
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .dialects import MODEL
 from .endpoint import Endpoint
-from .program import ProgramCall, ProgramFailure, load_program, reward_of
+from .program import ProgramCall, load_program, reward_of
 from .rendering import Rendering
 from .session import Session, Turn
 
@@ -38,7 +36,7 @@ class AgentLoop:
         self.timeout: float = config.local.agent.timeout or math.inf
         self.rendering = Rendering(config, tokenizer, engine)
         self.loop = asyncio.new_event_loop()
-        self.loop.set_default_executor(DaemonThreads())
+        self.loop.set_default_executor(DaemonThreads())  # a program that hangs holds up nobody
         self.endpoint = Endpoint()
 
     def run(self, prompts: DataProto, ended: EpisodeEnded | None = None) -> DataProto:
@@ -57,11 +55,9 @@ class AgentLoop:
         at_once = min(count, int(self.config.local.env.concurrency))
         with writing(self.engine, self.tokenizer, self.config, meta, count, at_once) as (writer, seeds):
             sessions = self.loop.run_until_complete(self._run(rows, writer, seeds, at_once, tell))
-        episodes, pad = [session.episode for session in sessions], self.tokenizer.pad_token_id
-        asked = context_batch([each.prompt for each in episodes], pad, meta, prompts.batch["input_ids"].shape[1])
-        batch = episode_batch(asked, episodes, self.config.actor_rollout_ref.rollout.response_length, pad)
+        episodes, seconds = [session.episode for session in sessions], max(each.own_seconds() for each in sessions)
+        batch = batch_with_prompts(prompts, episodes, seconds, self.config, self.tokenizer)
         columns = batch.non_tensor_batch
-        columns["env_seconds"] = np.full(count, max(session.own_seconds() for session in sessions))
         columns["agent_counts"] = objects(dict(session.counts) for session in sessions)
         columns["raw_prompt"] = objects(row["prompt"] for row in rows)
         return batch
@@ -97,18 +93,17 @@ class AgentLoop:
         arguments["task"] = copy.deepcopy({**task, "ground_truth": truth})
         self.endpoint.sessions[session.key] = session
         call = ProgramCall(self.program, arguments, f"agent-{session.place}")
-        done = asyncio.wrap_future(call.done)
         try:
-            await self._wait(done, session)
+            await self._wait(call.done, session)
         finally:
-            is_late = not done.done()
+            is_late = not call.done.done()
             del self.endpoint.sessions[session.key]
             await session.close()
             if is_late:
                 call.stop()
         if is_late:
-            await asyncio.wait({done}, timeout=GRACE)
-        self._take_result(session, done, is_late)
+            await asyncio.wait({call.done}, timeout=GRACE)
+        self._take_result(session, call.done, is_late)
         session.counts["processes"] = call.processes_ended
         if not session.turns:  # nothing can be computed from an empty response
             turn = Turn(None, list(row["raw_prompt_ids"]))
@@ -119,29 +114,30 @@ class AgentLoop:
     async def _wait(self, done: "asyncio.Future[Any]", session: Session) -> None:
         """Wait until a program has ended, or its time is up: its own, without that in which the policy writes."""
         while not done.done() and (left := self.timeout - session.own_seconds()) > 0:
-            timeout = None if left == math.inf else max(left, 0.01)
-            await asyncio.wait({done, session.broken}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({done, session.broken}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if session.broken.done():
                 session.broken.result()
 
     def _take_result(self, session: Session, done: "asyncio.Future[Any]", is_late: bool) -> None:
         """Note the reward, or what went wrong."""
-        episode = session.episode
-        try:
-            if is_late:
-                session.counts["hanging"] += not done.done()
-                text = f"took longer than local.agent.timeout={self.timeout:g} s of its own"
-                goes_on = f"; it goes on in the thread agent-{session.place}, with a key that opens nothing"
-                raise ProgramFailure(text if done.done() else text + goes_on, "timeout")
-            result = done.result()
-            if not session.turns:
-                raise ProgramFailure("returned without an answer of the policy: ask base_url with api_key")
-            reward, episode.info = reward_of(result, needed=bool(self.config.local.env.is_reward))
-            episode.scores, episode.end = [reward], session.spent or "terminated"
-        except ProgramFailure as failure:
-            where = hook_file_of(failure, self.program)
-            episode.fail(Failure(failure.kind, f"the agent program {failure}", where))
-        except Exception as error:  # of any class: the program is the owner's
+        episode, kind, text = session.episode, "error", ""
+        error: BaseException | None = TimeoutError() if is_late else done.exception()
+        if is_late:
+            session.counts["hanging"] += not done.done()
+            goes_on = f"; it goes on in the thread agent-{session.place}, with a key that opens nothing"
+            limit = f"local.agent.timeout={self.timeout:g} s of its own"
+            kind, text = "timeout", f"took longer than {limit}{'' if done.done() else goes_on}"
+        elif error is not None:
             episode.end = session.spent  # the program was told so, and gave up
-            if not session.spent:
-                episode.fail(failure_of("the agent program", error, self.program))
+            text = "" if session.spent else f"raised {type(error).__name__}: {' '.join(str(error).split())}"
+        elif not session.turns:
+            text = "returned without an answer of the policy: ask base_url with api_key"
+        else:
+            try:
+                reward, episode.info = reward_of(done.result(), needed=bool(self.config.local.env.is_reward))
+                episode.scores, episode.end = [reward], session.spent or "terminated"
+            except ValueError as unusable:
+                text = str(unusable)
+        if text:
+            where = hook_file_of(error or ValueError(), self.program)
+            episode.fail(Failure(kind, f"the agent program {text}", where))

@@ -13,13 +13,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..data.steps import finite_number
-from ..episodes.environments import DaemonThreads
 from ..episodes.tools import MULTI_TURN, has_tools
 from ..errors import ConfigError
 from ..hooks import importing_hooks, taken_by
@@ -29,15 +27,6 @@ PROGRAM = "local.agent.program"
 # What a program is called with, as far as it has such parameters.
 ARGUMENTS = ("task", "base_url", "api_key", "model", "seed")
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-_THREADS = DaemonThreads()
-
-
-class ProgramFailure(Exception):
-    """A program took too long (kind timeout), or returned what no reward can be made of (error)."""
-
-    def __init__(self, text: str, kind: str = "error") -> None:
-        super().__init__(text)
-        self.kind = kind
 
 
 def has_program(config: Any) -> bool:
@@ -92,12 +81,10 @@ def load_program(config: Any) -> Callable[..., Any]:
 
 
 class ProgramCall:
-    """One call of a program, in a daemon thread: a breakpoint stops in it, and one that hangs holds up nobody.
+    """One call of a program, in a thread of the event loop's, which gets a name; a coroutine gets a loop of its own.
 
     Args:
-        program: plain or a coroutine function; a coroutine gets an event loop of its own.
         arguments: a value for each name in `ARGUMENTS`.
-        name: of the thread.
     """
 
     def __init__(self, program: Any, arguments: Mapping[str, Any], name: str) -> None:
@@ -105,7 +92,7 @@ class ProgramCall:
         self.processes_ended = 0  # that it had left behind
         self._thread: int | None = None
         self._cancel: Callable[[], Any] = lambda: None
-        self.done: Future[Any] = _THREADS.submit(self._run)  # what it returns or raises
+        self.done = asyncio.get_running_loop().run_in_executor(None, self._run)  # what it returns or raises
 
     def stop(self) -> None:
         """End what can be ended of a call that goes on: its coroutine, and its processes."""
@@ -159,14 +146,14 @@ def _children_of(process: int, thread: str) -> list[int]:
 
 
 def reward_of(result: Any, *, needed: bool) -> tuple[float, dict[str, Any]]:
-    """Return the reward that a program has returned, and what else it reports.
+    """Return the reward in what a program returned, and what else that reports.
 
     Args:
         result: a number, or a dictionary with `reward` (or `score`) and further numbers or texts.
         needed: whether there has to be a reward.
 
     Raises:
-        ProgramFailure: there is none.
+        ValueError: there is none; its text is what is wrong.
     """
     given = result if isinstance(result, Mapping) else {"reward": result}
     reported = {str(key): value for key, value in given.items()}
@@ -178,4 +165,4 @@ def reward_of(result: Any, *, needed: bool) -> tuple[float, dict[str, Any]]:
     except ValueError as error:
         hint = "; with local.env.is_reward=false the reward manager scores instead" if reward is None else ""
         text = f"returned {error} as reward, not a finite number, alone or as `reward` of a dictionary{hint}"
-        raise ProgramFailure(text) from error
+        raise ValueError(text) from error

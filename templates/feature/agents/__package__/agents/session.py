@@ -131,7 +131,7 @@ class Session:
             if asked.ignored:
                 names = ", ".join(asked.ignored)
                 text = f"programs ask with {names}, which the policy does not follow: it writes as it is trained"
-                self._note("ignored", text)
+                self.rendering.words.say("ignored", text)
             said: Any = asked.prompt or [_text_of(message) for message in asked.messages]
             turn = self._place(asked, said)
             context = turn.context()
@@ -179,11 +179,7 @@ class Session:
     def _set_apart(self, reason: str, why: str) -> None:
         self.counts[f"apart/{reason}"] += 1
         text = f"a request was not joined to those before: {why}; a session's last chain is trained"
-        self._note("apart", f"{text} (agent/apart/*, agent/untrained_tokens)")
-
-    def _note(self, kind: str, text: str) -> None:
-        if self.rendering.words.is_unsaid(kind):
-            self.rendering.words.say(kind, text)
+        self.rendering.words.say("apart", f"{text} (agent/apart/*, agent/untrained_tokens)")
 
     def _room(self, turn: Turn, length: int) -> int:
         """Return how many tokens a turn may have that follows so many.

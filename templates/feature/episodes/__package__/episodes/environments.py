@@ -143,7 +143,7 @@ class Environments:
         except TookTooLong as error:
             return self._late(name, error, hook)
         except (Exception, SystemExit) as error:
-            return failure_of(name, error, hook)
+            return _failure(name, error, hook)
 
     def _late(self, name: str, error: BaseException, hook: Any) -> Failure:
         message = f"{name} took longer than local.env.timeout={self.timeout:g} s"
@@ -160,7 +160,7 @@ class Environments:
         if not done:
             return self._late(name, TimeoutError(), method)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        return task.result() if error is None else failure_of(name, error, method)
+        return task.result() if error is None else _failure(name, error, method)
 
 
 def _call(env: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -204,7 +204,6 @@ async def _in_thread(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 _THREADS = DaemonThreads()
 
 
-def failure_of(name: str, error: BaseException, hook: Any) -> Failure:
-    """Return what a call failed by, in one line that begins with its name."""
+def _failure(name: str, error: BaseException, hook: Any) -> Failure:
     text = " ".join(str(error).split())
     return Failure("error", f"{name} raised {type(error).__name__}: {text}", hook_file_of(error, hook))
