@@ -140,7 +140,7 @@ def test_nothing_is_left_behind(
         time.sleep(0.05)
     print(f"{sessions} sessions, {dict(kinds)}, {dict(ends)}; MB {sizes[1]}..{sizes[-1]}; held {before} {_held()}")
     assert ends["error"] == kinds["raise"]
-    assert kinds["hang a while"] <= ends["timeout"] < sessions // 5  # a busy machine may be late
+    assert kinds["hang a while"] <= ends["timeout"] < sessions // 4  # a busy machine may be late
     assert sum(ends.values()) == sessions // at_once * at_once
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("agent-")]
     threads, files, children = _held()

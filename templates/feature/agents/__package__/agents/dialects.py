@@ -231,9 +231,11 @@ class Messages(Chat):
         yield _event({"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}})
         for index, block in enumerate(whole["content"]):
             if block["type"] == "text":
-                empty, delta = {"text": ""}, {"type": "text_delta", "text": block["text"]}
+                empty: dict[str, Any] = {"text": ""}
+                delta = {"type": "text_delta", "text": block["text"]}
             else:
-                empty, delta = {"input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+                empty = {"input": {}}
+                delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
             yield _event({"type": "content_block_start", "index": index, "content_block": {**block, **empty}})
             yield _event({"type": "content_block_delta", "index": index, "delta": delta})
             yield _event({"type": "content_block_stop", "index": index})
