@@ -389,7 +389,7 @@ def test_what_cannot_be_answered_is_refused_as_openai_does(play: Play, capsys: p
         "image": (400, "invalid_value"),
         "n": (400, "invalid_value"),
         "path": (404, "not_found"),
-        **{name: (400, "invalid_value") for name in ("no role", "no messages", "tool of no name", "stop", "no token")},
+        **dict.fromkeys(("no role", "no messages", "tool of no name", "stop", "no token"), (400, "invalid_value")),
         "anthropic": (404, None),
     }
     assert "data.max_prompt_length is 60" in errors["long"][1]["message"]
