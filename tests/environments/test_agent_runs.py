@@ -106,11 +106,12 @@ def test_a_program_teaches_the_model(verl: None, tmp_path: Path) -> None:
     assert sum(rewards[-3:]) / 3 > 0.4 > 0.2 > sum(rewards[:3]) / 3, rewards
 
 
-@pytest.mark.parametrize("sessions", [256, pytest.param(10_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("sessions", [96, pytest.param(10_000, marks=pytest.mark.thorough)])
 def test_nothing_is_left_behind(
     verl: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, sessions: int
 ) -> None:
-    """Of many sessions, 64 at once, by the engine of transformers: no thread, process, file, or memory."""
+    """Of many sessions, up to 64 at once, by the engine of transformers: no thread, process, file, or memory."""
+    at_once = min(64, sessions // 3)
     root = make(Configuration("0.9.1", features=("agents",), package="soaked"), tmp_path / "project").root
     hang = '    if kind == "hang a while":\n        time.sleep(2.5)\n        ask()\n'
     (root / "soak.py").write_text(PROGRAMS.replace('    if kind == "loop":', f'{hang}    if kind == "loop":'))
@@ -121,8 +122,8 @@ def test_nothing_is_left_behind(
     rollouts, rows = _real_rollouts(project, ranks, str(project.module("data.toy").ensure_toy_model(tmp_path / "toy")))
     chance, before, ends, kinds = random.Random(0), (), Counter[str](), Counter[str]()
     sizes: list[int] = []
-    for round_ in range(sessions // 64):
-        drawn = [chance.choice(KINDS) for _ in range(64)]
+    for round_ in range(sessions // at_once):
+        drawn = [chance.choice(KINDS) for _ in range(at_once)]
         kinds.update(drawn)
         batch = rollouts.generate(rows(drawn))
         columns = batch.non_tensor_batch
@@ -139,8 +140,8 @@ def test_nothing_is_left_behind(
         time.sleep(0.05)
     print(f"{sessions} sessions, {dict(kinds)}, {dict(ends)}; MB {sizes[1]}..{sizes[-1]}; held {before} {_held()}")
     assert ends["error"] == kinds["raise"]
-    assert kinds["hang a while"] <= ends["timeout"] < sessions // 5  # a busy machine may be late
-    assert sum(ends.values()) == sessions // 64 * 64
+    assert kinds["hang a while"] <= ends["timeout"] < sessions // 4  # a busy machine may be late
+    assert sum(ends.values()) == sessions // at_once * at_once
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("agent-")]
     threads, files, children = _held()
     assert children == 0

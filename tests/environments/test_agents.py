@@ -169,6 +169,11 @@ def refused(task, base_url, api_key, model):
         "image": ask(messages=image),
         "n": ask(n=2),
         "path": ask("/responses"),
+        "no role": ask(messages=[{"content": "x"}]),
+        "no messages": ask(messages=[]),
+        "tool of no name": ask(tools=[{"type": "function", "function": {"parameters": []}}]),
+        "stop": ask(stop=[1]),
+        "no token": ask("/completions", prompt=[10**9]),
         "anthropic": ask("/messages", model="claude"),
     }
     SAID["answered"] = ask(temperature=0.1, tool_choice="required", max_tokens=2)
@@ -384,6 +389,7 @@ def test_what_cannot_be_answered_is_refused_as_openai_does(play: Play, capsys: p
         "image": (400, "invalid_value"),
         "n": (400, "invalid_value"),
         "path": (404, "not_found"),
+        **dict.fromkeys(("no role", "no messages", "tool of no name", "stop", "no token"), (400, "invalid_value")),
         "anthropic": (404, None),
     }
     assert "data.max_prompt_length is 60" in errors["long"][1]["message"]

@@ -36,15 +36,27 @@ def checked_step(result: Any, env: Any) -> tuple[Observation, float, bool, bool,
         kind = type(observation).__name__
         raise UnusableStep(env, f"step returned a {kind} as observation, not text or a list of {{role, content}}")
     try:
-        number = float(reward)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        shown = repr(reward)[:60] if isinstance(reward, str | float | None) else f"a {type(reward).__name__}"
-        raise UnusableStep(env, f"step returned {shown} as reward, not a finite number")
+        number = finite_number(reward)
+    except ValueError as error:
+        raise UnusableStep(env, f"step returned {error} as reward, not a finite number") from error
     if info is not None and not isinstance(info, Mapping):
         raise UnusableStep(env, f"step returned a {type(info).__name__} as info, not a dictionary")
     return observation, number, bool(terminated), bool(truncated), dict(info or {})
+
+
+def finite_number(value: Any) -> float:
+    """Return a reward as a number.
+
+    Raises:
+        ValueError: it is no finite one; the text shows what it is.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(repr(value)[:60] if isinstance(value, str | float | None) else f"a {type(value).__name__}")
+    return number
 
 
 def _are_messages(observation: Any) -> bool:

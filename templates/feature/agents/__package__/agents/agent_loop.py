@@ -3,75 +3,63 @@
 
 import asyncio
 import copy
-import sys
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from ..episodes.environments import DaemonThreads, Failure
-from ..episodes.episode import columns_of, episode_batch
+from ..episodes.episode import batch_with_prompts, columns_of
 from ..episodes.loop import EpisodeEnded, episode_seed, play_all, writing
-from ..episodes.turns import Writer, context_batch
+from ..episodes.turns import Writer
 from ..hooks import hook_file_of
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
+from .dialects import MODEL
 from .endpoint import Endpoint
-from .program import ProgramCall, UnusableReward, load_program, reward_of
-from .record import Turn
+from .program import ProgramCall, load_program, reward_of
 from .rendering import Rendering
-from .session import MODEL, Session
+from .session import Session, Turn
 
 # Seconds that a program gets to end in, once its time is up.
 GRACE = 1.0
 # Columns that the program gets otherwise, or not.
 OURS = ("raw_prompt", "raw_prompt_ids", "uid", "reward_model")
+Row = dict[str, Any]
 
 
 class AgentLoop:
-    """Runs this process's sessions.
-
-    Args:
-        config: the whole config.
-        tokenizer: of the policy.
-        engine: writes the model's turns.
-    """
+    """Runs this process's sessions; the rollout engine writes the turns."""
 
     def __init__(self, config: Any, tokenizer: Any, engine: Any) -> None:
         self.config, self.tokenizer, self.engine = config, tokenizer, engine
         self.program = load_program(config)
-        self.timeout: float | None = config.local.agent.timeout
+        self.timeout: float = config.local.agent.timeout or math.inf
         self.rendering = Rendering(config, tokenizer, engine)
         self.loop = asyncio.new_event_loop()
-        self.loop.set_default_executor(DaemonThreads())
+        self.loop.set_default_executor(DaemonThreads())  # a program that hangs holds up nobody
         self.endpoint = Endpoint()
-        self._noted: set[str] = set()
 
     def run(self, prompts: DataProto, ended: EpisodeEnded | None = None) -> DataProto:
-        """Play an episode from each prompt; see `EpisodeLoop.run`.
-
-        Args:
-            prompts: with the columns that make the program's task. What it asks first is the prompt.
-            ended: is told of each episode that has ended while others go on.
+        """Play an episode from each prompt, as `EpisodeLoop.run` does; what a program asks first becomes the prompt.
 
         Returns:
             What `EpisodeLoop.run` does, and the column agent_counts: what came of each session, (bs,) dictionaries.
         """
-        count, meta = len(prompts), prompts.meta_info
+        count, meta, tell = len(prompts), prompts.meta_info, ended or (lambda *_: None)
         rows = [{name: column[row] for name, column in prompts.non_tensor_batch.items()} for row in range(count)]
         when = "validation" if meta.get("validate") else meta.get("global_steps", 0)
         for place, row in enumerate(rows):
             row["seed"] = episode_seed(self.config.local.seed, when, row.get("uid", place))
+            text = self.tokenizer.decode(row["raw_prompt_ids"], skip_special_tokens=True)
+            row["prompt"] = [dict(each) for each in row.get("raw_prompt", [{"role": "user", "content": text}])]
         at_once = min(count, int(self.config.local.env.concurrency))
         with writing(self.engine, self.tokenizer, self.config, meta, count, at_once) as (writer, seeds):
-            sessions = self.loop.run_until_complete(self._run(rows, writer, seeds, at_once, ended or (lambda *_: None)))
-        episodes, pad = [session.episode for session in sessions], self.tokenizer.pad_token_id
-        asked = context_batch([each.prompt for each in episodes], pad, meta, prompts.batch["input_ids"].shape[1])
-        batch = episode_batch(asked, episodes, self.config.actor_rollout_ref.rollout.response_length, pad)
+            sessions = self.loop.run_until_complete(self._run(rows, writer, seeds, at_once, tell))
+        episodes, seconds = [session.episode for session in sessions], max(each.own_seconds() for each in sessions)
+        batch = batch_with_prompts(prompts, episodes, seconds, self.config, self.tokenizer)
         columns = batch.non_tensor_batch
-        columns["env_seconds"] = np.full(count, max(session.own_seconds() for session in sessions))
         columns["agent_counts"] = objects(dict(session.counts) for session in sessions)
-        columns["raw_prompt"] = objects(session.row["prompt"] for session in sessions)
+        columns["raw_prompt"] = objects(row["prompt"] for row in rows)
         return batch
 
     def close(self) -> None:
@@ -81,130 +69,75 @@ class AgentLoop:
             self.loop.close()
 
     async def _run(
-        self, rows: list[dict[str, Any]], writer: Writer, seeds: Iterable[int], at_once: int, ended: EpisodeEnded
+        self, rows: list[Row], writer: Writer, seeds: Iterable[int], at_once: int, ended: EpisodeEnded
     ) -> list[Session]:
         """Play all, so many at once."""
-        await self.endpoint.start()
-        pairs = enumerate(zip(seeds, rows, strict=True))
-        sessions = [Session(self.config, self.rendering, writer, place, *pair) for place, pair in pairs]
-        waiting = iter(sessions)
-        try:
-            await play_all((self._work(waiting, writer, ended) for _ in range(at_once)), writer)
-        finally:
-            await self.endpoint.settle()
+        self.endpoint.start()
+        sessions = [Session(self.config, self.rendering, writer, place, seed) for place, seed in enumerate(seeds)]
+        waiting = iter(list(zip(sessions, rows, strict=True)))
+        await play_all((self._work(waiting, writer, ended) for _ in range(at_once)), writer)
         return sessions
 
-    async def _work(self, waiting: Iterator[Session], writer: Writer, ended: EpisodeEnded) -> None:
+    async def _work(self, waiting: Iterator[tuple[Session, Row]], writer: Writer, ended: EpisodeEnded) -> None:
         """Play one session after another. A place is left only when none waits for it: the engine counts on it."""
-        for session in waiting:
-            await self._play(session)
+        for session, row in waiting:
+            await self._play(session, row)
             ended(session.place, session.episode.tokens, columns_of(session.episode))
         writer.leave()
 
-    async def _play(self, session: Session) -> None:
+    async def _play(self, session: Session, row: Row) -> None:
         """Call the program once, and fill in the episode."""
-        arguments = {"base_url": self.endpoint.url, "api_key": session.key, "model": MODEL, "seed": session.row["seed"]}
+        truth = (row.get("reward_model") or {}).get("ground_truth")
+        task = {name: value for name, value in row.items() if name not in OURS}
+        arguments = {"base_url": self.endpoint.url, "api_key": session.key, "model": MODEL, "seed": row["seed"]}
+        arguments["task"] = copy.deepcopy({**task, "ground_truth": truth})
         self.endpoint.sessions[session.key] = session
-        call = ProgramCall(self.program, {"task": self._task(session.row), **arguments}, f"agent-{session.place}")
-        done = asyncio.wrap_future(call.done)
+        call = ProgramCall(self.program, arguments, f"agent-{session.place}")
         try:
-            await self._wait(done, session)
+            await self._wait(call.done, session)
         finally:
+            is_late = not call.done.done()
             del self.endpoint.sessions[session.key]
-            session.close()
-            if not done.done():
+            await session.close()
+            if is_late:
                 call.stop()
-        if not done.done():
-            await asyncio.wait({done}, timeout=GRACE)
-            self._fail_late(session, call, hangs=not done.done())
-        else:
-            self._take_result(session, done)
+        if is_late:
+            await asyncio.wait({call.done}, timeout=GRACE)
+        self._take_result(session, call.done, is_late)
         session.counts["processes"] = call.processes_ended
-        if not session.record.turns:  # nothing can be computed from an empty response
-            turn = Turn(None, list(session.row["raw_prompt_ids"]))
+        if not session.turns:  # nothing can be computed from an empty response
+            turn = Turn(None, list(row["raw_prompt_ids"]))
             turn.tokens, turn.log_probs = await session.writer.write(session.place, turn.added, 1, session.seed)
-            session.record.keep(turn)
-        _fill(session)
-        self._note(session)
+            session.turns.append(turn)
+        row["prompt"] = session.fill_episode() or row["prompt"]
 
     async def _wait(self, done: "asyncio.Future[Any]", session: Session) -> None:
         """Wait until a program has ended, or its time is up: its own, without that in which the policy writes."""
-        left: float | None = None
-        while not done.done():
-            if self.timeout is not None and (left := self.timeout - session.own_seconds()) <= 0:
-                return
-            timeout = None if left is None else max(left, 0.01)
-            await asyncio.wait({done, session.broken}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        while not done.done() and (left := self.timeout - session.own_seconds()) > 0:
+            await asyncio.wait({done, session.broken}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if session.broken.done():
                 session.broken.result()
 
-    def _take_result(self, session: Session, done: "asyncio.Future[Any]") -> None:
+    def _take_result(self, session: Session, done: "asyncio.Future[Any]", is_late: bool) -> None:
         """Note the reward, or what went wrong."""
-        episode, error = session.episode, done.exception()
-        if error is not None and session.spent:
+        episode, kind, text = session.episode, "error", ""
+        error: BaseException | None = TimeoutError() if is_late else done.exception()
+        if is_late:
+            session.counts["hanging"] += not done.done()
+            goes_on = f"; it goes on in the thread agent-{session.place}, with a key that opens nothing"
+            limit = f"local.agent.timeout={self.timeout:g} s of its own"
+            kind, text = "timeout", f"took longer than {limit}{'' if done.done() else goes_on}"
+        elif error is not None:
             episode.end = session.spent  # the program was told so, and gave up
-            return
-        try:
-            if error is None and not session.record.turns:
-                raise UnusableReward("returned without an answer of the policy: ask base_url with api_key")
-            if error is None:
+            text = "" if session.spent else f"raised {type(error).__name__}: {' '.join(str(error).split())}"
+        elif not session.turns:
+            text = "returned without an answer of the policy: ask base_url with api_key"
+        else:
+            try:
                 reward, episode.info = reward_of(done.result(), needed=bool(self.config.local.env.is_reward))
                 episode.scores, episode.end = [reward], session.spent or "terminated"
-                return
-        except UnusableReward as unusable:
-            error, text = unusable, str(unusable)
-        else:
-            text = f"raised {type(error).__name__}: {' '.join(str(error).split())}"
-        episode.fail(Failure("error", f"the agent program {text}", hook_file_of(error, self.program)))
-
-    def _fail_late(self, session: Session, call: ProgramCall, *, hangs: bool) -> None:
-        text = f"the agent program took longer than local.agent.timeout={self.timeout:g} s of its own"
-        if hangs:
-            session.counts["hanging"] += 1
-            text += f"; it goes on in the thread {call.name}, with a key that opens nothing"
-        session.episode.fail(Failure("timeout", text, hook_file_of(TimeoutError(), self.program)))
-
-    def _task(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return what the program gets of a row: prompt, ground_truth, and the row's other columns."""
-        text = self.tokenizer.decode(row["raw_prompt_ids"], skip_special_tokens=True)
-        row["prompt"] = [dict(each) for each in row.get("raw_prompt", [{"role": "user", "content": text}])]
-        truth = (row.get("reward_model") or {}).get("ground_truth")
-        task = {name: value for name, value in row.items() if name not in OURS}
-        return copy.deepcopy({**task, "ground_truth": truth})
-
-    def _note(self, session: Session) -> None:
-        """Say once what requests ask for in vain, and that one could not be joined."""
-        notes = {}
-        if session.ignored:
-            names = ", ".join(sorted(session.ignored))
-            notes["ignored"] = (
-                f"programs ask with {names}, which the policy does not follow: it writes as it is trained"
-            )
-        if session.record.why:
-            notes["apart"] = (
-                f"a request was not joined to those before: {session.record.why}; a session's last chain is"
-            )
-            notes["apart"] += " trained (agent/apart/*, agent/untrained_tokens)"
-        for name in notes.keys() - self._noted:
-            self._noted.add(name)
-            print(f"note: {notes[name]} (shown once)", file=sys.stderr)
-
-
-def _fill(session: Session) -> None:
-    """Fill in an episode: what the chain of the last turn has, and what was counted."""
-    episode, turns = session.episode, session.record.turns
-    chain, reward = turns[-1].chain(), sum(episode.scores)
-    episode.prompt, episode.scores = chain[0].added, []
-    for turn in chain:
-        for _ in range(turn.dropped):
-            episode.take_back()
-        if turn.before is not None:
-            episode.add_answer(turn.added, turn.said[:-1])
-        episode.add_turn(turn.tokens, turn.log_probs, "")
-        episode.messages[-1] = (turn.said or episode.messages)[-1]
-    episode.scores[-1] = reward
-    session.row["prompt"] = chain[0].said[:-1] or session.row["prompt"]
-    written = sum(len(turn.tokens) for turn in turns)
-    untrained = written - sum(len(turn.tokens) for turn in chain)
-    session.counts.update(turns=len(turns), written=written, untrained=untrained)
-    session.counts.update({f"apart/{reason}": count for reason, count in session.record.apart.items()})
+            except ValueError as unusable:
+                text = str(unusable)
+        if text:
+            where = hook_file_of(error or ValueError(), self.program)
+            episode.fail(Failure(kind, f"the agent program {text}", where))

@@ -7,18 +7,17 @@ is cancelled, and processes that the program has started are ended.
 
 import asyncio
 import contextlib
-import importlib
+import importlib.util
 import inspect
-import math
 import os
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..episodes.environments import DaemonThreads
+from ..data.steps import finite_number
 from ..episodes.tools import MULTI_TURN, has_tools
 from ..errors import ConfigError
 from ..hooks import importing_hooks, taken_by
@@ -27,11 +26,7 @@ from ..settings.setting import choose, functions_in
 PROGRAM = "local.agent.program"
 # What a program is called with, as far as it has such parameters.
 ARGUMENTS = ("task", "base_url", "api_key", "model", "seed")
-_THREADS = DaemonThreads()
-
-
-class UnusableReward(ValueError):
-    """A program returned what no reward can be made of."""
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def has_program(config: Any) -> bool:
@@ -65,78 +60,62 @@ def load_program(config: Any) -> Callable[..., Any]:
     """
     given = str(config.local.agent.program)
     module_name, _, name = given.partition(":")
-    if not module_name or not name:
+    top = module_name.partition(".")[0]
+    if not top or not name:
         raise ConfigError(f"{PROGRAM} is {given!r}", f"name a function as module:function: {PROGRAM}=agent:run")
-    with importing_hooks():
-        try:
-            module = importlib.import_module(module_name)
-        except ModuleNotFoundError as error:
-            top = module_name.partition(".")[0]
-            if error.name != top:
-                raise
-            module = None
-    if module is None:
+    if importlib.util.find_spec(top) is None:
         hint = f"put {top}.py beside main.py, or install the package that has it"
         raise ConfigError(f"{PROGRAM} is {given!r}, and there is no module {top}", hint)
+    with importing_hooks():
+        module = importlib.import_module(module_name)
     program = getattr(module, name, None)
     if not callable(program):
         there = functions_in(getattr(module, "__file__", None) or "")
         raise ConfigError(f"{module_name} has no function {name!r}", choose(name, there))
-    parameters = inspect.signature(program).parameters.values()
-    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if wrong := [each for each in needed if each not in ARGUMENTS]:
-        text = f"{given} has the parameter {wrong[0]!r}, which nothing is given for"
-        raise ConfigError(text, f"a program can take {', '.join(ARGUMENTS)}; give others a default")
+    for parameter in inspect.signature(program).parameters.values():
+        is_needed = parameter.default is parameter.empty and parameter.kind not in VARIADIC
+        if is_needed and parameter.name not in ARGUMENTS:
+            text = f"{given} has the parameter {parameter.name!r}, which nothing is given for"
+            raise ConfigError(text, f"a program can take {', '.join(ARGUMENTS)}; give others a default")
     return program  # type: ignore[no-any-return]
 
 
 class ProgramCall:
-    """One call of a program, in a daemon thread: a breakpoint stops in it, and one that hangs holds up nobody.
+    """One call of a program, in a thread of the event loop's, which gets a name; a coroutine gets a loop of its own.
 
     Args:
-        program: plain or a coroutine function; a coroutine gets an event loop of its own.
         arguments: a value for each name in `ARGUMENTS`.
-        name: of the thread.
-
-    Attributes:
-        done: has what the program returns or raises.
-        processes_ended: how many processes it had left behind.
     """
 
     def __init__(self, program: Any, arguments: Mapping[str, Any], name: str) -> None:
         self.program, self.arguments, self.name = program, taken_by(program, arguments), name
-        self.processes_ended = 0
-        self._thread: threading.Thread | None = None
-        self._coroutine: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
-        self.done: Future[Any] = _THREADS.submit(self._run)
+        self.processes_ended = 0  # that it had left behind
+        self._thread: int | None = None
+        self._cancel: Callable[[], Any] = lambda: None
+        self.done = asyncio.get_running_loop().run_in_executor(None, self._run)  # what it returns or raises
 
     def stop(self) -> None:
         """End what can be ended of a call that goes on: its coroutine, and its processes."""
-        if self._coroutine is not None:
-            loop, task = self._coroutine
-            with contextlib.suppress(RuntimeError):  # it has just ended
-                loop.call_soon_threadsafe(task.cancel)
-        if self._thread is not None and self._thread.native_id is not None:
-            self.processes_ended += end_children(self._thread.native_id)
+        with contextlib.suppress(RuntimeError):  # it has just ended
+            self._cancel()
+        if self._thread is not None:
+            self.processes_ended += end_children(self._thread)
 
     def _run(self) -> Any:
-        self._thread, process = threading.current_thread(), os.getpid()
-        self._thread.name = self.name
+        threading.current_thread().name = self.name
+        self._thread, process = threading.get_native_id(), os.getpid()
         try:
             result = self.program(**self.arguments)
             return asyncio.run(self._awaited(result)) if inspect.isawaitable(result) else result
         finally:
             if os.getpid() != process:  # a fork of the program's has come back, and would go on as a second trainer
                 os._exit(1)
-            self.processes_ended += end_children(threading.get_native_id())
+            self.processes_ended += end_children(self._thread)
 
     async def _awaited(self, result: Any) -> Any:
         task: Any = asyncio.current_task()
-        self._coroutine = asyncio.get_running_loop(), task
-        try:
-            return await result
-        finally:
-            self._coroutine = None
+        self._cancel = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
+        return await result
 
 
 def end_children(thread: int) -> int:
@@ -146,7 +125,10 @@ def end_children(thread: int) -> int:
     """
     ended = 0
     for child in _children_of(os.getpid(), str(thread)):
-        for process in [child, *_descendants(child)]:
+        family = [child]
+        for process in family:  # it grows meanwhile
+            family += _children_of(process, "*")
+        for process in family:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
                 ended += 1
@@ -155,38 +137,32 @@ def end_children(thread: int) -> int:
     return ended
 
 
-def _descendants(process: int) -> list[int]:
-    return [each for child in _children_of(process, "*") for each in (*_descendants(child), child)]
-
-
-def _children_of(process: int, threads: str) -> list[int]:
+def _children_of(process: int, thread: str) -> list[int]:
     found = []
-    for file in Path(f"/proc/{process}/task").glob(f"{threads}/children"):
+    for file in Path(f"/proc/{process}/task").glob(f"{thread}/children"):
         with contextlib.suppress(OSError):  # it has ended
             found += [int(number) for number in file.read_text().split()]
     return found
 
 
 def reward_of(result: Any, *, needed: bool) -> tuple[float, dict[str, Any]]:
-    """Return the reward that a program has returned, and what else it reports.
+    """Return the reward in what a program returned, and what else that reports.
 
     Args:
         result: a number, or a dictionary with `reward` (or `score`) and further numbers or texts.
         needed: whether there has to be a reward.
 
     Raises:
-        UnusableReward: there is none.
+        ValueError: there is none; its text is what is wrong.
     """
-    reported = {str(key): value for key, value in result.items()} if isinstance(result, Mapping) else {}
-    found = reported.pop("reward", reported.get("score")) if isinstance(result, Mapping) else result
-    if found is None and not needed:
+    given = result if isinstance(result, Mapping) else {"reward": result}
+    reported = {str(key): value for key, value in given.items()}
+    reward = reported.pop("reward", reported.get("score"))
+    if reward is None and not needed:
         return 0.0, reported
     try:
-        number = float(found)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        shown = repr(result)[:60] if isinstance(result, str | float | Mapping | None) else f"a {type(result).__name__}"
-        hint = "; with local.env.is_reward=false the reward manager scores instead" if result is None else ""
-        raise UnusableReward(f"returned {shown}, not a finite number, or a dictionary with one as `reward`{hint}")
-    return number, reported
+        return finite_number(reward), reported
+    except ValueError as error:
+        hint = "; with local.env.is_reward=false the reward manager scores instead" if reward is None else ""
+        text = f"returned {error} as reward, not a finite number, alone or as `reward` of a dictionary{hint}"
+        raise ValueError(text) from error

@@ -8,42 +8,31 @@ upstream's builder of turns has it.
 import logging
 import uuid
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..episodes.observations import Observations
-from ..episodes.tools import MULTI_TURN, check_format
-from ..episodes.turn_builders import builders, follow
+from ..episodes.tool_turns import first_builder
+from ..episodes.tools import check_format
+from ..episodes.turn_builders import follow
 from ..episodes.words import text_of_turn
 from ..errors import ConfigError
 from ..training.model_words import ModelWords
 from ..vendored.experimental.agent_loop import tool_parser
 from ..vendored.tools.schemas import OpenAIFunctionToolSchema
+from .dialects import Asked, Refusal, Tool
 
-# A message, and a tool, in OpenAI's form.
-Message = dict[str, Any]
-Tool = dict[str, Any]
 TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
 
 
-class CannotRender(ValueError):
+class CannotRender(Refusal):
     """The chat template cannot render messages, or not after a turn of the model."""
 
-
-class Call(NamedTuple):
-    """A call of a tool; `arguments` are JSON as far as the model has kept to it."""
-
-    id: str
-    name: str
-    arguments: str
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text}; set {TEMPLATE} to one that does", "unsupported_template", "messages")
 
 
 class Rendering:
-    """Turns messages into tokens and back.
-
-    Args:
-        config: the whole config.
-        tokenizer: of the policy.
-        engine: the rollout engine, which knows the tokens that end a turn.
+    """Turns messages into tokens and back; the rollout engine knows the tokens that end a turn.
 
     Raises:
         ConfigError: there is no chat template, or none that shows what the model says.
@@ -52,52 +41,53 @@ class Rendering:
     def __init__(self, config: Any, tokenizer: Any, engine: Any) -> None:
         check_format(config)
         if not tokenizer.chat_template:
-            text = "agent programs send messages, and the tokenizer has no chat template"
-            raise ConfigError(text, f"set {TEMPLATE}")
+            raise ConfigError("agent programs send messages, and the tokenizer has no chat template", f"set {TEMPLATE}")
         self.tokenizer = tokenizer
         template = config.data.get("apply_chat_template_kwargs")
         self.observations = Observations(tokenizer, "chat", template, getattr(engine, "ends", None))
         self.words = ModelWords.of(config, tokenizer)
         self.words.ends.update(getattr(engine, "ends", ()))
-        self.builder = _first_builder(config, tokenizer)
+        self.builder, _ = first_builder(config, tokenizer)
         logging.getLogger(tool_parser.__file__).setLevel(logging.CRITICAL)  # it reports each call that is no JSON
         form = config.actor_rollout_ref.rollout.multi_turn.format
         self.parser: Any = tool_parser.ToolParser.get_tool_parser(form, tokenizer)
 
-    def begin(self, messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
-        """Return the tokens of a conversation up to the model's turn.
+    def begin(self, asked: Asked) -> list[int]:
+        """Return the tokens of a request up to the model's turn.
 
         Raises:
             CannotRender: the template raised, or has no place for tools.
         """
+        if asked.prompt:
+            return self._tokens_of(asked.prompt)
+        build, messages = self.builder.build_initial_tokens, list(asked.messages)
         try:
-            tokens = list(self.builder.build_initial_tokens(list(messages), tools=list(tools) or None))
-            without = list(self.builder.build_initial_tokens(list(messages))) if tools else None
+            tokens = list(build(messages, tools=asked.tools or None))
+            has_no_place = asked.tools and tokens == list(build(messages))
         except Exception as error:  # of any class: a template raises what it likes
             raise CannotRender(f"the chat template cannot render these messages: {error}") from error
-        if tokens == without:
+        if has_no_place:
             raise CannotRender("the chat template has no place for tools")
         return tokens
 
-    def go_on(
-        self, messages: Sequence[Message], known: int, tools: Sequence[Tool], context: list[int], turn: list[int]
-    ) -> tuple[int, list[int]]:
-        """Return what follows a turn: how many of its tokens make room, and the tokens of the messages after it.
+    def go_on(self, asked: Asked, known: int, context: list[int], turn: list[int]) -> tuple[int, list[int]]:
+        """Return what follows a turn: how many of its tokens make room, and the tokens of what is asked after it.
 
         Args:
-            messages: the conversation; the first `known` of them are in the context.
+            asked: the request; the first `known` of its messages, letters or tokens are in the context.
             context: all tokens so far.
             turn: those at its end that the model wrote last.
 
         Raises:
             CannotRender: the template cannot put these messages after a turn.
         """
-        later = list(messages[known:])
+        if asked.prompt:
+            return 0, self._tokens_of(asked.prompt[known:])
+        before, later = asked.messages[:known], asked.messages[known:]
         try:
             if all(message["role"] != "tool" for message in later):
                 return int(self.observations.takes_back(turn, later)), self.observations.follow(turn, later)
-            before = list(messages[:known])
-            merged = follow(self.builder)(before, [*before, *later], context, tools=list(tools) or None).token_ids
+            merged = follow(self.builder)(before, list(asked.messages), context, tools=asked.tools or None).token_ids
         except Exception as error:  # of any class: a template raises what it likes
             raise CannotRender(f"the chat template cannot go on after a turn: {error}") from error
         same = [one == other for one, other in zip(merged, context, strict=False)]
@@ -106,42 +96,36 @@ class Rendering:
             raise CannotRender("the chat template changes what came before the turn")
         return len(context) - kept, list(merged[kept:])
 
-    def tokens_of(self, text: str) -> list[int]:
-        """Return the tokens of plain text."""
-        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    async def read_turn(self, context: list[int], turn: list[int], tools: Sequence[Tool]) -> tuple[str, list[Call]]:
-        """Return the text of a turn as an environment reads it, and the calls that it makes of these tools."""
-        if tools:
-            content, calls = await self.parser.extract_tool_calls(turn, [_schema(tool) for tool in tools])
+    async def read_turn(self, context: list[int], turn: list[int], asked: Asked) -> tuple[str, list[Any]]:
+        """Return the text of a turn as an environment reads it, and the calls that it makes, as OpenAI's answers do."""
+        if asked.tools:
+            text, calls = await self.parser.extract_tool_calls(turn, [_schema_of(tool) for tool in asked.tools])
             if calls:
                 for end in self.words.ends:
-                    content = content.replace(self.tokenizer.decode([end]), "")
-                made = ((call.tool_call_id or f"call_{uuid.uuid4().hex[:24]}", call) for call in calls)
-                return content.strip(), [Call(name, call.name, call.arguments) for name, call in made]
-        return text_of_turn(self.words, context, turn), []
+                    text = text.replace(self.tokenizer.decode([end]), "")
+                names = [call.tool_call_id or f"call_{uuid.uuid4().hex[:24]}" for call in calls]
+                functions = [{"name": call.name, "arguments": call.arguments} for call in calls]
+                pairs = zip(names, functions, strict=True)
+                return text.strip(), [{"id": name, "type": "function", "function": each} for name, each in pairs]
+        text = text_of_turn(self.words, context, turn)
+        for stop in asked.stop:
+            text = text.partition(stop)[0]
+        return text, []
+
+    def _tokens_of(self, prompt: str | list[int]) -> list[int]:
+        if isinstance(prompt, str):
+            return list(self.tokenizer(prompt, add_special_tokens=False)["input_ids"])
+        if prompt and not 0 <= min(prompt) <= max(prompt) < len(self.tokenizer):
+            raise Refusal(f"prompt has tokens that are none of the tokenizer's {len(self.tokenizer)}", param="prompt")
+        return prompt
 
     def cut_at(self, turn: list[int], stops: Sequence[str]) -> int | None:
         """Return after how many tokens a turn has said one of some texts; None: it has not."""
-        if not any(text in self.tokenizer.decode(turn) for text in stops):
-            return None
-        said = (n for n in range(len(turn) + 1) if any(text in self.tokenizer.decode(turn[:n]) for text in stops))
-        return next(said, None)
+        ends = range(len(turn) + 1) if any(text in self.tokenizer.decode(turn) for text in stops) else ()
+        return next((n for n in ends if any(text in self.tokenizer.decode(turn[:n]) for text in stops)), None)
 
 
-def _first_builder(config: Any, tokenizer: Any) -> Any:
-    """Return upstream's builder of turns for this model, or else the generic one."""
-    errors: list[Exception] = []
-    for make, _ in builders(config, tokenizer):
-        try:
-            return make()
-        except Exception as error:  # of any class: one of a family asks for that family's tokens
-            errors.append(error)
-    text = f"no builder of turns fits the tokenizer: {errors[0]}"
-    raise ConfigError(text, f"choose another model, or leave {MULTI_TURN}.enable off")
-
-
-def _schema(tool: Tool) -> OpenAIFunctionToolSchema:
+def _schema_of(tool: Tool) -> OpenAIFunctionToolSchema:
     """Return a tool as upstream's parsers read it: the types of its parameters, as far as they are simple."""
     function = tool["function"]
     given = (function.get("parameters") or {}).get("properties") or {}

@@ -13,6 +13,7 @@ from ..switches import TOOLS
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
 from .environments import Failure
+from .turns import context_batch
 from .words import CONVERSATION
 
 COUNTS = ("turns", "__num_turns__")
@@ -115,6 +116,25 @@ def episode_batch(prompts: DataProto, episodes: Sequence[Episode], length: int, 
     for name in COUNTS:
         columns[name] = columns[name].astype(np.int64)
     return DataProto.from_dict(tensors, columns)
+
+
+def batch_with_prompts(
+    prompts: DataProto, episodes: Sequence[Episode], seconds: float, config: Any, tokenizer: Any
+) -> DataProto:
+    """Return episodes that began with prompts of their own in the place of those that were given: see `episode_batch`.
+
+    Args:
+        prompts: those that were given; the new ones are at least as wide.
+        episodes: one for each prompt, all at their end.
+        seconds: how long tools or programs were at work, which becomes the column env_seconds.
+        config: the whole config.
+        tokenizer: of the policy.
+    """
+    pad, width = tokenizer.pad_token_id, prompts.batch["input_ids"].shape[1]
+    asked = context_batch([episode.prompt for episode in episodes], pad, prompts.meta_info, width)
+    batch = episode_batch(asked, episodes, config.actor_rollout_ref.rollout.response_length, pad)
+    batch.non_tensor_batch["env_seconds"] = np.full(len(episodes), seconds)
+    return batch
 
 
 def columns_of(episode: Episode) -> dict[str, Any]:

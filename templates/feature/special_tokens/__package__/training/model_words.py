@@ -87,9 +87,10 @@ class ModelWords:
         return name not in self._said and os.environ.get("RANK", "0") == "0"
 
     def say(self, name: str, text: str) -> None:
-        """Print a note that is printed once."""
-        self._said.add(name)
-        print(f"note: {text} (shown once)", file=sys.stderr, flush=True)
+        """Print a note, if it is still to be printed."""
+        if self.is_unsaid(name):
+            self._said.add(name)
+            print(f"note: {text} (shown once)", file=sys.stderr, flush=True)
 
     def _beginning(self) -> str:
         """Return what the template writes between a message and the model's turn."""

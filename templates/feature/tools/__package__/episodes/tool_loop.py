@@ -10,7 +10,6 @@ import logging
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 from omegaconf import OmegaConf
 
 from ..vendored.data.rl_dataset import RLHFDataset
@@ -21,11 +20,11 @@ from ..vendored.protocol import DataProto
 from ..vendored.tools.schemas import ToolResponse
 from ..vendored.workers.rollout.replica import TokenOutput
 from .environments import DaemonThreads
-from .episode import Episode, columns_of, episode_batch
+from .episode import Episode, batch_with_prompts, columns_of
 from .loop import EpisodeEnded, play_all, turn_seed, writing
 from .tool_turns import joined_by
 from .tools import load_tools
-from .turns import Writer, context_batch
+from .turns import Writer
 
 
 class ToolLoop:
@@ -69,7 +68,6 @@ class ToolLoop:
             What `EpisodeLoop.run` does, and the column tool_rewards: the rewards that the tools gave, (bs,) lists.
         """
         self.seconds = 0.0
-        pad, width = self.tokenizer.pad_token_id, prompts.batch["input_ids"].shape[1]
         episodes = [Episode([]) for _ in range(len(prompts))]
         rows = [{name: column[row] for name, column in prompts.non_tensor_batch.items()} for row in range(len(prompts))]
         tell = ended or (lambda *_: None)
@@ -77,10 +75,7 @@ class ToolLoop:
         with writing(self.engine, self.tokenizer, self.config, prompts.meta_info, len(parts)) as (writer, seeds):
             plays = (self._play(place, *parts[place], seed, writer, tell) for place, seed in enumerate(seeds))
             self.loop.run_until_complete(play_all(plays, writer))
-        asked = context_batch([episode.prompt for episode in episodes], pad, prompts.meta_info, width)
-        batch = episode_batch(asked, episodes, self.config.actor_rollout_ref.rollout.response_length, pad)
-        batch.non_tensor_batch["env_seconds"] = np.full(len(episodes), self.seconds)
-        return batch
+        return batch_with_prompts(prompts, episodes, self.seconds, self.config, self.tokenizer)
 
     def close(self) -> None:
         """Give back what the loop holds."""
