@@ -11,8 +11,9 @@ from typing import Any, NoReturn
 
 from torch import nn
 
-# A `datasets.Dataset`, in annotations.
+# A `datasets.Dataset`, and a function that scores, in annotations.
 Rows = Any
+RawRewardFn = Callable[..., Any]
 # How deep vLLM sleeps between rollouts: 2 gives back weights and KV cache, since new weights come anyway.
 VLLM_SLEEP_LEVEL = 2
 

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from torch import nn
 
-# A `datasets.Dataset`, in annotations.
+# A `datasets.Dataset`, and a function that scores, in annotations.
 Rows = Any
+RawRewardFn = Callable[..., Any]
 
 
 class AlgoConfig(SimpleNamespace):
