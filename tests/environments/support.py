@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.project.support import Configuration, make
+import pytest
+
+from tests.project.support import Configuration, forget, make
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,35 @@ def make_project(release: str, engine: str, root: Path, package: str) -> Project
     features = ("overlap", "reward_logs")
     configuration = Configuration(release, engine, features=features, recipe="multiturn", package=package)
     return Project(make(configuration, root).root, package)
+
+
+@contextlib.contextmanager
+def imported_beside(configuration: Configuration, root: Path, files: Mapping[str, str]) -> Iterator[Project]:
+    """A project that can be imported, like the files beside it."""
+    make(configuration, root)
+    for name, text in files.items():
+        (root / name).write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(root))
+        yield Project(root, configuration.package)
+    forget(configuration.package, *(Path(name).stem for name in files if name.endswith(".py")))
+
+
+def save_ascii_model(project: Project, directory: Path) -> str:
+    """A toy model that reads and writes all of ASCII."""
+    return str(project.module("data.toy").ensure_toy_model(directory, task="ascii"))
+
+
+def parts(batch: Any, tokenizer: Any, row: int = 0) -> list[tuple[int, str]]:
+    """A response in pieces: whether the model wrote it, and the text."""
+    found: list[tuple[int, list[int]]] = []
+    ids, mask = batch.batch["responses"][row].tolist(), batch.batch["response_mask"][row].tolist()
+    valid = int(batch.batch["attention_mask"][row, -len(ids) :].sum())
+    for token, own in list(zip(ids, mask, strict=True))[:valid]:
+        if not found or found[-1][0] != own:
+            found.append((own, []))
+        found[-1][1].append(token)
+    return [(own, tokenizer.decode(tokens)) for own, tokens in found]
 
 
 def rollouts_of(project: Project, config: Any, tokenizer: Any, ranks: Any, engine: Any) -> Any:

@@ -12,8 +12,17 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import OneProcess, Project, Scripted, prompts_of, rollouts_of
-from tests.project.support import Configuration, forget, make
+from tests.environments.support import (
+    OneProcess,
+    Project,
+    Scripted,
+    imported_beside,
+    parts,
+    prompts_of,
+    rollouts_of,
+    save_ascii_model,
+)
+from tests.project.support import Configuration
 
 MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 RELEASES = ["0.9.1", pytest.param("0.9.0", marks=pytest.mark.thorough)]
@@ -240,19 +249,16 @@ Play = Callable[..., Any]
 @pytest.fixture(scope="module", params=RELEASES)
 def agentic(verl: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project with agents, and programs beside it."""
-    root = tmp_path_factory.mktemp("agentic") / "project"
-    make(Configuration(request.param, features=("agents", "overlap"), package="agentic"), root)
-    (root / "programs.py").write_text(PROGRAMS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(root))
-        yield Project(root, "agentic")
-    forget("agentic", "programs")
+    configuration = Configuration(request.param, features=("agents", "overlap"), package="agentic")
+    with imported_beside(
+        configuration, tmp_path_factory.mktemp("agentic") / "project", {"programs.py": PROGRAMS}
+    ) as project:
+        yield project
 
 
 @pytest.fixture(scope="module")
 def model_path(agentic: Project, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A toy model that reads and writes all of ASCII."""
-    return str(agentic.module("data.toy").ensure_toy_model(tmp_path_factory.mktemp("model") / "toy", task="ascii"))
+    return save_ascii_model(agentic, tmp_path_factory.mktemp("model") / "toy")
 
 
 @pytest.fixture
@@ -264,8 +270,6 @@ def play(agentic: Project, model_path: str) -> Iterator[Play]:
     made: list[Any] = []
 
     def run(program: str, *episodes: list[str], settings: tuple[str, ...] = (), infos: Any = None, tools: bool = True):
-        import numpy as np
-
         if tools:
             tokenizer.chat_template = TOOLS_IN_TEMPLATE + tokenizer.chat_template
         written = [0] * len(episodes)
@@ -293,8 +297,8 @@ def play(agentic: Project, model_path: str) -> Iterator[Play]:
         rollouts = rollouts_of(agentic, config, tokenizer, OneProcess(), Scripted(agentic, write))
         made.append(rollouts.episodes)
         prompts = prompts_of(agentic, [[5, 6]] * len(episodes), infos or [{}] * len(episodes))
-        prompts.non_tensor_batch["raw_prompt"] = np.empty(len(episodes), dtype=object)
-        prompts.non_tensor_batch["raw_prompt"][:] = [[{"role": "user", "content": text}] for text in asked]
+        messages = [[{"role": "user", "content": text}] for text in asked]
+        prompts.non_tensor_batch["raw_prompt"] = agentic.module("training.batches").objects(messages)
         return rollouts.generate(prompts), tokenizer
 
     yield run
@@ -309,18 +313,6 @@ def said() -> dict[str, Any]:
     import programs  # type: ignore[import-not-found]
 
     return programs.SAID  # type: ignore[no-any-return]
-
-
-def parts(batch: Any, tokenizer: Any, row: int = 0) -> list[tuple[int, str]]:
-    """The response in pieces: whether the model wrote it, and the text."""
-    found: list[tuple[int, list[int]]] = []
-    ids, mask = batch.batch["responses"][row].tolist(), batch.batch["response_mask"][row].tolist()
-    valid = int(batch.batch["attention_mask"][row, -len(ids) :].sum())
-    for token, own in list(zip(ids, mask, strict=True))[:valid]:
-        if not found or found[-1][0] != own:
-            found.append((own, []))
-        found[-1][1].append(token)
-    return [(own, tokenizer.decode(tokens)) for own, tokens in found]
 
 
 def prompt_of(batch: Any, tokenizer: Any, row: int = 0) -> str:

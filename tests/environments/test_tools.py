@@ -10,8 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import OneProcess, Project, Scripted, prompts_of, rollouts_of
-from tests.project.support import Configuration, forget, make
+from tests.environments.support import (
+    OneProcess,
+    Project,
+    Scripted,
+    imported_beside,
+    parts,
+    prompts_of,
+    rollouts_of,
+    save_ascii_model,
+)
+from tests.project.support import Configuration
 
 MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 RELEASES = ["0.9.1", "0.8.0", pytest.param("0.9.0", marks=pytest.mark.thorough)]
@@ -78,21 +87,15 @@ Play = Callable[..., Any]
 @pytest.fixture(scope="module", params=RELEASES)
 def tooled(verl: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project with tools, and files that define some."""
-    root = tmp_path_factory.mktemp("tooled") / "project"
-    make(Configuration(request.param, features=("tools", "episodes"), package="tooled"), root)
-    for name, text in (("calc.py", TOOLS), ("stateful.py", STATEFUL), ("tools.yaml", NATIVE)):
-        (root / name).write_text(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(root))
-        yield Project(root, "tooled")
-    forget("tooled")
-    forget("stateful")
+    configuration = Configuration(request.param, features=("tools", "episodes"), package="tooled")
+    files = {"calc.py": TOOLS, "stateful.py": STATEFUL, "tools.yaml": NATIVE}
+    with imported_beside(configuration, tmp_path_factory.mktemp("tooled") / "project", files) as project:
+        yield project
 
 
 @pytest.fixture(scope="module")
 def model_path(tooled: Project, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A toy model that reads and writes all of ASCII."""
-    return str(tooled.module("data.toy").ensure_toy_model(tmp_path_factory.mktemp("model") / "toy", task="ascii"))
+    return save_ascii_model(tooled, tmp_path_factory.mktemp("model") / "toy")
 
 
 @pytest.fixture
@@ -103,8 +106,6 @@ def play(tooled: Project, model_path: str) -> Play:
     tokenizer = AutoTokenizer.from_pretrained(model_path)
 
     def run(*episodes: list[str], infos: Any = None, settings: tuple[str, ...] = (), rows: Any = None) -> Any:
-        import numpy as np
-
         written = [0] * len(episodes)
         asked = [f"question {row}" for row in range(len(episodes))]
 
@@ -131,8 +132,7 @@ def play(tooled: Project, model_path: str) -> Play:
             "raw_prompt": [[{"role": "user", "content": text}] for text in asked],
             **(rows or {}),
         }.items():
-            prompts.non_tensor_batch[name] = np.empty(len(episodes), dtype=object)
-            prompts.non_tensor_batch[name][:] = values
+            prompts.non_tensor_batch[name] = tooled.module("training.batches").objects(values)
         return rollouts.generate(prompts), tokenizer
 
     return run
@@ -140,18 +140,6 @@ def play(tooled: Project, model_path: str) -> Play:
 
 def call(name: str = "add", **arguments: Any) -> str:
     return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
-
-
-def parts(batch: Any, tokenizer: Any, row: int = 0) -> list[tuple[int, str]]:
-    """The response in pieces: whether the model wrote it, and the text."""
-    found: list[tuple[int, list[int]]] = []
-    ids, mask = batch.batch["responses"][row].tolist(), batch.batch["response_mask"][row].tolist()
-    valid = int(batch.batch["attention_mask"][row, -len(ids) :].sum())
-    for token, own in list(zip(ids, mask, strict=True))[:valid]:
-        if not found or found[-1][0] != own:
-            found.append((own, []))
-        found[-1][1].append(token)
-    return [(own, tokenizer.decode(tokens)) for own, tokens in found]
 
 
 def test_calls_are_run_and_only_the_models_tokens_are_trained(play: Play) -> None:
