@@ -68,6 +68,7 @@ def test_mistakes(run: Run, arguments: list[str], message: str, hint: str) -> No
     assert hint in result.err
 
 
+@pytest.mark.thorough
 def test_a_feature_of_one_release_only(run: Run) -> None:
     result = run("changes", "0.5.0", "0.6.1", "--engine", "vllm", "--with", "lora", "--json")
     assert result.code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -146,17 +145,6 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 def test_completion_as_bash_asks_for_it() -> None:
     done = spawn("-m", "extractor", _VEXTRACT_COMPLETE="complete_bash", COMP_WORDS="vextract upg", COMP_CWORD="1")
     assert (done.stdout.split(), done.stderr) == (["upgrade"], "")
-
-
-def test_help_imports_nothing_heavy() -> None:
-    program = (
-        "import sys, json; from extractor.cli import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
-    )
-    loaded = json.loads(spawn("-c", program).stderr)
-    heavy = {"libcst", "jinja2", "tomlkit", "tomllib", "rich", "packaging", "platformdirs", "zipfile", "tarfile"}
-    assert heavy.isdisjoint(loaded)
 
 
 def test_a_reader_that_leaves_early() -> None:

@@ -73,32 +73,16 @@ def test_what_it_says_to_type_can_be_typed(run, tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("verl")
-def test_json(run, tmp_path: Path) -> None:
-    result = run("new", tmp_path / "toy", "--json")
-    report = json.loads(result.out)
-    assert report["path"] == str(tmp_path / "toy")
-    assert report["written"] is True
-    assert report["options"]["verl"] == releases.default()
-    assert report["source"]["kind"] == "wheel"
-    assert "toy/vendored/algorithms/core_algos.py" in report["files"]["vendored"]
-    assert report["vendored"]["files"] == sum(path.endswith(".py") for path in report["files"]["vendored"])
-    assert 0 < report["vendored"]["lines"] < report["source"]["lines"]
-
-
-@pytest.mark.parametrize("json_too", [False, True])
-@pytest.mark.usefixtures("verl")
-def test_dry_run(run, tmp_path: Path, json_too: bool) -> None:
-    result = run("new", tmp_path / "toy", "--dry-run", *(["--json"] if json_too else []))
+def test_dry_run(run, tmp_path: Path) -> None:
+    result = run("new", tmp_path / "toy", "--dry-run")
     assert result.code == 0
+    assert result.out.splitlines()[0].endswith("nothing was written")
+    assert "add  vendored  LICENSE.verl\n" in result.out
+    assert "more (-v shows all)\n" in result.out
+    whole = run("new", tmp_path / "toy", "--dry-run", "-v").out
+    assert "add  vendored  toy/vendored/algorithms/core_algos.py\n" in whole
+    assert json.loads(run("new", tmp_path / "toy", "--dry-run", "--json").out)["written"] is False
     assert os.listdir(tmp_path) == []
-    if json_too:
-        assert json.loads(result.out)["written"] is False
-    else:
-        assert result.out.splitlines()[0].endswith("nothing was written")
-        assert "add  vendored  LICENSE.verl\n" in result.out
-        assert "more (-v shows all)\n" in result.out
-        whole = run("new", tmp_path / "toy", "--dry-run", "-v").out
-        assert "add  vendored  toy/vendored/algorithms/core_algos.py\n" in whole
 
 
 @pytest.mark.usefixtures("verl")
@@ -125,12 +109,6 @@ def test_directories_above_go_again_where_nothing_was_made(run, tmp_path: Path, 
 
 
 @pytest.mark.usefixtures("verl")
-def test_package_name_can_differ(run, tmp_path: Path) -> None:
-    assert run("new", tmp_path / "my-project", "--package", "toy").code == 0
-    assert (tmp_path / "my-project/toy/vendored/algorithms/core_algos.py").exists()
-
-
-@pytest.mark.usefixtures("verl")
 def test_equal_commands_give_equal_bytes(tmp_path: Path) -> None:
     """Neither the hash seed, nor the directory, the locale, the clock or the file mode mask matters."""
     trees = []
@@ -151,14 +129,19 @@ def test_equal_commands_give_equal_bytes(tmp_path: Path) -> None:
     assert trees[0] == trees[1]
 
 
-def lock_of(project: Path) -> str:
-    return (project / "vextract.lock").read_text(encoding="utf-8")
-
-
 @pytest.mark.usefixtures("verl")
-def test_features_may_be_named_in_one_go(run, tmp_path: Path) -> None:
-    assert run("new", tmp_path / "toy", "--with", "lora, mfu,", "--with", "scorers").code == 0
-    assert 'features = ["export_model", "lora", "mfu", "scorers"]' in lock_of(tmp_path / "toy")
+def test_features_may_be_named_in_one_go_and_bring_what_they_need(run, tmp_path: Path) -> None:
+    result = run(
+        "new", tmp_path / "my-project", "--with", "qlora, mfu,", "--with", "scorers", "--package", "toy", "--json"
+    )
+    report, locked = json.loads(result.out), lock.read(tmp_path / "my-project")
+    assert locked.options.features == ("export_model", "lora", "mfu", "qlora", "scorers")
+    assert "\nbitsandbytes==" in (tmp_path / "my-project" / "requirements.lock").read_text(encoding="utf-8")
+    assert (report["path"], report["written"]) == (str(tmp_path / "my-project"), True)
+    assert (report["options"]["verl"], report["source"]["kind"]) == (releases.default(), "wheel")
+    assert "toy/vendored/algorithms/core_algos.py" in report["files"]["vendored"]
+    assert report["vendored"]["files"] == sum(path.endswith(".py") for path in report["files"]["vendored"])
+    assert 0 < report["vendored"]["lines"] < report["source"]["lines"]
 
 
 @pytest.mark.usefixtures("verl")
@@ -169,13 +152,6 @@ def test_all_features_that_the_engine_has(run, tmp_path: Path) -> None:
     offered = {item.name for item in releases.load(releases.default()).features}
     environments = {name for name in offered if name.startswith("env_")}
     assert offered - {*made} == {"code_scorers", "plots"} | environments
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_feature_brings_what_it_needs(run, tmp_path: Path) -> None:
-    assert run("new", tmp_path / "toy", "--with", "qlora").code == 0
-    assert 'features = ["export_model", "lora", "qlora"]' in lock_of(tmp_path / "toy")
-    assert "\nbitsandbytes==" in (tmp_path / "toy" / "requirements.lock").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -224,20 +200,14 @@ def test_no_source(run, empty_cache, monkeypatch, tmp_path: Path, arguments: lis
 
 
 def test_from_a_checkout(run, tmp_path: Path, verl_0_6_1: Source) -> None:
-    verl_0_6_1.materialise(tmp_path / "checkout")
-    (tmp_path / "checkout/LICENSE").write_text(verl_0_6_1.licence)
-    assert run("new", tmp_path / "toy", "--from", tmp_path / "checkout", "--offline").code == 0
-    locked = lock.read(tmp_path / "toy")
-    assert locked.source_kind == "checkout"
-    assert locked.source_sha256 != verl_0_6_1.sha256
-
-
-def test_the_notice_of_a_checkout_is_passed_on(run, tmp_path: Path, verl_0_6_1: Source) -> None:
-    """As Apache-2.0 asks, section 4 (d)."""
+    """Its notice is passed on, as Apache-2.0 asks, section 4 (d)."""
     verl_0_6_1.materialise(tmp_path / "checkout")
     (tmp_path / "checkout/LICENSE").write_text(verl_0_6_1.licence)
     (tmp_path / "checkout/Notice.txt").write_text("Made by its makers.\nAll of them.\n")
     assert run("new", tmp_path / "toy", "--from", tmp_path / "checkout", "--offline").code == 0
+    locked = lock.read(tmp_path / "toy")
+    assert locked.source_kind == "checkout"
+    assert locked.source_sha256 != verl_0_6_1.sha256
     assert "\n  Made by its makers.\n  All of them.\n" in (tmp_path / "toy/NOTICE").read_text()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,50 +33,39 @@ def relock(project: Path, **changes: object) -> None:
     (project / lock.NAME).write_bytes(lock.dump(replace(lock.read(project), **changes)))
 
 
-def test_nothing_to_do(run, project: Path, empty_cache: Path) -> None:
+def test_from_the_base_without_a_source(run, project: Path, empty_cache: Path) -> None:
     before = tree(project)
-    result = run("sync", project, "--offline")
-    assert (result.code, result.err) == (0, "")
-    assert result.out.startswith("0 files restored, ")
-    assert tree(project) == before
+    for removed in ([], ["LICENSE.verl", "toy/vendored/protocol.py"]):
+        for path in removed:
+            (project / path).unlink()
+        result = run("sync", project, "--offline")
+        assert (result.code, result.err) == (0, "")
+        first, *restored = result.out.splitlines()
+        assert first.startswith(f"{len(removed)} files restored, ")
+        assert restored == [f"restored  {path}" for path in removed]
+        assert tree(project) == before
     assert not empty_cache.exists()
 
 
-def test_from_the_base_without_a_source(run, project: Path, empty_cache: Path) -> None:
-    before = tree(project)
-    (project / "toy/vendored/protocol.py").unlink()
-    (project / "LICENSE.verl").unlink()
-    result = run("sync", project, "--offline")
-    assert result.code == 0
-    assert result.out.splitlines()[0].startswith("2 files restored, ")
-    assert result.out.splitlines()[1:] == ["restored  LICENSE.verl", "restored  toy/vendored/protocol.py"]
-    assert tree(project) == before
+def cut_short(project: Path) -> None:
+    (project / base.PATH).write_bytes((project / base.PATH).read_bytes()[:-100])
 
 
-def test_everything_again_from_the_source(run, project: Path) -> None:
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (strip, "rebuilt   .vextract/base.zip (.vextract/base.zip is missing)"),
+        (cut_short, "is damaged"),
+        (lambda project: shutil.rmtree(project / "toy/vendored"), "restored  toy/vendored/__init__.py"),
+    ],
+    ids=["all of verl", "the base", "a folder and the packages that hold it"],
+)
+def test_what_is_gone_comes_back_from_the_source(run, project: Path, harm: Callable[[Path], None], said: str) -> None:
     before = tree(project)
-    strip(project)
-    assert len(tree(project)) < len(before)
+    harm(project)
     result = run("sync", project)
     assert result.code == 0
-    assert "rebuilt   .vextract/base.zip (.vextract/base.zip is missing)" in result.out
-    assert tree(project) == before
-
-
-def test_damaged_base_is_rebuilt(run, project: Path) -> None:
-    before = tree(project)
-    (project / base.PATH).write_bytes(before[base.PATH][:-100])
-    result = run("sync", project)
-    assert result.code == 0
-    assert "is damaged" in result.out
-    assert tree(project) == before
-
-
-def test_a_whole_folder_comes_back_with_the_packages_that_hold_it(run, project: Path) -> None:
-    before = tree(project)
-    shutil.rmtree(project / "toy/vendored")
-    result = run("sync", project)
-    assert result.code == 0
+    assert said in result.out
     assert "removed" not in result.out
     assert tree(project) == before
 

@@ -41,7 +41,7 @@ def checkout(newest_verl: Source, tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_next_release_can_be_drafted_and_tried(run, checkout: Path, tmp_path: Path) -> None:
     drafted = run("manifest", "draft", "0.10.0", "--from", checkout)
     assert drafted.code == 0, drafted.err

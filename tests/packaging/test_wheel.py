@@ -85,22 +85,18 @@ def test_an_installed_vextract_makes_the_same_project(installed: Path, tmp_path:
     assert files_of(there / "toy") == files_of(here / "toy")
 
 
-def test_it_is_the_installed_one(installed: Path, tmp_path: Path) -> None:
+def test_the_installed_command_works(installed: Path, tmp_path: Path) -> None:
     """Neither the checkout nor anything heavy is in that environment."""
+    for arguments in (["--help"], ["new", "--help"], ["--version"], ["versions"]):
+        done = run(installed / "vextract", *arguments, cwd=tmp_path)
+        assert done.stdout
+        assert done.stderr == ""
     program = (
         "import extractor, importlib.util as u; print(extractor.__file__, u.find_spec('torch'), u.find_spec('verl'))"
     )
-    done = run(installed / "python", "-c", program, cwd=tmp_path)
-    file, torch, verl = done.stdout.split()
+    file, torch, verl = run(installed / "python", "-c", program, cwd=tmp_path).stdout.split()
     assert Path(file).is_relative_to(installed.parent)
     assert (torch, verl) == ("None", "None")
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["new", "--help"], ["--version"], ["versions"]], ids=" ".join)
-def test_the_command_works(installed: Path, tmp_path: Path, arguments: list[str]) -> None:
-    done = run(installed / "vextract", *arguments, cwd=tmp_path)
-    assert done.stdout
-    assert done.stderr == ""
 
 
 def test_the_index_shows_a_readme_whose_links_lead_somewhere(wheel: Path) -> None:

@@ -72,7 +72,7 @@ Path("found.json").write_text(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize("release", newest_release("0.7.1"))
+@pytest.mark.parametrize("release", newest_release())
 def test_every_estimator_runs_and_takes_a_lone_response_as_the_checks_say(
     made: Callable[[Configuration], Made], release: str, tmp_path: Path
 ) -> None:

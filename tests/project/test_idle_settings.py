@@ -86,7 +86,7 @@ MADE = [
 ]
 
 
-@pytest.mark.parametrize("release", newest_release("0.6.1"))
+@pytest.mark.parametrize("release", newest_release())
 def test_what_changes_nothing_is_said(made: Maker, release: str) -> None:
     features = ("critic", "dynamic_bsz", "offload", "prime", "reward_logs", "reward_model", "reward_processes")
     root = made(Configuration(release, "hf", features=features)).root
@@ -106,7 +106,7 @@ def test_what_changes_nothing_is_said(made: Maker, release: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("release", newest_release("0.6.1"))
+@pytest.mark.parametrize("release", newest_release())
 def test_what_a_model_or_a_manager_makes_idle_is_said(made: Maker, tmp_path: Path, release: str) -> None:
     """Dropout in updates only, steps that bfloat16 rounds away, settings that verl's own manager does not take."""
     root = Path(shutil.copytree(made(Configuration(release, "hf", features=TOGETHER)).root, tmp_path / "project"))

@@ -14,23 +14,13 @@ from packaging.requirements import Requirement
 
 from extractor.usecases.verify.requirements import import_name
 from tests.project.support import CONFIGURATIONS, Configuration, Made
+from tests.releases import EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST
 
 pytestmark = pytest.mark.usefixtures("verl")
 
 SCRIPT = Path(__file__).with_name("import_all.py")
-NEVER = [
-    "extractor",
-    "flash_attn",
-    "libcst",
-    "liger_kernel",
-    "megatron",
-    "mindspeed",
-    "ray",
-    "sglang",
-    "torch_npu",
-    "trl",
-]
-NEVER += ["verl"]
+NEVER = ["extractor", "flash_attn", "libcst", "liger_kernel", "megatron", "mindspeed", "ray", "sglang", "torch_npu"]
+NEVER += ["trl", "verl"]
 # By the feature or the engine that requires it: without that it must not be needed.
 OPTIONAL = {
     "lora": ["peft"],
@@ -42,6 +32,9 @@ OPTIONAL = {
     "tools": ["PIL", "pydantic"],
     "vllm": ["vllm", "msgspec"],
 }
+# The least and the most of the newest release, and code of older ones: the others share nearly all modules with these.
+NAMES = {f"{NEWEST[-1]}-hf-default", f"{NEWEST[-1]}-vllm-everything", f"{LAST_WITH_ENGINES_IN_PROCESS}-hf-default"}
+IMPORTED = [item for item in CONFIGURATIONS if EVERYTHING or str(item) in NAMES]
 # Of these what is too large for the environment that runs the tests, or not to be had.
 STUBBED = ["vllm", "msgspec", "qwen_vl_utils", "torchvision", "pylatexenc", "math_verify", "mathruler", "pyext"]
 
@@ -54,7 +47,7 @@ def failures(
     folder = tmp_path_factory.mktemp("imports")
     projects = {}
     blocked = {*NEVER, *(name for names in OPTIONAL.values() for name in names)}
-    for configuration in CONFIGURATIONS:
+    for configuration in IMPORTED:
         project = made(configuration)
         chosen = (*project.options.features, project.options.engine)
         allowed = {name for item in chosen for name in OPTIONAL.get(item, ())}
@@ -73,6 +66,6 @@ def failures(
     return found
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
+@pytest.mark.parametrize("configuration", IMPORTED, ids=str)
 def test_every_module_can_be_imported(failures: dict[str, dict[str, list[str]]], configuration: Configuration) -> None:
     assert failures[str(configuration)] == {}

@@ -93,7 +93,7 @@ def steep(log_prob, **inputs):
 """
 
 
-@pytest.mark.parametrize("features", [(), ("watch",)])
+@pytest.mark.parametrize("features", [pytest.param((), marks=pytest.mark.thorough), ("watch",)])
 def test_gradients_that_are_no_numbers_end_the_run(
     made: Callable[[Configuration], Made], tmp_path: Path, features: tuple[str, ...]
 ) -> None:

@@ -132,7 +132,7 @@ def test_any_batch_can_be_balanced(made: Maker) -> None:
             assert all(value >= 0 for value in metrics.values()), rows
             assert (rows == 1) == (not metrics), rows
     """
-    root = made(Configuration(NEWEST[-1], "hf", features=("dynamic_bsz",))).root
+    root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
     done = forked(root, "-c", textwrap.dedent(code))
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -171,9 +171,8 @@ def test_a_file_that_was_removed_is_told_from_a_missing_package(made: Maker, tmp
     )
 
 
-@pytest.mark.parametrize("release", sorted({"0.6.1", NEWEST[-1]}))
-def test_the_readme_names_settings_that_exist(made: Maker, release: str) -> None:
-    root = made(Configuration(release, "hf")).root
+def test_the_readme_names_settings_that_exist(made: Maker) -> None:
+    root = made(Configuration(NEWEST[-1], "hf")).root
     settings = OmegaConf.create(forked(root, "main.py", "--cfg").stdout)
     named = set(re.findall(r"\b([a-z_]+(?:\.[a-z_0-9]+)+)=", (root / "README.md").read_text(encoding="utf-8")))
     assert len(named) > 10

@@ -107,9 +107,15 @@ def programs(cases: dict[str, tuple[str, str, str]]) -> tuple[str, str, str]:
 
 
 FORMS = forms({**OF_PYTHON, **OF_LIBRARIES})
+# In each run, each form and each import once.
+USUAL = {name for name in FORMS if ": " not in name} | {
+    f"{form}: {kind}" for form, kind in zip(("setup", "unittest", "plain class", "pytest") * 2, IMPORTS, strict=False)
+}
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", [pytest.param(form, marks=() if form in USUAL else pytest.mark.thorough) for form in FORMS]
+)
 def test_what_tests_use_is_not_the_programs(library: Library, form: str) -> None:
     judge(library, FORMS[form], {**OF_PYTHON, **OF_LIBRARIES}, library("sandbox").Limits(seconds=30))
 

@@ -145,8 +145,3 @@ def test_what_solves_the_task_passes(library: Library) -> None:
     for tests in (TESTS, BY_IMPORT, UNSAID):
         assert set(code.run_tests(good, tests, limits)) == {"passed"}
     assert code.run_tests(good, PRINTING, limits) == ["passed"]
-
-
-def test_there_are_enough_of_them(library: Library) -> None:
-    hacks = programs()
-    assert len({hack.name for hack in hacks}) == len(hacks) >= 32

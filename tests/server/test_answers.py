@@ -188,8 +188,6 @@ def raw(text: str) -> Callable[[Any], Any]:
 C0 = ("choices", 0)
 VLLM: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a list": (lambda answer: [answer], "not an object"),
-    "null": (lambda answer: None, "not an object"),
-    "a text": (lambda answer: "hello", "not an object"),
     "no id": (without("id"), "it has no id"),
     "the id of another request": (at("id", put="cmpl-1234"), "that of another request"),
     "another model": (at("model", put="gpt-4"), "its model is gpt-4, and has to be toy"),
@@ -200,10 +198,7 @@ VLLM: dict[str, tuple[Callable[[Any], Any], str]] = {
     "too many": (at("choices", put=lambda choices: [*choices, choices[0]]), "it has 4 responses, and 3 were"),
     "one choice twice": (at("choices", put=lambda choices: [choices[0]] * 3), r"have the indices \[0, 0, 0\]"),
     "an index beyond": (at("choices", 2, "index", put=7), r"indices \[0, 1, 7\]"),
-    "a negative index": (at("choices", 2, "index", put=-1), r"indices \[0, 1, -1\]"),
-    "an index that is a text": (at("choices", 2, "index", put="2"), "index is 2, and not a whole number"),
     "an index that is true": (at("choices", 1, "index", put=True), "index is True, and not a whole number"),
-    "a choice that is a list": (at(*C0, put=[]), r"is \[\], and not an object"),
     "another prompt": (at(*C0, "prompt_token_ids", put=[1]), r"prompt that it says it answers is \[1\]"),
     "no prompt": (at(*C0, "prompt_token_ids", put=None), "it has no prompt_token_ids"),
     "no tokens": (without(*C0, "token_ids"), "it has no token_ids"),
@@ -212,7 +207,6 @@ VLLM: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no log-probabilities": (at(*C0, "logprobs", put=None), "it has no logprobs"),
     "log-probabilities that are no list": (at(*C0, "logprobs", "token_logprobs", put=1.0), "and not a list"),
     "too few log-probabilities": (at(*C0, "logprobs", "token_logprobs", put=[-1.0]), "3 tokens and 1 log-prob"),
-    "too many log-probabilities": (at(*C0, "logprobs", "token_logprobs", put=[-1.0] * 9), "3 tokens and 9 log-prob"),
     "no reason": (without(*C0, "finish_reason"), "a response was ended by None"),
     "aborted": (at(*C0, "finish_reason", put="abort"), "a response was ended by abort"),
     "stopped at no end": (at("choices", 1, "finish_reason", put="stop"), "ended by token 5, which ends none"),
@@ -231,7 +225,6 @@ SGLANG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "other tokens beside": (at("output_ids", put=[1, 2]), "the list of tokens beside their"),
     "aborted": (at(*META, "finish_reason", put={"type": "abort"}), "ended by abort"),
     "no reason": (at(*META, "finish_reason", put=None), "it has no finish_reason"),
-    "a reason that is a text": (at(*META, "finish_reason", put="stop"), "and not an object"),
 }
 # The same for both: where the tokens are, and what is put there.
 TOKENS: dict[str, tuple[list[Any], str]] = {
@@ -239,27 +232,20 @@ TOKENS: dict[str, tuple[list[Any], str]] = {
     "more than asked for": ([5, 5, 5, 5, 5], "a response has 5 tokens"),
     "beyond the vocabulary": ([5, VOCABULARY, EOS], "20 is none of the policy's 20 tokens"),
     "below zero": ([5, -1, EOS], "-1 is none of the policy's"),
-    "far beyond": ([5, 2**63, EOS], "is none of the policy's"),
     "a fraction": ([5, 1.0, EOS], "1.0 is none of"),
     "true": ([5, True, EOS], "True is none of"),
-    "a text": ([5, "6", EOS], "6 is none of"),
     "null": ([5, None, EOS], "None is none of"),
-    "a list": ([5, [6], EOS], "is none of"),
     "tokens after the end": ([EOS, 5, EOS], f"goes on after token {EOS}"),
 }
 LOG_PROBS = {
     "NaN": "it is not valid JSON",
-    "Infinity": "it is not valid JSON",
     "-Infinity": "it is not valid JSON",
     "1e999": "inf is not a log-probability",
-    "-1e999": "-inf is not a log-probability",
     "-1e30": "is not a log-probability",
     "0.5": "0.5 is not a log-probability",
-    "7": "7 is not a log-probability",
     "null": "None is not a log-probability",
     '"-0.5"': "-0.5 is not a log-probability",
     "true": "True is not a log-probability",
-    "[-0.5]": "is not a log-probability",
 }
 
 
@@ -337,18 +323,13 @@ def test_nothing_ends_a_response_that_is_to_go_on(talk: Callable[[str], Talk], k
 
 NO_SERVER: dict[str, tuple[str, Any]] = {
     "a page": ("vllm", b"<html>hello</html>"),
-    "a text": ("vllm", "hello"),
-    "an empty list": ("vllm", {"data": []}),
     "no list": ("vllm", {"data": {"id": "toy"}}),
     "no name": ("vllm", {"data": [{"max_model_len": 100}]}),
     "a name that is a number": ("vllm", {"data": [{"id": 7}]}),
     "a length that is a text": ("vllm", {"data": [{"id": "toy", "max_model_len": "100"}]}),
-    "a model that is a text": ("vllm", {"data": ["toy"]}),
     "a page of SGLang": ("sglang", b"<html>"),
-    "a list": ("sglang", []),
     "a path that is a number": ("sglang", {"model_path": 7, "is_generation": True}),
     "not what it is for": ("sglang", {"model_path": "toy"}),
-    "no path": ("sglang", {"is_generation": True}),
 }
 
 

@@ -14,7 +14,7 @@ from tests.releases import NEWEST
 DRIVER = Path(__file__).with_name("team_driver.py")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_processes_may_ask_more_or_less_often_and_draw_with_the_numbers_of_the_first(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     root = make(Configuration(NEWEST[-1], "vllm"), tmp_path / "project").root

@@ -18,7 +18,7 @@ from tests.project.running import environment, overrides
 from tests.project.support import PACKAGE, Configuration, Made
 from tests.releases import NEWEST
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 PATIENCE = 240
 BEGIN = f"""
 import asyncio, time
@@ -104,7 +104,6 @@ def run(client: Any, program: str, seen: Callable[[str], None] = lambda text: No
     return "".join(texts), reply["content"]
 
 
-@pytest.mark.thorough
 def test_the_example_trains_twice_and_draws(project: Path, surroundings: dict[str, str]) -> None:
     notebook = nbformat.read(project / "examples/notebook.ipynb", as_version=4)
     nbformat.validate(notebook)
@@ -123,7 +122,6 @@ def test_hooks_may_run_event_loops(kernel: tuple[KernelManager, Any]) -> None:
     assert printed.endswith("done\n")
 
 
-@pytest.mark.thorough
 def test_an_interrupt_stops_the_run_and_keeps_the_kernel(kernel: tuple[KernelManager, Any]) -> None:
     manager, client = kernel
 

@@ -201,19 +201,6 @@ def test_one_trainer_follows_another_in_several_processes(project: Path) -> None
     assert found == [2, 2]
 
 
-def test_another_engine_is_refused(project: Path) -> None:
-    found = run(
-        project,
-        """
-        config = load_config(*SMALL)
-        print(json.dumps([refusal(lambda: LocalRollouts(config, engine=name)) for name in ("vllm", "none")]))
-        """,
-    )
-    assert "actor_rollout_ref.rollout.name is 'vllm'" in found[0]
-    assert "vextract upgrade --engine vllm" in found[0]
-    assert "actor_rollout_ref.rollout.name is 'none'" in found[1]
-
-
 def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) -> None:
     found = run(
         project,
@@ -224,6 +211,7 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
             except ProjectError as error:
                 return str(error)
         config = load_config(*SMALL, "trainer.experiment_name=misuse")
+        engines = [said(lambda: LocalRollouts(config, engine=name)) for name in ("vllm", "none")]
         with LocalRollouts(config) as rollouts:
             nothing = said(lambda: rollouts.generate_sequences([]))
             others = [said(lambda: rollouts.generate_sequences(5)), said(lambda: rollouts.generate(["12="], n=0))]
@@ -236,8 +224,9 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
             said(lambda: LocalPPOTrainer(config, callbacks=[str])),
         ]
         print(json.dumps([
-            *before, *open_ones, said(lambda: load_config(123)), said(lambda: load_config(["a=1"])), nothing, none,
-            said(lambda: rollouts.generate_sequences(["12="])), said(trainer.fit), said(lambda: next(trainer.steps())),
+            *engines, *before, *open_ones, said(lambda: load_config(123)), said(lambda: load_config(["a=1"])), nothing,
+            none, said(lambda: rollouts.generate_sequences(["12="])), said(trainer.fit),
+            said(lambda: next(trainer.steps())),
             said(lambda: trainer.train_step(ROWS)), said(lambda: trainer.generate(["12="])), said(trainer.evaluate),
             said(trainer.save), said(lambda: trainer.load("nowhere")), *others, said(lambda: LocalPPOTrainer({})),
         ]))
@@ -245,6 +234,8 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
     )
     assert all("hint: " in text for text in found), found
     starts = (
+        "actor_rollout_ref.rollout.name is 'vllm'",
+        "actor_rollout_ref.rollout.name is 'none'",
         "callbacks is of type int",
         "a callback is 5, which has no method",
         "a callback is the class str, which",
@@ -252,6 +243,7 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
         "None is not a global_step_N directory",
     )
     before, found = found[: len(starts)], found[len(starts) :]
+    assert "vextract upgrade --engine vllm" in before[0]
     assert all(text.startswith(start) for start, text in zip(starts, before, strict=True)), before
     assert "123, of type int" in found[0]
     assert found[1].startswith("settings are given as ['a=1'], of type list")

@@ -1,6 +1,5 @@
 """Checkpoints of a project, further than its own tests go: what is saved when, and what a run is told."""
 
-import errno
 import json
 import os
 import signal
@@ -43,25 +42,6 @@ def test_the_best_checkpoint_is_that_of_the_best_mean(train):
     run = train("trainer.save_freq=1", "trainer.test_freq=1", "data.val_max_samples=3", *sampling)
     (mean,) = [value for name, value in read_rows(run / "metrics.jsonl")[-1].items() if name.endswith("/acc/mean@2")]
     assert json.loads((run / "global_step_1" / "complete.json").read_text())["score"] == mean
-
-
-def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one_and_says_why(train, capsys):
-    """In the words of safetensors; the project's own test has torch's."""
-    resource = pytest.importorskip("resource")
-    run = train("trainer.save_freq=1")
-    before, size = (
-        resource.getrlimit(resource.RLIMIT_FSIZE),
-        (run / "global_step_1/actor/model.safetensors").stat().st_size,
-    )
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, before[1]))
-    try:
-        train("trainer.save_freq=1", "trainer.total_training_steps=3", directory=run, code=1)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert f"cannot save a checkpoint in {run}: {os.strerror(errno.EFBIG)}\nhint: " in capsys.readouterr().err
-    assert [path.name for path in run.iterdir() if "global_step" in path.name] == ["global_step_1"]
-    train("trainer.save_freq=1", "trainer.total_training_steps=2", directory=run)
-    assert steps(run) == [1, 2]
 
 
 def test_a_directory_that_cannot_be_written_to_is_an_error_with_a_hint(train, tmp_path, capsys):
