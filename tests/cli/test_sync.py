@@ -56,7 +56,7 @@ def cut_short(project: Path) -> None:
     [
         (strip, "rebuilt   .vextract/base.zip (.vextract/base.zip is missing)"),
         (cut_short, "is damaged"),
-        (lambda project: shutil.rmtree(project / "toy/vendored"), "restored  toy/vendored/__init__.py"),
+        (lambda project: shutil.rmtree(project / "toy/vendored"), " files restored, "),
     ],
     ids=["all of verl", "the base", "a folder and the packages that hold it"],
 )

@@ -67,29 +67,33 @@ def run(root: Path, program: str) -> Any:
 
 
 def test_data_and_reward_that_are_given_are_worth_those_of_the_config(project: Path) -> None:
+    """The weights are those of main.py, whatever a script draws and generates between steps."""
     rows = [{"prompt": f"{a}7=", "ground_truth": f"{a + 1}8"} for a in range(9)] * 4
     (project / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     (project / "mine.py").write_text(
         "def right(data_source, solution_str, ground_truth, extra_info=None):\n"
         "    return sum(x == y for x, y in zip(solution_str, ground_truth)) / 2\n"
     )
+    two_steps = overrides("trainer.logger=[]", "trainer.save_freq=1")
     function = run(
         project,
         f"""
+        import random
         from {PACKAGE}.settings import reward_keys
         rows = [json.loads(line) for line in open("rows.jsonl")]
-        config = load_config(*{ONE_STEP!r}, {{"trainer.experiment_name": "given", "trainer.save_freq": 1}})
+        config = load_config(*{two_steps!r}, {{"trainer": {{"experiment_name": "given"}}}})
         with LocalPPOTrainer(config, train_dataset=datasets.Dataset.from_list(rows), reward_fn=right) as trainer:
-            trainer.fit()
+            for step in trainer.steps():
+                random.random(), torch.rand(3), trainer.generate(["17="], n=2)
+            assert trainer.finished and "critic/score/mean" in step.metrics
         print(json.dumps(reward_keys.FUNCTION))
         """,
     )
     files = ["data.train_files=rows.jsonl", "data.val_files=rows.jsonl"]
     reward = [f"{function}.path=mine.py", f"{function}.name=right"]
-    settings = [*ONE_STEP, *files, *reward, "trainer.save_freq=1", "trainer.experiment_name=named"]
-    done = forked(project, "main.py", *settings)
+    done = forked(project, "main.py", *two_steps, *files, *reward, "trainer.experiment_name=named")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert weights(project, "given", 1) == weights(project, "named", 1)
+    assert [weights(project, "given", step) for step in (1, 2)] == [weights(project, "named", step) for step in (1, 2)]
 
 
 def test_datasets_of_every_kind(newest: Path) -> None:

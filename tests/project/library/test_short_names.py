@@ -18,7 +18,6 @@ from tests.releases import NEWEST, newest_release
 
 Maker = Callable[[Configuration], Made]
 pytestmark = pytest.mark.slow
-FEATURES = TOGETHER
 # The same run as main.py has it.
 NAMES = "batch_size=8, num_generations=4, learning_rate=1e-3, ppo_epochs=2, clip_range=0.1, kl_coef=0.05, max_steps=2"
 KEYS = overrides(
@@ -45,15 +44,6 @@ def said(function):
 """
 
 
-def copied(made: Maker, configuration: Configuration, place: Path) -> Path:
-    return Path(shutil.copytree(made(configuration).root, place / "project"))
-
-
-@pytest.fixture(scope="module")
-def project(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copied(made, Configuration(NEWEST[-1], "hf", features=FEATURES), tmp_path_factory.mktemp("short"))
-
-
 def run(root: Path, program: str, start: Callable[..., subprocess.CompletedProcess[str]] = forked) -> Any:
     return answer_of(root, BEGIN + textwrap.dedent(program), start=start)
 
@@ -61,7 +51,8 @@ def run(root: Path, program: str, start: Callable[..., subprocess.CompletedProce
 @pytest.mark.parametrize(("release", "preset"), [(NEWEST[-1], "grpo"), (NEWEST[-1], "ppo"), ("0.4.0", "grpo")])
 @pytest.mark.thorough
 def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, tmp_path: Path) -> None:
-    root = copied(made, Configuration(release, "hf", algorithm=preset, features=FEATURES), tmp_path)
+    configuration = Configuration(release, "hf", algorithm=preset, features=TOGETHER)
+    root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
     done = forked(root, "main.py", *KEYS, *KL[preset], "trainer.experiment_name=keys")
     assert done.returncode == 0, done.stderr[-3000:]
     found = run(
@@ -80,10 +71,10 @@ def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, t
     assert saved == (root / f"checkpoints/{PACKAGE}/keys/global_step_2/actor/model.safetensors").read_bytes()
 
 
-def test_a_data_loader_and_a_loaded_model(project: Path) -> None:
+def test_a_data_loader_and_a_loaded_model(newest: Path) -> None:
     """The settings of a loaded model are not those of the toy model, which has no path either."""
     found = run(
-        project,
+        newest,
         f"""
         from torch.utils.data import DataLoader
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -112,9 +103,9 @@ def test_a_data_loader_and_a_loaded_model(project: Path) -> None:
     assert evaluated
 
 
-def test_a_script_for_trl_needs_another_import(project: Path) -> None:
+def test_a_script_for_trl_needs_another_import(newest: Path) -> None:
     found = run(
-        project,
+        newest,
         f"""
         from datasets import Dataset
         from {PACKAGE}.data.toy import ensure_toy_model
@@ -147,12 +138,12 @@ def test_a_script_for_trl_needs_another_import(project: Path) -> None:
     assert rest == [1, True, True, [0.9, 0.99]]
     assert 0 < long <= 12
     assert score == pytest.approx(right + 0.5 * long)
-    assert (project / "trl/final/tokenizer.json").is_file()
+    assert (newest / "trl/final/tokenizer.json").is_file()
 
 
-def test_what_python_is_told(project: Path) -> None:
+def test_what_python_is_told(newest: Path) -> None:
     found = run(
-        project,
+        newest,
         """
         import sys
         answers = [
@@ -186,7 +177,7 @@ def test_what_python_is_told(project: Path) -> None:
 
 @pytest.mark.parametrize("release", newest_release("0.4.0"))
 def test_every_key_of_the_table_is_one_of_the_release(made: Maker, release: str, tmp_path: Path) -> None:
-    root = made(Configuration(release, "hf", features=FEATURES)).root
+    root = made(Configuration(release, "hf", features=TOGETHER)).root
     program = f"""
     from {PACKAGE}.api.names.short_names import TrainingConfig, table
     from {PACKAGE}.api.names.trl_names import GRPOConfig

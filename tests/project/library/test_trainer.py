@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import subprocess
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.project.running import forked, overrides, python
+from tests.project.running import answer_of, overrides
 from tests.project.support import PACKAGE
 
 pytestmark = pytest.mark.slow
@@ -27,40 +24,14 @@ def reward(data_source, solution_str, ground_truth, extra_info=None):
 """
 
 
-def run(root: Path, program: str, start: Callable[..., subprocess.CompletedProcess[str]] = forked) -> Any:
+def run(root: Path, program: str) -> Any:
     """Run a script in a project; return the last line that it prints, as JSON."""
-    (root / "script.py").write_text(BEGIN + textwrap.dedent(program), encoding="utf-8")
-    done = start(root, "script.py")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert start is forked or "[transformers]" not in done.stderr  # though the script has imported it first
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer_of(root, BEGIN + textwrap.dedent(program))
 
 
 def weights(root: Path, name: str, step: int) -> str:
     file = root / f"checkpoints/{PACKAGE}/{name}/global_step_{step}/actor/model.safetensors"
     return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-def test_the_weights_are_those_of_main(project: Path) -> None:
-    done = forked(project, "main.py", *overrides("trainer.experiment_name=program", "trainer.save_freq=1"))
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = run(
-        project,
-        """
-        import random, torch
-        config = load_config(*SMALL, {"trainer": {"experiment_name": "script", "save_freq": 1}})
-        with LocalPPOTrainer(config) as trainer:
-            random.random(), torch.rand(3)
-            for step in trainer.steps():
-                random.random(), torch.rand(3), trainer.generate(["12="], n=2)
-            print(json.dumps([trainer.finished, step.number, "critic/score/mean" in step.metrics]))
-        """,
-        python,
-    )
-    assert found == [True, 2, True]
-    assert [weights(project, "script", step) for step in (1, 2)] == [
-        weights(project, "program", step) for step in (1, 2)
-    ]
 
 
 def test_data_reward_and_callbacks_of_ones_own(project: Path) -> None:
