@@ -19,9 +19,9 @@ from tests.hostile.test_readers import an_end
 from tests.lifecycle.worlds import MOVED, NEW, NEW_TREE, OLD, OLD_TREE, create, edit, ready
 from tests.source import archives
 
+pytestmark = pytest.mark.slow  # all together
 PLACES = ("main.py", "toy/protocol.py", "vextract.lock", ".vextract/base.zip", journal.PATH, "toy/custom")
 COMMANDS = (("status",), ("diff",), ("graph",), ("upgrade", "--abort"), ("upgrade", "--continue"))
-
 
 QUICK = ("a pipe", "a sparse file of 40 GB", "a link to itself")
 

@@ -17,6 +17,7 @@ from extractor.values import limits, readers
 from tests.hostile import inputs
 from tests.hostile.targets import TARGETS, mutated, repacked, sliced
 
+pytestmark = pytest.mark.slow  # all together
 # What hangs is to fail, and not to hang the tests; how fast the rest is does not matter here.
 FOR_EVER = 60
 # Read one by one below, or too long for a test of every day.

@@ -112,6 +112,7 @@ MORE = ("trainer.total_training_steps=4",)
 # What goes through code that another case goes through as well: in `make test-all`.
 LATER = {
     *("tied_resting", "small_passes", "by_tokens", "qlora_resting", "qlora_checkpointing", "qlora_own_rollouts"),
+    *("resting_by_policy", "eager", "critic_by_tokens", "critic_resting", "lora_checkpointing"),
     *("2/qlora_resting", "2/qlora_by_policy", "2/qlora_own_rollouts", "2/lora_resting", "2/lora_by_policy"),
     "2/tied_lora",
 }

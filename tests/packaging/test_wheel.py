@@ -76,6 +76,7 @@ def test_it_requires_only_light_packages(wheel: Path) -> None:
     assert HEAVY.isdisjoint(required)
 
 
+@pytest.mark.thorough
 def test_an_installed_vextract_makes_the_same_project(installed: Path, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
@@ -85,6 +86,7 @@ def test_an_installed_vextract_makes_the_same_project(installed: Path, tmp_path:
     assert files_of(there / "toy") == files_of(here / "toy")
 
 
+@pytest.mark.thorough
 def test_the_installed_command_works(installed: Path, tmp_path: Path) -> None:
     """Neither the checkout nor anything heavy is in that environment."""
     for arguments in (["--help"], ["new", "--help"], ["--version"], ["versions"]):

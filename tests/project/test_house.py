@@ -56,7 +56,7 @@ ancestors =
 """
 
 
-@pytest.mark.parametrize("release", newest_release("0.4.0", "0.6.1"))
+@pytest.mark.parametrize("release", newest_release("0.4.0"))
 def test_each_folder_imports_only_what_stands_below_it(
     made: Callable[[Configuration], Made], release: str, tmp_path: Path
 ) -> None:

@@ -101,6 +101,7 @@ def test_a_teacher_is_counted(made: Maker, tmp_path: Path) -> None:
     assert table["batch"][0] == pytest.approx(16 * 8 * 64 * 12 * 1000 / GIB, abs=0.01)
 
 
+@pytest.mark.thorough
 def test_primes_model_and_reference_are_counted(made: Maker, tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
     arguments = ("--memory", "300", model(tmp_path, QWEN_7B), *OF_7B, "preset=prime")
@@ -150,6 +151,7 @@ def test_vllm_has_its_share_of_the_device_while_it_writes(made: Maker, tmp_path:
     assert "rollout: a copy of the weights" not in table
 
 
+@pytest.mark.thorough
 def test_passes_of_more_tokens_take_more(made: Maker, tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
     dynamic = (
@@ -168,6 +170,7 @@ def test_passes_of_more_tokens_take_more(made: Maker, tmp_path: Path) -> None:
     assert more >= 4 * fewer > 0
 
 
+@pytest.mark.thorough
 def test_pieces_of_logits_are_larger_on_a_gpu(made: Maker, tmp_path: Path) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     wide = model(tmp_path, {**SMALL, "vocab_size": 150_000})

@@ -13,12 +13,12 @@ import pytest
 from tests.project.running import train
 from tests.report.support import NASTY, Opened, write_run
 
+pytestmark = pytest.mark.slow  # a browser
 Show = Callable[..., Opened]
 Report = Callable[..., Path]
 REWARD = "critic/rewards"
 
 
-@pytest.mark.slow
 def test_a_run_of_the_project(show: Show, report: Report, reporting: Path, tmp_path: Path) -> None:
     rows = train(reporting, "trainer.total_training_steps=4", "trainer.val_before_train=true", "trainer.test_freq=2")
     (run,) = reporting.glob("checkpoints/*/*")

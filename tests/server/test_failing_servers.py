@@ -19,7 +19,8 @@ import pytest
 from tests.server.conftest import Run
 from tests.server.wire import RawServer, Received, as_json, http
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="sends signals")]
+# One request at a time these are tested by test_transport.py.
+pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.skipif(sys.platform == "win32", reason="signals")]
 
 GENERATE, UPDATE = "/generate", "/update_weights_from_disk"
 STEPS = 3
@@ -132,14 +133,7 @@ def weights(run: Run) -> bytes:
     return (run.directory / f"global_step_{STEPS}" / "actor" / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("number", "processes"),
-    [
-        (signal.SIGTERM, 1),
-        pytest.param(signal.SIGINT, 1, marks=pytest.mark.thorough),
-        pytest.param(signal.SIGTERM, 2, marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.parametrize(("number", "processes"), [(signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGTERM, 2)])
 def test_a_byte_a_second_does_not_hold_a_run_that_is_asked_to_stop(
     train: Any, double: Double, tmp_path: Path, number: int, processes: int
 ) -> None:
@@ -204,7 +198,6 @@ FAILURES: dict[str, tuple[Callable[..., Any], int, str, str]] = {
 }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_run_whose_server_fails_goes_on_as_if_it_had_not(
     train: Any, double: Double, tmp_path: Path, name: str

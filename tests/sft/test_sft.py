@@ -107,6 +107,7 @@ def test_a_hub_that_refuses_leaves_the_export(project: Path, found: dict[str, An
     assert hub.files == {}
 
 
+@pytest.mark.thorough
 def test_a_recipe_keeps_its_settings(verl: None, tmp_path: Path) -> None:
     root = make(Configuration(NEWEST[-1], recipe="gsm8k", features=("sft",)), tmp_path / "project").root
     done = python(root, "main.py", "--config-name", "sft", "--cfg")

@@ -14,7 +14,7 @@ import pytest
 from tests.project.support import PACKAGE, TOGETHER, Configuration, Made
 from tests.releases import NEWEST
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 SCRIPT = f"""
 from typing import Any
 
