@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from extractor.values import releases
-from tests.project.running import forked
+from tests.project.running import check_forked
 from tests.project.support import PACKAGE, Configuration, make
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
 
@@ -57,8 +57,7 @@ def found(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
             root = tmp_path_factory.mktemp("presets") / release
             # With a critic, an implicit reward model and a teacher, so that one project has room for every preset.
             made = make(Configuration(release, algorithm="ppo", features=("distillation", "prime")), root)
-            done = forked(root, str(DRIVER), PACKAGE, *made.manifest.algorithms)
-            assert done.returncode == 0, done.stderr[-3000:]
+            check_forked(root, str(DRIVER), PACKAGE, *made.manifest.algorithms)
             known[release] = json.loads((root / "found.json").read_text(encoding="utf-8"))
         return known[release]
 
@@ -119,7 +118,6 @@ def test_dynamic_sampling_goes_on_exactly_after_a_checkpoint(release: str, tmp_p
         for steps in parts:
             directory = tmp_path / name
             changed = [f"trainer.total_training_steps={steps}", f"trainer.default_local_dir={directory}"]
-            done = forked(root, "main.py", *settings, *changed)
-            assert done.returncode == 0, done.stderr[-2000:]
+            check_forked(root, "main.py", *settings, *changed)
         weights.append((directory / "global_step_4" / "actor" / "model.safetensors").read_bytes())
     assert weights[0] == weights[1]

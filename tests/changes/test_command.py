@@ -23,8 +23,7 @@ def test_the_report(run: Run, tmp_path: Path) -> None:
     assert short.out.splitlines()[1:3] == ["may change numbers", "  verl/trainer/ppo/core_algos.py"]
     assert "agg_loss" in short.out
     assert "config of the project\n  + " in short.out
-    result = run("changes", "0.5.0", "0.6.1", "--config", tmp_path, "-v")
-    assert result.code == 0
+    result = run("changes", "0.5.0", "0.6.1", "--config", tmp_path, "-v", code=0)
     out = result.out
     # Functions and methods that compute something else; those that only came, went or were reworded are not there.
     names = {word.rstrip(",") for word in out.partition("\nregistries")[0].split()}
@@ -61,8 +60,7 @@ def test_names_diff_and_json(run: Run) -> None:
     ],
 )
 def test_mistakes(run: Run, arguments: list[str], message: str, hint: str) -> None:
-    result = run("changes", *arguments)
-    assert result.code == 2
+    result = run("changes", *arguments, code=2)
     assert result.out == ""
     assert message in result.err
     assert hint in result.err
@@ -70,7 +68,6 @@ def test_mistakes(run: Run, arguments: list[str], message: str, hint: str) -> No
 
 @pytest.mark.thorough
 def test_a_feature_of_one_release_only(run: Run) -> None:
-    result = run("changes", "0.5.0", "0.6.1", "--engine", "vllm", "--with", "lora", "--json")
-    assert result.code == 0
+    result = run("changes", "0.5.0", "0.6.1", "--engine", "vllm", "--with", "lora", "--json", code=0)
     found = {item["symbol"]: item["change"] for item in json.loads(result.out)["symbols"]}
     assert found["verl.utils.model:get_lora_rank_from_adapter"] == "new"

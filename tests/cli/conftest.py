@@ -24,13 +24,14 @@ class Result:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
-    """Run `vextract` with these arguments."""
+    """Run `vextract` with these arguments; an exit code that is named has to be the one that it ends with."""
 
-    def runner(*arguments: object) -> Result:
+    def runner(*arguments: object, code: int | None = None) -> Result:
         capsys.readouterr()
-        code = run_command([str(item) for item in arguments])
+        ended = run_command([str(item) for item in arguments])
         captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
+        assert code in (None, ended), captured.out + captured.err
+        return Result(ended, captured.out, captured.err)
 
     return runner
 

@@ -86,8 +86,7 @@ def test_version(run) -> None:
     ],
 )
 def test_usage_errors(run, arguments: list[str], message: str, hint: str) -> None:
-    result = run(*arguments)
-    assert result.code == 2
+    result = run(*arguments, code=2)
     assert result.out == ""
     first, second = result.err.splitlines()
     assert first.startswith("error: ")
@@ -100,8 +99,7 @@ def test_bug(run, monkeypatch: pytest.MonkeyPatch) -> None:
         raise ZeroDivisionError("division by zero\nand more")
 
     monkeypatch.setattr("extractor.values.releases.supported", broken)
-    result = run("versions")
-    assert result.code == 70
+    result = run("versions", code=70)
     assert result.err.splitlines() == [
         "error: this is a bug in vextract: ZeroDivisionError: division by zero",
         "hint: please report it in vextract's issue tracker, with the command, and the traceback that it prints under"
@@ -119,8 +117,7 @@ def test_interrupted(run, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("extractor.values.releases.supported", interrupted)
-    result = run("versions")
-    assert result.code == 130
+    result = run("versions", code=130)
     assert result.err.strip() == "error: interrupted"
 
 

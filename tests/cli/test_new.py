@@ -23,8 +23,7 @@ from extractor.values.tree import FileKind
 @pytest.mark.usefixtures("verl")
 def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = run("new", "toy")
-    assert result.code == 0
+    result = run("new", "toy", code=0)
     assert result.err == ""
     lines = result.out.splitlines()
     assert lines[0].startswith("made toy: ")
@@ -33,7 +32,6 @@ def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         r" and ([\d,]+) around it; [\d,]+ of tests",
         lines[0],
     )
-    assert size is not None
     whole, theirs, ours = (int(number.replace(",", "")) for number in size.groups())
     code = [
         path for path in (tmp_path / "toy").rglob("*.py") if "tests" not in path.relative_to(tmp_path / "toy").parts
@@ -43,7 +41,6 @@ def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = re.search(
         r"([\d,]+) lines of ([\d,]+)", (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     )
-    assert said is not None
     assert [int(number.replace(",", "")) for number in said.groups()] == pytest.approx([theirs, whole], rel=0.02)
     assert lines[1:] == ["next:", "  cd toy", "  make setup", "  make train"]
     assert os.listdir(tmp_path) == ["toy"]
@@ -74,8 +71,7 @@ def test_what_it_says_to_type_can_be_typed(run, tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.usefixtures("verl")
 def test_dry_run(run, tmp_path: Path) -> None:
-    result = run("new", tmp_path / "toy", "--dry-run")
-    assert result.code == 0
+    result = run("new", tmp_path / "toy", "--dry-run", code=0)
     assert result.out.splitlines()[0].endswith("nothing was written")
     assert "add  vendored  LICENSE.verl\n" in result.out
     assert "more (-v shows all)\n" in result.out
@@ -89,8 +85,7 @@ def test_dry_run(run, tmp_path: Path) -> None:
 def test_a_place_that_is_not_there_yet(run, tmp_path: Path) -> None:
     """Directories are made, with names of any kind; the package takes its name from the last."""
     target = tmp_path / "d\u00e9j\u00e0 vu/My Proj"
-    result = run("new", target)
-    assert result.code == 0
+    result = run("new", target, code=0)
     assert f"made {target}, package my_proj: " in result.out
     assert f"  cd '{target}'\n" in result.out
     assert (target / "my_proj/vendored/algorithms/core_algos.py").exists()
@@ -102,8 +97,7 @@ def test_directories_above_go_again_where_nothing_was_made(run, tmp_path: Path, 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("extractor.project.disk.write_new", full)
-    result = run("new", tmp_path / "a/b/toy")
-    assert result.code == 2
+    result = run("new", tmp_path / "a/b/toy", code=2)
     assert "No space left" in result.err
     assert os.listdir(tmp_path) == []
 
@@ -172,8 +166,7 @@ def test_all_features_that_the_engine_has(run, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options(run, tmp_path: Path, arguments: list[str], message: str, hint: str) -> None:
-    result = run("new", tmp_path / "toy", *arguments)
-    assert result.code == 2
+    result = run("new", tmp_path / "toy", *arguments, code=2)
     assert message in result.err
     assert f"hint: {hint}" in result.err
     assert os.listdir(tmp_path) == []
@@ -192,8 +185,7 @@ def test_no_source(run, empty_cache, monkeypatch, tmp_path: Path, arguments: lis
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    result = run("new", "toy", *arguments)
-    assert result.code == 3
+    result = run("new", "toy", *arguments, code=3)
     assert message in result.err
     assert "hint: " in result.err
     assert os.listdir(work) == []
@@ -216,8 +208,7 @@ def test_release_follows_the_source(run, tmp_path: Path, verl_0_5_0: Source) -> 
     (tmp_path / "checkout/LICENSE").write_text(verl_0_5_0.licence)
     assert run("new", tmp_path / "toy", "--from", tmp_path / "checkout").code == 0
     assert lock.read(tmp_path / "toy").options.verl == "0.5.0"
-    result = run("new", tmp_path / "other", "--from", tmp_path / "checkout", "--verl", "0.6.1")
-    assert result.code == 3
+    result = run("new", tmp_path / "other", "--from", tmp_path / "checkout", "--verl", "0.6.1", code=3)
     assert "verl 0.5.0, not 0.6.1" in result.err
 
 
@@ -277,8 +268,7 @@ def test_a_directory_names_the_package(directory: str, package: str) -> None:
 
 @pytest.mark.parametrize("directory", ["class", "2fast", "torch", "json-", "caf\u00e9", "---"])
 def test_what_names_no_package_is_refused(run, tmp_path: Path, directory: str) -> None:
-    result = run("new", tmp_path / directory)
-    assert result.code == 2
+    result = run("new", tmp_path / directory, code=2)
     assert "hint: pass --package " in result.err
     assert os.listdir(tmp_path) == []
 

@@ -93,15 +93,13 @@ def test_no_other_file_is_read_through_a_link(run: Callable[..., Result], projec
     (project / "toy/linked.py").symlink_to(tmp_path / "secret")
     (project / CORE).unlink()
     (project / CORE).symlink_to(tmp_path / "secret")
-    result = run("sbom", project)
-    assert result.code == 0
+    result = run("sbom", project, code=0)
     assert digest(tmp_path / "secret") not in result.out
 
 
 def test_a_project_is_what_it_says(run: Callable[..., Result], project: Path) -> None:
     (project / CORE).write_text((project / CORE).read_text() + "# mine\n")
-    result = run("verify", project, "--provenance", "--json")
-    assert result.code == 0, result.err
+    result = run("verify", project, "--provenance", "--json", code=0)
     checks = {check["name"]: check for check in json.loads(result.out)["checks"]}
     said = {name: check["status"] for name, check in checks.items()}
     assert said == {**dict.fromkeys(("source", "emitted", "base"), "ok"), "edits": "reported"}
@@ -132,8 +130,7 @@ def test_a_change_that_lock_and_base_agree_on_is_found(run: Callable[..., Result
 
     rewritten(project, forged, {CORE: data})
     assert "1 edited" not in run("status", project).out
-    result = run("verify", project, "--provenance")
-    assert result.code == 1
+    result = run("verify", project, "--provenance", code=1)
     assert "failed    emitted" in result.out
     assert f"\n  {CORE}: sha256 {sha256(data).hexdigest()} in vextract.lock, " in result.out
 
@@ -168,8 +165,7 @@ def test_a_lock_that_tells_another_story(
     rewritten(project, change)
     if said.startswith("pip"):  # and which has been written by another version
         rewritten(project, lambda it: replace(it, files=it.files[1:]))
-    result = run("verify", project, "--provenance", "--json")
-    assert result.code == 1
+    result = run("verify", project, "--provenance", "--json", code=1)
     failed = {item["name"]: item for item in json.loads(result.out)["checks"] if item["status"] == "failed"}
     assert check in failed
     assert any(said in line for line in failed[check]["details"])

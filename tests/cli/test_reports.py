@@ -58,7 +58,6 @@ def test_explain_a_symbol(run, project: Path) -> None:
     assert lines[2].startswith("  whose    verl's: ")
     assert lines[3] == "  from     verl/trainer/ppo/core_algos.py"
     entry = lock.read(project).file("toy/vendored/algorithms/core_algos.py")
-    assert entry is not None
     assert lines[4] == f"  release  verl 0.6.1, sha256 of that file {entry.upstream_sha256}"
     assert lines[5] == "  why      verl.trainer.ppo.core_algos:agg_loss is a root (role algorithms)"
 
@@ -68,7 +67,6 @@ def test_explain_a_file_as_json(run, project: Path, monkeypatch) -> None:
     (report,) = json.loads(run("explain", "toy/vendored/workers/dp_actor.py", "--json").out)
     assert report["upstream_path"] == "verl/workers/actor/dp_actor.py"
     entry = lock.read(project).file("toy/vendored/workers/dp_actor.py")
-    assert entry is not None
     assert (report["release"], report["upstream_sha256"]) == ("0.6.1", entry.upstream_sha256)
     assert report["changes"] == [change for change in entry.changes if not change.startswith("fix ")]
     assert "DataParallelPPOActor" in report["symbols"]
@@ -181,8 +179,7 @@ def test_explain_a_symbol_that_gets_a_name_of_ours(verl: None) -> None:
 
 def test_verify_ends_with_a_verdict(run, project: Path) -> None:
     (project / "toy/vendored/protocol.py").write_text("import nowhere\n", encoding="utf-8")
-    result = run("verify", project, "--no-parity")
-    assert result.code == 1
+    result = run("verify", project, "--no-parity", code=1)
     assert result.out.splitlines()[-1] == "verdict: failed: imports, importable; not checked: parity"
     result = run("verify", project, "--provenance", "--strict")
     assert result.out.splitlines()[-1] == "verdict: failed: edits"

@@ -21,12 +21,10 @@ pytestmark = pytest.mark.usefixtures("verl")
     ids=["lora", "mfu", "vllm", "0.9.1"],
 )
 def test_what_is_required_has_changed(run, project: Path, arguments: list[str], again: bool) -> None:
-    planned = run("upgrade", project, *arguments, "--dry-run")
-    assert planned.code == 0, planned.err
+    planned = run("upgrade", project, *arguments, "--dry-run", code=0)
     assert ("`make setup` would install it" in planned.err) is again
     assert json.loads(run("upgrade", project, *arguments, "--dry-run", "--json").out)["setup"] is again
-    done = run("upgrade", project, *arguments)
-    assert done.code == 0, done.err
+    done = run("upgrade", project, *arguments, code=0)
     assert ("run `make setup`" in done.err) is again
     once_more = run("upgrade", project, *(arguments if "--to" in arguments else ["--to", "0.6.1"]))
     assert "make setup" not in once_more.err

@@ -63,8 +63,7 @@ def cut_short(project: Path) -> None:
 def test_what_is_gone_comes_back_from_the_source(run, project: Path, harm: Callable[[Path], None], said: str) -> None:
     before = tree(project)
     harm(project)
-    result = run("sync", project)
-    assert result.code == 0
+    result = run("sync", project, code=0)
     assert said in result.out
     assert "removed" not in result.out
     assert tree(project) == before
@@ -76,8 +75,7 @@ def test_edits_stay(run, project: Path) -> None:
         (project / path).write_bytes(data)
     (project / "Makefile").unlink()
     before = tree(project)
-    result = run("sync", project)
-    assert result.code == 0
+    result = run("sync", project, code=0)
     assert "edited    toy/vendored/protocol.py (left as it is)" in result.out
     assert "removed   Makefile (left so; --removed brings it back)" in result.out
     assert tree(project) == before
@@ -110,8 +108,7 @@ def test_bytes_that_cannot_be_had_again(run, project: Path) -> None:
     strip(project)
     relock(project, files=files, vextract="0.0.9")
     before = tree(project)
-    result = run("sync", project)
-    assert result.code == 1
+    result = run("sync", project, code=1)
     assert "toy/vendored/protocol.py: vextract 0.0.9 wrote 000000000000, this vextract (0.1.0) emits " in result.err
     assert "-m pip install vextract==0.0.9; or restore" in result.err
     assert tree(project) == before
@@ -121,24 +118,21 @@ def test_made_from_another_source(run, project: Path) -> None:
     strip(project)
     locked = lock.read(project)
     relock(project, files=locked.files[:-1], source_kind="checkout", source_sha256="1" * 64)
-    result = run("sync", project)
-    assert result.code == 1
+    result = run("sync", project, code=1)
     assert "hint: the project was made from another source, a checkout (111111111111): pass --from" in result.err
 
 
 def test_no_source_for_a_missing_base(run, project: Path, empty_cache: Path) -> None:
     strip(project)
     before = tree(project)
-    result = run("sync", project, "--offline")
-    assert result.code == 3
+    run("sync", project, "--offline", code=3)
     assert tree(project) == before
 
 
 def test_edited_lock(run, project: Path) -> None:
     text = (project / lock.NAME).read_text()
     (project / lock.NAME).write_text(text.replace('engine = "hf"', 'engine = "vllm"'))
-    result = run("sync", project)
-    assert result.code == 2
+    result = run("sync", project, code=2)
     assert "changed by hand" in result.err
 
 
@@ -147,14 +141,12 @@ def test_release_that_is_no_longer_supported(run, project: Path) -> None:
 
     strip(project)
     relock(project, options=replace(lock.read(project).options, verl="0.1.0"))
-    result = run("sync", project)
-    assert result.code == 2
+    result = run("sync", project, code=2)
     assert "verl 0.1.0 is not supported" in result.err
 
 
 def test_not_a_project(run, tmp_path: Path) -> None:
-    result = run("sync", tmp_path)
-    assert result.code == 2
+    result = run("sync", tmp_path, code=2)
     assert "not inside a vextract project" in result.err
     assert "vextract new" in result.err
 
@@ -166,6 +158,5 @@ def test_templates_and_packages_come_back_where_that_is_asked_for(run, project: 
     shown = run("status", project)
     assert "`vextract sync --removed`" in shown.out + shown.err
     assert "config/ppo_trainer.yaml (left so; --removed" in run("sync", project).out
-    result = run("sync", project, "--removed", "--offline")
-    assert result.code == 0
+    run("sync", project, "--removed", "--offline", code=0)
     assert tree(project) == before

@@ -93,7 +93,6 @@ def test_a_plan_for_a_gpu_has_log_softmax_in_float32(vendored: Callable[..., Ven
     assert torch.equal(found, wanted)
     found.square().sum().backward()
     wanted.square().sum().backward()
-    assert logits.grad is not None
     assert logits.grad.dtype == torch.bfloat16
     assert torch.equal(logits.grad, plain.grad)
 

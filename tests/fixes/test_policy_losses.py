@@ -139,5 +139,4 @@ def _advantages(package: Vendored, name: str, order: np.ndarray) -> torch.Tensor
     )
     compute = package.get("vendored.algorithms.trainer_functions", "compute_advantage")
     settings = {"gamma": 0.99, "lam": 0.95, "num_repeat": 2, "norm_adv_by_std_in_grpo": True, "config": config}
-    found: torch.Tensor = compute(data, adv_estimator=name, **settings).batch["advantages"]
-    return found
+    return compute(data, adv_estimator=name, **settings).batch["advantages"]

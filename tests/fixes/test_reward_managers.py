@@ -45,5 +45,4 @@ def _components(package: Vendored, name: str) -> dict[str, list[Any]]:
     )
     made = manager(tokenizer, 0, score)
     made.overlong_buffer_cfg = SimpleNamespace(enable=False)
-    found: dict[str, list[Any]] = made(batch, return_dict=True)["reward_extra_info"]
-    return found
+    return made(batch, return_dict=True)["reward_extra_info"]

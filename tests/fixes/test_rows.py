@@ -49,7 +49,6 @@ def test_rows_are_cut_at_once(case: Case, fixed: Vendored, broken: Vendored) -> 
         values = torch.randn(int(mask.sum()), *shape, generator=torch.Generator().manual_seed(3)).requires_grad_()
         rows, calls = calls_of("__index__", lambda: function(values, batch))
         (rows * torch.arange(float(rows.numel())).view_as(rows).sin()).sum().backward()
-        assert values.grad is not None
         return torch.cat([rows.detach().flatten(), values.grad.flatten()]), calls
 
     for shape in ((), (4,)):

@@ -33,8 +33,7 @@ def test_long_answers_stay_whole(case: Case, fixed: Vendored, broken: Vendored) 
                 rollout_config=SimpleNamespace(prompt_length=10),
                 loop=asyncio.get_running_loop(),
             )
-            found: list[int] = await module.AgentLoopBase.apply_chat_template(loop, [], **how)
-            return found
+            return await module.AgentLoopBase.apply_chat_template(loop, [], **how)
 
         assert asyncio.run(render()) == ANSWER[-10:]
         assert asyncio.run(render(remove_system_prompt=True)) == whole

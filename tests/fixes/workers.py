@@ -99,8 +99,7 @@ def plain_values() -> torch.Tensor:
 def _plain_logits(model: Any) -> torch.Tensor:
     batch = token_batch(response=RESPONSE)
     inputs = {key: batch[key] for key in ("input_ids", "attention_mask", "position_ids")}
-    logits: torch.Tensor = model(**inputs).logits[:, -RESPONSE - 1 : -1]
-    return logits
+    return model(**inputs).logits[:, -RESPONSE - 1 : -1]
 
 
 def _data(package: Vendored, meta: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.models.test_parts import MODEL, check, config, default, model_path, module, ranks, refusal, root
-from tests.project.running import overrides, python
+from tests.project.running import check_python, overrides
 from tests.project.support import PACKAGE, Configuration, make
 
 __all__ = ["config", "default", "model_path", "ranks", "root"]  # fixtures
@@ -92,8 +92,7 @@ def test_parts_on_devices_of_their_own(
 
     def run(places: Any) -> Any:
         arguments = [json.dumps(small), json.dumps(places), str(built)]
-        done = python(root, "-c", ON_DEVICES, *arguments, timeout=600, PYTHONPATH=str(root))
-        assert done.returncode == 0, done.stderr[-3000:]
+        done = check_python(root, "-c", ON_DEVICES, *arguments, timeout=600, PYTHONPATH=str(root))
         return json.loads(done.stdout.splitlines()[-1])
 
     usual_by_device = {"cpu": run(None)[1]}

@@ -62,8 +62,7 @@ def ranks(root: Path) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def model_path(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The toy model."""
-    found: Path = module("data.toy").ensure_toy_model(tmp_path_factory.mktemp("model") / "toy")
-    return found
+    return module("data.toy").ensure_toy_model(tmp_path_factory.mktemp("model") / "toy")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.processes.launching import SCORE, Phase, drive, overrides, saved
-from tests.project.running import forked
+from tests.project.running import check_forked, forked
 from tests.project.support import PACKAGE, Configuration, make
 from tests.releases import EVERYTHING
 
@@ -339,8 +339,7 @@ def test_a_checkpoint_is_exported_as_a_model(project: Path, runs: Path, tmp_path
     """Whole or not at all, with the same logits; and what cannot be exported is refused with a hint."""
     cut_short = Path(shutil.copytree(runs / "1" / "plain", runs / "1" / "cut_short"))
     (cut_short / "global_step_2" / "complete.json").unlink()
-    done = forked(project, "-c", PROBE, str(runs / "1"), str(tmp_path))
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = check_forked(project, "-c", PROBE, str(runs / "1"), str(tmp_path))
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found.pop("dtype"), found.pop("dtypes")) == (0, ["torch.bfloat16"])
     for name, seen in found.items():

@@ -178,8 +178,7 @@ def weights(run: Path, step: int = 2) -> dict[str, torch.Tensor]:
 
 def steps(run: Path, rank: int = 0) -> list[dict[str, Any]]:
     """What each step of a run gave on a process."""
-    found: list[dict[str, Any]] = torch.load(run / f"steps-{rank}.pt", weights_only=False)
-    return found
+    return torch.load(run / f"steps-{rank}.pt", weights_only=False)
 
 
 def furthest(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.project.support import Configuration, Made, make
+from tests.project.support import Configuration, Made, Maker, copy_of, make
 from tests.releases import NEWEST
 
 
 @pytest.fixture(scope="session")
-def made(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Configuration], Made]:
+def made(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Maker:
     """Makes projects, each once. They are shared: look, do not touch."""
     known: dict[Configuration, Made] = {}
 
@@ -27,6 +25,6 @@ def made(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Conf
 
 
 @pytest.fixture
-def project(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
+def project(made: Maker, tmp_path: Path) -> Path:
     """A project of the test's own, with the newest release, transformers and GRPO."""
-    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+    return copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)

@@ -61,6 +61,21 @@ def forked(root: Path, *arguments: str, stdin: str = "", **variables: str) -> su
     return run(list(arguments), cwd=root, env={**environment(root), **variables}, stdin=stdin, timeout=300)
 
 
+def check_forked(root: Path, *arguments: str, code: int = 0, **given: str) -> subprocess.CompletedProcess[str]:
+    """Run as `forked` does, and check the exit code."""
+    return _checked(forked(root, *arguments, **given), code)
+
+
+def check_python(root: Path, *arguments: str, code: int = 0, **given: Any) -> subprocess.CompletedProcess[str]:
+    """Run as `python` does, and check the exit code."""
+    return _checked(python(root, *arguments, **given), code)
+
+
+def _checked(done: subprocess.CompletedProcess[str], code: int) -> subprocess.CompletedProcess[str]:
+    assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
+    return done
+
+
 def started(root: Path, output: Path, *arguments: str, stdin: Path = Path(os.devnull), **variables: str) -> Forked:
     """Start what `forked` runs; stdout and stderr go to a file, which is made anew."""
     output.unlink(missing_ok=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
@@ -122,6 +124,14 @@ def make(configuration: Configuration, root: Path) -> Made:
     locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
     return Made(configuration, options, manifest, source, generated, root)
+
+
+Maker = Callable[[Configuration], Made]
+
+
+def copy_of(project: Made, folder: Path) -> Path:
+    """Return a copy of a project in a folder, to change."""
+    return Path(shutil.copytree(project.root, folder / "project"))
 
 
 def forget(*packages: str) -> None:

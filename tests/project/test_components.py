@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.project.running import forked, train
-from tests.project.support import TOGETHER, Configuration, Made
+from tests.project.running import check_forked, train
+from tests.project.support import TOGETHER, Configuration, Maker, copy_of
 from tests.releases import NEWEST, newest_release
 
 pytestmark = pytest.mark.slow
-Maker = Callable[[Configuration], Made]
 
 # Of each pair of digits: numbers for one source, dictionaries for the other, of which some have `acc`.
 REWARD = """
@@ -114,15 +111,14 @@ else:
 
 @pytest.mark.parametrize("release", newest_release())
 def test_every_reader_tells_none_from_zero(made: Maker, release: str) -> None:
-    done = forked(made(Configuration(release, "hf", features=TOGETHER)).root, "-c", READERS)
-    assert done.returncode == 0, done.stderr[-3000:]
+    check_forked(made(Configuration(release, "hf", features=TOGETHER)).root, "-c", READERS)
 
 
 @pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("manager", ["env", "naive"])
 def test_a_run_over_two_sources(made: Maker, tmp_path: Path, release: str, manager: str) -> None:
     """The means are of those that report it, by verl's manager too, which in later releases makes a number an `acc`."""
-    root = Path(shutil.copytree(made(Configuration(release, "hf", features=TOGETHER)).root, tmp_path / "project"))
+    root = copy_of(made(Configuration(release, "hf", features=TOGETHER)), tmp_path)
     (root / "score.py").write_text(REWARD, encoding="utf-8")
     for name, count in (("train", 64), ("val", 32)):
         rows = [

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.project.running import forked
-from tests.project.support import PACKAGE, Configuration, Made
+from tests.project.running import check_forked
+from tests.project.support import PACKAGE, Configuration, Maker, copy_of
 from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
@@ -74,12 +72,11 @@ Path("found.json").write_text(json.dumps(found))
 
 @pytest.mark.parametrize("release", newest_release())
 def test_every_estimator_runs_and_takes_a_lone_response_as_the_checks_say(
-    made: Callable[[Configuration], Made], release: str, tmp_path: Path
+    made: Maker, release: str, tmp_path: Path
 ) -> None:
-    root = Path(shutil.copytree(made(Configuration(release, "hf")).root, tmp_path / "project"))
+    root = copy_of(made(Configuration(release, "hf")), tmp_path)
     (root / "estimators.py").write_text(DRIVER, encoding="utf-8")
-    done = forked(root, "estimators.py")
-    assert done.returncode == 0, done.stderr[-3000:]
+    check_forked(root, "estimators.py")
     found = json.loads((root / "found.json").read_text(encoding="utf-8"))
     fail = {name: said for name, said in found.items() if isinstance(said, str)}
     assert sorted(fail) == FAIL.get(release, [])

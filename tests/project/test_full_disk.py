@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.project.running import forked, overrides, python
-from tests.project.support import Configuration, Made
+from tests.project.running import check_forked, overrides, python
+from tests.project.support import Configuration, Maker
 from tests.releases import NEWEST
 
 # The kernel refuses larger files, as it refuses what a full disk has no room for, and no library can tell why.
@@ -35,15 +34,14 @@ def limited(root: Path, limit: int, *words: str) -> str:
         run = SCRIPT.format(more="")
     else:
         run = f"runpy.run_module('{words[0]}', run_name='__main__', alter_sys=True)"
-    done = forked(root, "-c", LIMITED.format(limit=limit, words=list(words), run=run))
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = check_forked(root, "-c", LIMITED.format(limit=limit, words=list(words), run=run), code=1)
     assert "Traceback" not in done.stderr
     assert "rank0" not in done.stderr
     return done.stderr
 
 
 @pytest.fixture
-def toy(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
+def toy(made: Maker, tmp_path: Path) -> Path:
     with_verl = made(Configuration(NEWEST[-1], "hf", features=("hub", "verl_checkpoints")))
     return Path(shutil.copytree(with_verl.root, tmp_path / "project"))
 
@@ -54,8 +52,7 @@ def test_a_disk_is_full(toy: Path) -> None:
     for limit in (500, 5_000, 20_000):
         assert FULL in limited(toy, limit, "main.py", *overrides())
     assert FULL in limited(toy, 20_000, "script")
-    done = forked(toy, "main.py", *overrides())
-    assert done.returncode == 0, done.stderr
+    check_forked(toy, "main.py", *overrides())
     (run,) = toy.glob("checkpoints/*/*")
     for limit in (500, 20_000):
         assert FULL in limited(toy, limit, "toy.export", str(run), "model")
@@ -67,12 +64,10 @@ def test_a_disk_is_full(toy: Path) -> None:
 @pytest.mark.slow
 def test_an_error_in_a_script_is_plain(toy: Path) -> None:
     """An error that can be put right has no traceback; any other has Python's own, in one process without its rank."""
-    done = forked(toy, "-c", SCRIPT.format(more=", train_dataset=[{'prompt': ''}]"))
-    assert done.returncode == 1
+    done = check_forked(toy, "-c", SCRIPT.format(more=", train_dataset=[{'prompt': ''}]"), code=1)
     assert "error: train_dataset, row 0: the prompt is empty\nhint: " in done.stderr
     assert "Traceback" not in done.stderr
-    done = forked(toy, "-c", SCRIPT.format(more="") + "\nraise RuntimeError('mine')")
-    assert done.returncode == 1
+    done = check_forked(toy, "-c", SCRIPT.format(more="") + "\nraise RuntimeError('mine')", code=1)
     assert "Traceback" in done.stderr
     assert "\nRuntimeError: mine\n" in done.stderr
     assert "rank0" not in done.stderr

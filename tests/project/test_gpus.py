@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ import pytest
 
 from extractor.values import resources
 from tests.project.running import forked, python
-from tests.project.support import TOGETHER, Configuration, Made
+from tests.project.support import TOGETHER, Configuration, Maker
 from tests.releases import NEWEST, newest_release
 
-Maker = Callable[[Configuration], Made]
 KEY = "actor_rollout_ref.actor.fsdp_config.full_determinism"
 DETERMINISTIC = f"""
 import json, os, sys

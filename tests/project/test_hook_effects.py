@@ -7,13 +7,12 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.project.running import forked, overrides, started
-from tests.project.support import Configuration, Made
+from tests.project.running import check_forked, overrides, started
+from tests.project.support import Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
@@ -45,8 +44,8 @@ EFFECTS = {
 
 
 @pytest.fixture
-def project(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", features=FEATURES)).root, tmp_path / "project"))
+def project(made: Maker, tmp_path: Path) -> Path:
+    return copy_of(made(Configuration(NEWEST[-1], "hf", features=FEATURES)), tmp_path)
 
 
 def settings(root: Path, effect: str, *more: str) -> list[str]:
@@ -57,8 +56,7 @@ def settings(root: Path, effect: str, *more: str) -> list[str]:
 
 @pytest.mark.parametrize("effect", EFFECTS, ids=["settings", "children", "stdout"])
 def test_a_run_goes_on_as_it_was(project: Path, effect: str) -> None:
-    done = forked(project, *settings(project, effect))
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = check_forked(project, *settings(project, effect))
     assert [said for said in EFFECTS[effect] if said not in done.stderr] == []
     assert (project / "run/global_step_2").is_dir()
     assert len((project / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 2
@@ -69,8 +67,7 @@ def test_a_function_that_seeds_does_not_repeat_the_responses(project: Path) -> N
     more += ("data.train_batch_size=80", "data.shuffle=false")
     written = []
     for effect in ("torch.manual_seed(0)", "torch.manual_seed(0)", "pass"):
-        done = forked(project, *settings(project, effect, *more))
-        assert done.returncode == 0, done.stderr[-3000:]
+        done = check_forked(project, *settings(project, effect, *more))
         assert ("a hook has seeded torch" in done.stderr) == (effect != "pass")
         rows = [(project / f"rows/{step}.jsonl").read_text(encoding="utf-8").splitlines() for step in (2, 3)]
         second, third = ([json.loads(row)["output"] for row in part] for part in rows)
@@ -86,8 +83,7 @@ def test_a_run_needs_no_stdout(project: Path) -> None:
     """As a shell leaves it by `>/dev/full`."""
     full = "os.dup2(os.open('/dev/full', os.O_WRONLY), 1)"
     program = f"import os, runpy, sys; {full}; runpy.run_path('main.py', run_name='__main__')"
-    done = forked(project, "-c", program, *settings(project, "pass")[1:])
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = check_forked(project, "-c", program, *settings(project, "pass")[1:])
     assert "stdout takes no more" in done.stderr
     assert (project / "run/global_step_2").is_dir()
 

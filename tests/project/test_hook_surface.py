@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -14,11 +14,10 @@ from extractor.values import releases
 from extractor.values.moves import moved_module
 from extractor.values.options import RECIPES
 from extractor.values.tree import FileKind
-from tests.project.running import forked, train
-from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made, vextract
+from tests.project.running import check_forked, train
+from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made, Maker, copy_of, vextract
 from tests.releases import ALL, NEWEST, newest_release
 
-Maker = Callable[[Configuration], Made]
 FIRST, LAST = ALL[0], NEWEST[-1]
 REGISTRIES = ["get_adv_estimator_fn", "get_policy_loss_fn", "register_adv_est", "register_policy_loss"]
 # What hooks, and the tests that came with them, may import from their package, whichever release of verl it is
@@ -118,7 +117,7 @@ def test_a_project_trains_after_an_upgrade_and_after_the_way_back(
     made: Maker, tmp_path: Path, before: str, after: str
 ) -> None:
     """Its hooks are those of the release that it was made with."""
-    root = Path(shutil.copytree(made(Configuration(before, "hf")).root, tmp_path / "project"))
+    root = copy_of(made(Configuration(before, "hf")), tmp_path)
     done = vextract("upgrade", ".", "--to", after, "--offline", cwd=root)
     assert done.returncode == 0, done.stderr
     assert train(root, *STEP)[-1]["step"] == 1
@@ -142,13 +141,12 @@ def test_former_names_mean_the_modules_of_today(made: Maker) -> None:
         "else: raise AssertionError\n"
     )
     pairs = [f"{PACKAGE}.{name}={PACKAGE}.{moved_module(name)}" for name in names]
-    done = forked(project.root, "-c", code, *pairs)
-    assert done.returncode == 0, done.stderr
+    check_forked(project.root, "-c", code, *pairs)
 
 
 def test_a_new_hook_reaches_a_project_that_is_upgraded(made: Maker, tmp_path: Path) -> None:
     """Its own `custom/__init__.py` is from a time when there was no such hook, and no upgrade writes it."""
-    root = Path(shutil.copytree(made(Configuration(LAST, "hf")).root, tmp_path / "project"))
+    root = copy_of(made(Configuration(LAST, "hf")), tmp_path)
     init = root / PACKAGE / "custom/__init__.py"
     init.write_text("from . import reward_manager\n", encoding="utf-8")
     assert train(root, *STEP)[-1]["step"] == 1
@@ -185,5 +183,4 @@ def test_the_hooks_of_every_release_train_under_every_other(
                 (root / file.path).write_bytes(file.data)
         assert train(root, *STEP)[-1]["step"] == 1
         tests = [f"tests/{name}.py" for name in ("test_hooks", "test_algorithms")]
-        done = forked(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
-        assert done.returncode == 0, done.stdout[-3000:]
+        check_forked(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)

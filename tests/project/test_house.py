@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.project.support import PACKAGE, Configuration, Made
+from tests.project.support import PACKAGE, Configuration, Maker
 from tests.releases import newest_release
 
 # From the top down. A layer in brackets is not there in all projects; those of one line may import each other.
@@ -57,9 +56,7 @@ ancestors =
 
 
 @pytest.mark.parametrize("release", newest_release("0.4.0"))
-def test_each_folder_imports_only_what_stands_below_it(
-    made: Callable[[Configuration], Made], release: str, tmp_path: Path
-) -> None:
+def test_each_folder_imports_only_what_stands_below_it(made: Maker, release: str, tmp_path: Path) -> None:
     root = made(Configuration(release)).root
     own = sorted(path.name for path in (root / PACKAGE).iterdir() if (path / "__init__.py").is_file())
     contracts = tmp_path / "contracts.ini"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.project.running import forked, overrides
-from tests.project.support import TOGETHER, Configuration, Made
+from tests.project.running import check_forked, overrides
+from tests.project.support import TOGETHER, Configuration, Maker, copy_of
 from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
-Maker = Callable[[Configuration], Made]
 
 NOTES = """
 import copy, json, sys, yaml
@@ -95,8 +92,7 @@ def test_what_changes_nothing_is_said(made: Maker, release: str) -> None:
         for words, first, said in MADE
         if (release <= first.removeprefix("until ") if first.startswith("until ") else release >= first)
     ]
-    done = forked(root, "-c", NOTES, json.dumps([words for words, _ in here]))
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = check_forked(root, "-c", NOTES, json.dumps([words for words, _ in here]))
     wrong = []
     for (words, said), notes in zip(here, json.loads(done.stdout.splitlines()[-1]), strict=True):
         key = words[0].partition("=")[0]
@@ -109,7 +105,7 @@ def test_what_changes_nothing_is_said(made: Maker, release: str) -> None:
 @pytest.mark.parametrize("release", newest_release())
 def test_what_a_model_or_a_manager_makes_idle_is_said(made: Maker, tmp_path: Path, release: str) -> None:
     """Dropout in updates only, steps that bfloat16 rounds away, settings that verl's own manager does not take."""
-    root = Path(shutil.copytree(made(Configuration(release, "hf", features=TOGETHER)).root, tmp_path / "project"))
+    root = copy_of(made(Configuration(release, "hf", features=TOGETHER)), tmp_path)
     (root / "score.py").write_text("def compute_score(**_): return 1.0\n", encoding="utf-8")
     section = ("reward.", "reward.reward_manager.name") if release >= "0.7.1" else ("", "reward_model.reward_manager")
     dropout = "+actor_rollout_ref.model.override_config.attention_dropout"
@@ -125,8 +121,9 @@ def test_what_a_model_or_a_manager_makes_idle_is_said(made: Maker, tmp_path: Pat
     plain = [f"{dropout}=0.0", f"{dtype}=fp32", f"{section[1]}=env"]
     found = []
     for changed in (settings, [*plain, *settings[2:4], *settings[5:]]):
-        done = forked(root, "main.py", *overrides(*changed, "trainer.total_training_steps=1", "local.save_last=false"))
-        assert done.returncode == 0, done.stderr[-3000:]
+        done = check_forked(
+            root, "main.py", *overrides(*changed, "trainer.total_training_steps=1", "local.save_last=false")
+        )
         found.append([line for line in done.stderr.splitlines() if line.startswith("note: ")])
     assert [note for note in found[0] if f"{dropout}=0.0" in note and "updates only" in note]
     assert [note for note in found[0] if "lr=1e-06" in note and f"{dtype}=fp32" in note]

@@ -6,14 +6,13 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 from extractor.usecases.verify.requirements import import_name
-from tests.project.support import CONFIGURATIONS, Configuration, Made
+from tests.project.support import CONFIGURATIONS, Configuration, Maker
 from tests.releases import EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST
 
 pytestmark = pytest.mark.usefixtures("verl")
@@ -40,9 +39,7 @@ STUBBED = ["vllm", "msgspec", "qwen_vl_utils", "torchvision", "pylatexenc", "mat
 
 
 @pytest.fixture(scope="module")
-def failures(
-    made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[str, list[str]]]:
+def failures(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[str]]]:
     """Configuration -> module -> why it cannot be imported."""
     folder = tmp_path_factory.mktemp("imports")
     projects = {}
@@ -62,8 +59,7 @@ def failures(
     job, result = folder / "job.json", folder / "result.json"
     job.write_text(json.dumps({"blocked": sorted(blocked), "projects": projects}), encoding="utf-8")
     subprocess.run([sys.executable, "-W", "ignore", str(SCRIPT), str(job), str(result)], check=True)
-    found: dict[str, dict[str, list[str]]] = json.loads(result.read_text(encoding="utf-8"))
-    return found
+    return json.loads(result.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("configuration", IMPORTED, ids=str)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.project.running import inside
-from tests.project.support import Configuration, Made
+from tests.project.support import Configuration, Maker
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
 
 pytestmark = pytest.mark.slow
 
-Maker = Callable[[Configuration], Made]
 GIB = 2**30
 # Qwen2.5-7B's config.json, without the keys that no size depends on.
 QWEN_7B = {
@@ -67,7 +65,6 @@ def test_seven_billion_weights_on_eight_devices(made: Maker, tmp_path: Path) -> 
     assert code == 0, text
     assert "it fits" in text
     phases = re.search(r"^ +(gen.*)$", text, re.M)
-    assert phases is not None
     assert phases[1].split() == ["gen", "old_log_prob", "ref", "update"]
     share = 4 * WEIGHTS_7B / 8 / GIB  # float32
     for name, expected in (("policy: weights", share), ("policy: optimizer", 2 * share), ("reference: weights", share)):

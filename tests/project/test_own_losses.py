@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.project.running import SMALL, forked, overrides
-from tests.project.support import PACKAGE, Configuration, Made
+from tests.project.running import SMALL, check_forked, overrides
+from tests.project.support import PACKAGE, Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
@@ -45,20 +43,14 @@ def gradient(root: Path, loss: str, rows: int) -> tuple[float, str]:
         "trainer.total_training_steps=1",
         f"trainer.default_local_dir={folder}",
     )
-    done = forked(root, "main.py", *settings)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = check_forked(root, "main.py", *settings)
     (row,) = (json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     return row["actor/grad_norm"], done.stderr
 
 
-def test_a_loss_is_of_the_whole_batch_or_a_note_says_that_it_is_not(
-    made: Callable[[Configuration], Made], tmp_path: Path
-) -> None:
-    root = Path(
-        shutil.copytree(
-            made(Configuration(NEWEST[-1], "hf", features=("hook_checks", "reward_logs", "reward_processes"))).root,
-            tmp_path / "project",
-        )
+def test_a_loss_is_of_the_whole_batch_or_a_note_says_that_it_is_not(made: Maker, tmp_path: Path) -> None:
+    root = copy_of(
+        made(Configuration(NEWEST[-1], "hf", features=("hook_checks", "reward_logs", "reward_processes"))), tmp_path
     )
     hooks = root / PACKAGE / "custom/algorithms.py"
     hooks.write_text(hooks.read_text(encoding="utf-8") + MEAN + TANH, encoding="utf-8")
@@ -94,16 +86,13 @@ def steep(log_prob, **inputs):
 
 
 @pytest.mark.parametrize("features", [pytest.param((), marks=pytest.mark.thorough), ("watch",)])
-def test_gradients_that_are_no_numbers_end_the_run(
-    made: Callable[[Configuration], Made], tmp_path: Path, features: tuple[str, ...]
-) -> None:
+def test_gradients_that_are_no_numbers_end_the_run(made: Maker, tmp_path: Path, features: tuple[str, ...]) -> None:
     """After a few steps, and leave what led there."""
-    project = Path(shutil.copytree(made(Configuration(NEWEST[-1], features=features)).root, tmp_path / "project"))
+    project = copy_of(made(Configuration(NEWEST[-1], features=features)), tmp_path)
     algorithms = project / "toy" / "custom" / "algorithms.py"
     algorithms.write_text(algorithms.read_text() + STEEP)
     settings = ("actor_rollout_ref.actor.policy_loss.loss_mode=steep", "trainer.total_training_steps=6")
-    done = forked(project, "main.py", *SMALL, *settings, "trainer.default_local_dir=run")
-    assert done.returncode == 1, done.stderr
+    done = check_forked(project, "main.py", *SMALL, *settings, "trainer.default_local_dir=run", code=1)
     assert "the actor's gradient is nan, for 3 steps in a row, which changed no weight" in done.stderr
     if not features:
         assert "hint: lower actor_rollout_ref.actor.optim.lr" in done.stderr

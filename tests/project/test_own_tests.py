@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.project.running import forked
-from tests.project.support import Configuration, Made
+from tests.project.running import check_forked
+from tests.project.support import Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
@@ -23,18 +22,14 @@ CONFIGURATIONS = [
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
-def test_the_projects_own_tests_pass(
-    made: Callable[[Configuration], Made], tmp_path: Path, configuration: Configuration
-) -> None:
-    root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
+def test_the_projects_own_tests_pass(made: Maker, tmp_path: Path, configuration: Configuration) -> None:
+    root = copy_of(made(configuration), tmp_path)
     assert_pass(root)
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
-def test_what_more_is_asked_of_a_project(
-    made: Callable[[Configuration], Made], tmp_path: Path, configuration: Configuration
-) -> None:
-    root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
+def test_what_more_is_asked_of_a_project(made: Maker, tmp_path: Path, configuration: Configuration) -> None:
+    root = copy_of(made(configuration), tmp_path)
     names = [f"tests/test_more_{file.name}" for file in sorted(MORE.glob("*.py"))]
     for name in names:
         shutil.copyfile(MORE / name.removeprefix("tests/test_more_"), root / name)
@@ -42,13 +37,12 @@ def test_what_more_is_asked_of_a_project(
 
 
 def assert_pass(root: Path, *files: str) -> None:
-    done = forked(root, "-m", "pytest", "-q", "-x", *files)
-    assert done.returncode == 0, done.stdout[-3000:]
+    done = check_forked(root, "-m", "pytest", "-q", "-x", *files)
     assert " passed" in done.stdout or "100%" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["process_rewards", pytest.param("distillation", marks=pytest.mark.thorough)])
-def test_what_is_added_to_rewards_is_as_said(made: Callable[[Configuration], Made], tmp_path: Path, name: str) -> None:
+def test_what_is_added_to_rewards_is_as_said(made: Maker, tmp_path: Path, name: str) -> None:
     """PRIME by numbers worked out by hand, distillation by what its teacher says: in the projects' own tests."""
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", everything=True)).root, tmp_path / "project"))
+    root = copy_of(made(Configuration(NEWEST[-1], "hf", everything=True)), tmp_path)
     assert_pass(root, f"tests/test_{name}.py")

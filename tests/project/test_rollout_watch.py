@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.project.running import SMALL, forked
-from tests.project.support import Configuration, Made
+from tests.project.running import SMALL, check_forked
+from tests.project.support import Configuration, Maker
 from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
@@ -38,17 +37,16 @@ CASES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module", params=newest_release())
-def found(
-    request: pytest.FixtureRequest, made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
+def found(request: pytest.FixtureRequest, made: Maker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the watch says in each case; one process trains them all."""
     runs = tmp_path_factory.mktemp("runs")
     asked = {
         name: (wrong, [*SETTINGS, *settings, f"trainer.default_local_dir={runs / str(number)}"])
         for number, (name, (wrong, settings)) in enumerate(CASES.items())
     }
-    done = forked(made(Configuration(request.param, features=("watch",))).root, str(DRIVER), stdin=json.dumps(asked))
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = check_forked(
+        made(Configuration(request.param, features=("watch",))).root, str(DRIVER), stdin=json.dumps(asked)
+    )
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 

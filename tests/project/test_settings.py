@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,10 @@ import pytest
 import yaml
 
 from extractor.values import releases
-from tests.project.running import forked, python
-from tests.project.support import TOGETHER, Configuration, Made
+from tests.project.running import check_forked, check_python, forked, python
+from tests.project.support import TOGETHER, Configuration, Maker, copy_of
 from tests.releases import NEWEST, newest_release
 
-Maker = Callable[[Configuration], Made]
 DRIVER = Path(__file__).with_name("settings_driver.py")
 
 # Reads configs of runs, and trains nothing.
@@ -62,16 +59,14 @@ ELSEWHERE = {
 
 def answers_to(root: Path, *cases: str) -> list[tuple[int, str]]:
     """The exit code of a run with such settings, if it ends before it trains, and what is said."""
-    done = forked(root, "-c", READ, stdin=json.dumps([shlex.split(case) for case in cases]))
-    assert done.returncode == 0, done.stderr
+    done = check_forked(root, "-c", READ, stdin=json.dumps([shlex.split(case) for case in cases]))
     return [(code, shown) for code, shown in json.loads(done.stdout.splitlines()[-1])]
 
 
 def driven(root: Path, task: str, out: Path, *begin: str, stdin: str = "") -> dict[str, Any]:
     done: subprocess.CompletedProcess[str] = forked(root, str(DRIVER), task, str(out), *begin, stdin=stdin)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(out.read_text())
-    return found
+    return json.loads(out.read_text())
 
 
 @pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
@@ -175,8 +170,7 @@ def test_a_mistake_is_answered_before_anything_slow_is_imported(made: Maker) -> 
         assert not {"torch", "transformers", "numpy"} & sys.modules.keys()
         print(json.dumps(found))
     """
-    done = python(root, "-c", textwrap.dedent(code), stdin=json.dumps(sorted(MISTAKES)))
-    assert done.returncode == 0, done.stderr
+    done = check_python(root, "-c", textwrap.dedent(code), stdin=json.dumps(sorted(MISTAKES)))
     for mistake, shown in json.loads(done.stdout).items():
         assert MISTAKES[mistake] in shown, shown
         assert "\nhint: " in shown, shown
@@ -248,10 +242,8 @@ def test_a_config_of_any_path_goes_over_the_projects(project: Path, tmp_path: Pa
     )
 
     def composed(*words: str) -> dict[str, Any]:
-        done = forked(project, "main.py", "--cfg", *words)
-        assert done.returncode == 0, done.stderr
-        found: dict[str, Any] = yaml.safe_load(done.stdout)
-        return found
+        done = check_forked(project, "main.py", "--cfg", *words)
+        return yaml.safe_load(done.stdout)
 
     config = composed("--config", str(own), "local.seed=5")
     assert config["algorithm"]["adv_estimator"] == "rloo"
@@ -270,8 +262,7 @@ def test_a_config_of_any_path_goes_over_the_projects(project: Path, tmp_path: Pa
         ("- a\n", "holds no settings"),
     ):
         own.write_text(text)
-        done = forked(project, "main.py", "--cfg", "--config", str(own))
-        assert done.returncode == 2
+        done = check_forked(project, "main.py", "--cfg", "--config", str(own), code=2)
         assert said in done.stderr
     done = forked(project, "main.py", "--config", str(tmp_path / "none.yaml"))
     assert "no such file" in done.stderr
@@ -289,8 +280,7 @@ def test_names_that_a_file_has_are_told(project: Path, tmp_path: Path) -> None:
         ((f"reward.custom_reward_function.path={path}",), "hint: reward.custom_reward_function.name=score\n"),
         ((f"data.custom_cls.path={path}", "data.custom_cls.name=Row"), "hint: data.custom_cls.name=Rows\n"),
     ):
-        done = forked(project, "main.py", *words)
-        assert done.returncode == 2, done.stderr
+        done = check_forked(project, "main.py", *words, code=2)
         assert said in done.stderr
 
 
@@ -320,8 +310,7 @@ def test_passes_are_counted_instead_of_their_size(made: Maker) -> None:
             assert [section.ppo_micro_batch_size_per_gpu for section in sections] == expected, settings
             assert config.local.gradient_accumulation_steps == 4
     """
-    done = forked(root, "-c", textwrap.dedent(code), stdin=json.dumps(cases))
-    assert done.returncode == 0, done.stderr
+    check_forked(root, "-c", textwrap.dedent(code), stdin=json.dumps(cases))
 
 
 def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
@@ -338,8 +327,9 @@ def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
         ),
     ):
         preset.write_text(f"# @package _global_\n{line}")
-        done = python(project, "main.py", "--cfg")  # a fork has torch imported: names are then checked later
-        assert done.returncode == 2, done.stderr
+        done = check_python(
+            project, "main.py", "--cfg", code=2
+        )  # a fork has torch imported: names are then checked later
         assert said in done.stderr
     preset.write_text(shipped)
 
@@ -419,11 +409,9 @@ def test_what_hooks_read_and_register_counts(project: Path) -> None:
         "from ..vendored.algorithms.core_algos import register_adv_est\n\n\n"
         '@register_adv_est("mine")\ndef mine(config):\n    return config.trainer.my_setting\n'
     )
-    done = forked(project, "main.py", "--cfg", "algorithm.adv_estimator=mine", "+trainer.my_setting=1")
-    assert done.returncode == 0, done.stderr
+    done = check_forked(project, "main.py", "--cfg", "algorithm.adv_estimator=mine", "+trainer.my_setting=1")
     own.write_text('"""Not a word of my_setting in code."""  # my_setting\n')
-    done = forked(project, "main.py", "--cfg", "+trainer.my_setting=1")
-    assert done.returncode == 2, done.stderr
+    done = check_forked(project, "main.py", "--cfg", "+trainer.my_setting=1", code=2)
     assert "toy/custom" in done.stderr
 
 
@@ -439,15 +427,14 @@ def test_a_response_that_is_alone(made: Maker) -> None:
         "    except ConfigError as error: print('refused:', error, file=sys.stderr)\n"
     )
     noted, refused = ("grpo", "opo", "optimal_token_baseline", "rloo"), ("grpo_passk", "rloo_vectorized")
-    done = forked(root, "-c", check, *noted, *refused, "reinforce_plus_plus", "remax")
-    assert done.returncode == 0, done.stderr
+    done = check_forked(root, "-c", check, *noted, *refused, "reinforce_plus_plus", "remax")
     said = [line for line in done.stderr.splitlines() if "there is one" in line]
     assert [line.split()[1].partition("=")[2] for line in said] == [*noted, *refused]
     assert [line.partition(":")[0] for line in said] == ["note"] * len(noted) + ["refused"] * len(refused)
 
 
 def test_a_mode_that_the_owner_adds_to_the_algorithms_is_one(made: Maker, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+    root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
     core = root / "toy/vendored/algorithms/core_algos.py"
     text, known = core.read_text(), 'if loss_agg_mode == "token-mean":'
     assert text.count(known) == 1
@@ -471,13 +458,12 @@ def test_a_manager_that_asks_for_the_config_gets_it(made: Maker, release: str) -
         "made = load_manager(config, None, 0, {'config': config})\n"
         "print(type(made).__name__, made.given is config)\n"
     )
-    done = forked(root, "-c", check)
-    assert done.returncode == 0, done.stderr
+    done = check_forked(root, "-c", check)
     assert done.stdout.split() == ["Asks", "True"]
 
 
 def test_a_tracker_is_needed_where_it_is_asked_for_now(made: Maker, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", everything=True)).root, tmp_path / "project"))
+    root = copy_of(made(Configuration(NEWEST[-1], "hf", everything=True)), tmp_path)
     config = root / "config" / "ppo_trainer.yaml"
     text = config.read_text()
     config.write_text(text.replace("logger: [console, tensorboard]", "logger: [console, trackio]"))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.project.running import SMALL, forked
-from tests.project.support import Configuration, Made
+from tests.project.support import Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
 # Scores the share of the letter 1, and shows where it ran; what is slow scores -1.
@@ -94,10 +92,10 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 
 
 @pytest.fixture
-def project(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
+def project(made: Maker, tmp_path: Path) -> Path:
     """A project whose managers score one response each time."""
     configuration = Configuration(NEWEST[-1], "hf", features=("reward_managers",))
-    return Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
+    return copy_of(made(configuration), tmp_path)
 
 
 def ran(project: Path, text: str, *more: str, file: str = "graders.py") -> subprocess.CompletedProcess[str]:

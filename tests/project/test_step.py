@@ -6,14 +6,14 @@ import ast
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.project.running import forked, overrides, started
-from tests.project.support import PACKAGE, REPOSITORY, Configuration, Made
+from tests.project.running import check_forked, overrides, started
+from tests.project.support import PACKAGE, REPOSITORY, Configuration, Maker
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ LENGTHS = {"P": PROMPT, "R": RESPONSE, "P + R": PROMPT + RESPONSE}
 
 
 @pytest.fixture(scope="module")
-def seen(made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+def seen(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """What the driver saw of a step with every phase."""
     source = made(Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")).root
     root = Path(shutil.copytree(source, tmp_path_factory.mktemp("step") / "project"))
@@ -39,10 +39,8 @@ def seen(made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPat
         f"data.max_prompt_length={PROMPT}",
         f"data.max_response_length={RESPONSE}",
     )
-    done = forked(root, str(DRIVER), "seen.json", *settings)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: Mapping[str, Any] = json.loads((root / "seen.json").read_text(encoding="utf-8"))
-    return found
+    check_forked(root, str(DRIVER), "seen.json", *settings)
+    return json.loads((root / "seen.json").read_text(encoding="utf-8"))
 
 
 def test_from_main_to_the_loss(seen: Mapping[str, Any]) -> None:
@@ -52,7 +50,7 @@ def test_from_main_to_the_loss(seen: Mapping[str, Any]) -> None:
     assert len(stack) <= MOST_FRAMES, stack
 
 
-def test_no_method_of_the_engine_is_replaced(made: Callable[[Configuration], Made]) -> None:
+def test_no_method_of_the_engine_is_replaced(made: Maker) -> None:
     """Actor and critic are upstream's engine with methods of their own: a breakpoint stops where the text says."""
     root = made(Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")).root
     engine = ast.parse(
@@ -66,7 +64,7 @@ def test_no_method_of_the_engine_is_replaced(made: Callable[[Configuration], Mad
             assert not names & methods, file.name
 
 
-def test_the_table_of_what_the_batch_has(made: Callable[[Configuration], Made], seen: Mapping[str, Any]) -> None:
+def test_the_table_of_what_the_batch_has(made: Maker, seen: Mapping[str, Any]) -> None:
     root = made(Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")).root
     text = (root / PACKAGE / "training/trainer.py").read_text(encoding="utf-8")
     stated: dict[str, dict[str, tuple[int, str]]] = {}
@@ -74,7 +72,6 @@ def test_the_table_of_what_the_batch_has(made: Callable[[Configuration], Made], 
         said = re.sub(r"\n *# ", " ", phase["text"])
         for match in COLUMNS.finditer(said):
             kind = re.search(r"int64|float32", said[match.end() :])
-            assert kind is not None
             for name in re.findall(r"\w+", match["names"].replace(" and ", " ")):
                 if name != "rollout_log_probs":  # those that an engine gives
                     stated.setdefault(phase["phase"], {})[name] = (LENGTHS[match["length"]], kind[0])
@@ -133,7 +130,6 @@ def test_the_line_in_the_readme(project: Path) -> None:
     found = re.search(
         r"# b myproj/vendored/algorithms/core_algos\.py:(\d+)", (REPOSITORY / "README.md").read_text(encoding="utf-8")
     )
-    assert found is not None
     line = int(found.group(1))
     assert line in advantage_lines(project)
     code = compile((project / ALGORITHMS).read_text(encoding="utf-8"), ALGORITHMS, "exec")

@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -21,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from tests.project.running import environment, overrides, python
-from tests.project.support import PACKAGE, Configuration, Made
+from tests.project.running import check_python, environment, overrides
+from tests.project.support import PACKAGE, Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
@@ -93,8 +92,8 @@ class Terminal:
 
 
 @pytest.fixture
-def root(made: Callable[[Configuration], Made], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+def root(made: Maker, tmp_path: Path) -> Path:
+    return copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
 
 
 @pytest.fixture
@@ -264,8 +263,7 @@ def test_a_terminal_that_cannot_go_back_up_gets_lines(
 
 
 def test_off_a_terminal_there_is_a_line_for_each_step(root: Path) -> None:
-    done = python(root, *viewing("view.row(1, METRICS); view.row(2, METRICS); view.close()"))
-    assert done.returncode == 0, done.stderr
+    done = check_python(root, *viewing("view.row(1, METRICS); view.row(2, METRICS); view.close()"))
     assert [line.partition("  ")[0] for line in done.stdout.splitlines()] == ["step 1/9", "step 2/9"]
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", done.stdout)
 

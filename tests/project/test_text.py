@@ -7,7 +7,7 @@ import itertools
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 from extractor.pipeline.index.syntax import first_line
 from extractor.pipeline.slicer.slice import KeptModule
 from extractor.values.manifest import Fix
-from tests.project.support import CONFIGURATIONS, PACKAGE, Configuration, Made
+from tests.project.support import CONFIGURATIONS, PACKAGE, Configuration, Maker
 
 pytestmark = pytest.mark.usefixtures("verl")
 
@@ -110,7 +110,7 @@ def _bodies_of_dropped_loops(theirs: tuple[str, ...], fixes: list[Fix]) -> set[s
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
-def test_only_what_is_announced_differs(made: Callable[[Configuration], Made], configuration: Configuration) -> None:
+def test_only_what_is_announced_differs(made: Maker, configuration: Configuration) -> None:
     project = made(configuration)
     fixes = {fix.id: fix for fix in project.manifest.fixes}
     for module, emitted in project.modules:

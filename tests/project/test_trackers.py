@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from extractor.importers.runs import settings
 from tests.project.running import environment, forked
-from tests.project.support import PACKAGE, Configuration, Made
+from tests.project.support import PACKAGE, Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
 TABLE = f"import json; from {PACKAGE}.tracking.run_tracker import LOGGERS, TRACKER_CLASSES; "
 
 
-def test_a_converted_script_keeps_the_loggers_that_there_are(made: Callable[[Configuration], Made]) -> None:
+def test_a_converted_script_keeps_the_loggers_that_there_are(made: Maker) -> None:
     done = forked(
         made(Configuration(NEWEST[-1], "hf", everything=True)).root, "-c", TABLE + "print(json.dumps(LOGGERS))"
     )
@@ -30,8 +28,8 @@ def test_a_converted_script_keeps_the_loggers_that_there_are(made: Callable[[Con
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["mlflow", "swanlab", "trackio", "wandb"])
-def test_what_a_tracker_wrote_is_read_back(made: Callable[[Configuration], Made], tmp_path: Path, name: str) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf", everything=True)).root, tmp_path / "project"))
+def test_what_a_tracker_wrote_is_read_back(made: Maker, tmp_path: Path, name: str) -> None:
+    root = copy_of(made(Configuration(NEWEST[-1], "hf", everything=True)), tmp_path)
     code = TABLE + f"print(TRACKER_CLASSES[{name!r}].requirement)"
     requirement = forked(root, "-c", code).stdout.strip()
     venv = tmp_path / "venv"

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,11 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from tests.project.running import forked, overrides, python, train
-from tests.project.support import PACKAGE, TOGETHER, Configuration, Made
+from tests.project.running import check_forked, check_python, forked, overrides, python, train
+from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker, copy_of
 from tests.releases import NEWEST, newest_release
 
 pytestmark = pytest.mark.slow
-Maker = Callable[[Configuration], Made]
 
 
 ALWAYS = {
@@ -50,7 +48,7 @@ def check(rows: list[dict[str, Any]], wanted: set[str]) -> None:
 
 @pytest.mark.parametrize("release", newest_release())
 def test_grpo(made: Maker, tmp_path: Path, release: str) -> None:
-    root = Path(shutil.copytree(made(Configuration(release, "hf")).root, tmp_path / "project"))
+    root = copy_of(made(Configuration(release, "hf")), tmp_path)
     rows = train(root)
     check(rows, ALWAYS)
     # These two report a loss of 0 where there is none.
@@ -62,7 +60,7 @@ def test_grpo(made: Maker, tmp_path: Path, release: str) -> None:
 @pytest.mark.parametrize("release", newest_release())
 def test_ppo_with_everything_at_once(made: Maker, tmp_path: Path, release: str) -> None:
     """Critic, reference, KL in the loss and in the reward, entropy, two mini-batches, two epochs."""
-    root = Path(shutil.copytree(made(Configuration(release, "hf", everything=True)).root, tmp_path / "project"))
+    root = copy_of(made(Configuration(release, "hf", everything=True)), tmp_path)
     rows = train(
         root,
         "actor_rollout_ref.actor.ppo_mini_batch_size=4",
@@ -97,7 +95,7 @@ def test_log_probabilities_that_nothing_uses_change_nothing(made: Maker, tmp_pat
 
 
 def test_garbage_is_collected_once_all_is_imported_and_what_imports_slowly_is_not(made: Maker, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+    root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
     code = """
         import gc, runpy, sys
         from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -114,8 +112,7 @@ def test_garbage_is_collected_once_all_is_imported_and_what_imports_slowly_is_no
         assert frozen > 100_000
         assert not imported, imported
     """
-    done = python(root, "-c", textwrap.dedent(code), *overrides("trainer.total_training_steps=1"))
-    assert done.returncode == 0, done.stderr[-3000:]
+    check_python(root, "-c", textwrap.dedent(code), *overrides("trainer.total_training_steps=1"))
 
 
 def test_any_batch_can_be_balanced(made: Maker) -> None:
@@ -133,8 +130,7 @@ def test_any_batch_can_be_balanced(made: Maker) -> None:
             assert (rows == 1) == (not metrics), rows
     """
     root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
-    done = forked(root, "-c", textwrap.dedent(code))
-    assert done.returncode == 0, done.stderr[-3000:]
+    check_forked(root, "-c", textwrap.dedent(code))
 
 
 def optimizer_steps(state: Any) -> set[int]:
@@ -180,15 +176,13 @@ def test_the_readme_names_settings_that_exist(made: Maker) -> None:
     assert [name for name in sorted(named) if OmegaConf.select(settings, name, default=missing) is missing] == []
 
 
-def test_a_run_that_has_ended_says_how_to_train_further(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "project"))
+def test_a_run_that_has_ended_says_how_to_train_further(made: Maker, tmp_path: Path) -> None:
+    root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
     saving = ("local.save_last=true", "trainer.resume_mode=auto", f"trainer.default_local_dir={tmp_path / 'a run'}")
     assert forked(root, "main.py", *overrides(*saving, "trainer.total_training_steps=1")).returncode == 0
-    again = forked(root, "main.py", *overrides(*saving, "trainer.total_training_steps=2"))
-    assert again.returncode == 0, again.stderr[-2000:]
+    again = check_forked(root, "main.py", *overrides(*saving, "trainer.total_training_steps=2"))
     (further,) = re.findall(r"to train further from it: (.+)", again.stderr)
-    done = forked(root, "main.py", *overrides(*saving, "trainer.total_training_steps=3", *shlex.split(further)))
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = check_forked(root, "main.py", *overrides(*saving, "trainer.total_training_steps=3", *shlex.split(further)))
     assert "step 2/3" in done.stdout
     assert "step 1/3" not in done.stdout
 
@@ -211,15 +205,13 @@ def test_what_a_run_goes_on_with_otherwise_is_said(project: Path) -> None:
         (root / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     files = ("data.train_files=all.jsonl", "data.val_files=all.jsonl", "data.env.name=null")
     settings = overrides(*files, "trainer.save_freq=1", "trainer.total_training_steps=1")
-    done = forked(root, "main.py", *settings, "trainer.default_local_dir=first")
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = check_forked(root, "main.py", *settings, "trainer.default_local_dir=first")
     for number, (others, said) in enumerate(OTHERS.items()):
         folder = f"again_{number}"
         shutil.copytree(root / "first", root / folder)
         (root / folder / "metrics.jsonl").write_text("")  # killed before the row of the saved step was written
         more = (*others, f"trainer.default_local_dir={folder}", "trainer.total_training_steps=2")
-        done = forked(root, "main.py", *settings, *more)
-        assert done.returncode == 0, done.stderr[-3000:]
+        done = check_forked(root, "main.py", *settings, *more)
         notes = [line for line in done.stderr.splitlines() if line.startswith("note: ") and "no effect" not in line]
         assert len(notes) == len(said), notes
         for note, text in zip(notes, said, strict=True):
@@ -237,8 +229,7 @@ def test_each_run_of_a_sweep_has_a_directory_and_all_have_a_report(made: Maker, 
         f'trainer.default_local_dir="{where}"',
         "actor_rollout_ref.actor.optim.lr=1e-6,1e-5",
     )
-    done = forked(root, "main.py", "--multirun", *settings, "local.save_last=false")
-    assert done.returncode == 0, done.stderr
+    done = check_forked(root, "main.py", "--multirun", *settings, "local.save_last=false")
     assert sorted(path.name for path in (where / "sweep").iterdir()) == ["1_lr=1e-06", "2_lr=1e-05"]
     rates = [(where / "sweep" / name / "config.yaml").read_text() for name in ("1_lr=1e-06", "2_lr=1e-05")]
     assert ["lr: 1.0e-06" in rates[0], "lr: 1.0e-05" in rates[1]] == [True, True]

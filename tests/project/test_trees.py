@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,9 @@ from extractor.project import lock
 from extractor.usecases.verify import subject
 from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
 from extractor.values.tree import FileKind
-from tests.project.support import CONFIGURATIONS, PACKAGE, REPOSITORY, Configuration, Made, vextract
+from tests.project.support import CONFIGURATIONS, PACKAGE, REPOSITORY, Configuration, Maker, vextract
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
 
-Maker = Callable[[Configuration], Made]
 pytestmark = [pytest.mark.usefixtures("verl"), pytest.mark.filterwarnings("ignore:invalid escape sequence")]
 
 every_configuration = pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)

@@ -9,7 +9,7 @@ import ast
 import dataclasses
 import fnmatch
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,10 +21,8 @@ from omegaconf import OmegaConf
 from extractor.importers.config.release import ReleaseConfig
 from extractor.values.configtree import compose, flatten, parse_override, resolve
 from scripts.reference import all_config_files
-from tests.project.support import PACKAGE, Configuration, Made, forget
+from tests.project.support import PACKAGE, Configuration, Made, Maker, forget
 from tests.releases import ALL, newest_release, source_of
-
-Maker = Callable[[Configuration], Made]
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/recipes.md").read_text(encoding="utf-8")
 ROWS = PAGE.partition("## Defaults that are not verl's")[2].partition("\n## ")[0].splitlines()

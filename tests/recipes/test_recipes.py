@@ -19,7 +19,7 @@ from extractor.project import lock
 from extractor.values import releases
 from extractor.values.options import RECIPES
 from extractor.values.resources import templates
-from tests.project.running import forked, python, train
+from tests.project.running import check_forked, check_python, forked, train
 from tests.project.support import Configuration, make, vextract
 from tests.releases import ALL, NEWEST
 
@@ -99,14 +99,12 @@ def test_its_own_checks_pass(
     [*((recipe, NEWEST[-1]) for recipe in MATHS), pytest.param("gsm8k", ALL[0], marks=pytest.mark.thorough)],
 )
 def test_the_hooks_pass_their_own_tests(made: Maker, recipe: str, release: str) -> None:
-    done = forked(made(recipe, release), "-m", "pytest", "-p", "no:cacheprovider", "tests/test_hooks.py")
-    assert done.returncode == 0, done.stdout[-3000:]
+    done = check_forked(made(recipe, release), "-m", "pytest", "-p", "no:cacheprovider", "tests/test_hooks.py")
     assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), "some were skipped"
 
 
 def test_prepare_without_a_network_says_so_and_writes_the_sample(made: Maker, tmp_path: Path) -> None:
-    done = forked(made("gsm8k"), "-m", "toy.data.prepare", "--out", str(tmp_path / "data"))
-    assert done.returncode == 0, done.stderr
+    done = check_forked(made("gsm8k"), "-m", "toy.data.prepare", "--out", str(tmp_path / "data"))
     assert "NOTE: cannot load" in done.stdout
     assert "handmade problems" in done.stdout
     rows = pyarrow.parquet.read_table(tmp_path / "data" / "train.parquet").to_pylist()
@@ -139,8 +137,7 @@ def test_its_own_tests_pass(made: Maker, recipe: str, release: str) -> None:
     if recipe not in list_recipes(releases.load(release)):
         pytest.skip("the release does not have what the recipe needs")
     root = made(recipe, release)
-    done = python(root, "-m", "pytest", "-p", "no:cacheprovider", timeout=3600)
-    assert done.returncode == 0, done.stdout[-3000:]
+    check_python(root, "-m", "pytest", "-p", "no:cacheprovider", timeout=3600)
 
 
 @pytest.mark.parametrize("recipe", [*MATHS, "multiturn"])

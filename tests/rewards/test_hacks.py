@@ -78,7 +78,6 @@ def programs() -> tuple:
     """The corpus, which needs nothing else of the library."""
     file = REPOSITORY / "templates/command/attack/programs.py"
     spec = spec_from_file_location("attacks_of_these_tests", file)
-    assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[spec.name] = module

@@ -140,8 +140,7 @@ def test_the_plain_scorer_does_so_in_this_thread(library: Library, functions: Mo
 
 
 async def _scored_in_a_loop(scorer: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = scorer(samples("aa"))
-    return found
+    return scorer(samples("aa"))
 
 
 def test_coroutines_are_awaited_where_a_loop_runs_already(library: Library, functions: ModuleType) -> None:
@@ -151,7 +150,6 @@ def test_coroutines_are_awaited_where_a_loop_runs_already(library: Library, func
 
 def loaded(file: Path, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -259,7 +257,6 @@ def test_no_process_outlives_the_one_that_scores(folder: Path, tmp_path: Path, n
     process = subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == b"scoring\n"
     time.sleep(0.5)
     started = psutil.Process(process.pid).children(recursive=True)

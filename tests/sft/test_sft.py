@@ -12,7 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 from tests.processes.launching import TORCHRUN
-from tests.project.running import forked, python
+from tests.project.running import check_forked, check_python, python
 from tests.project.support import Configuration, make, vextract
 from tests.releases import NEWEST
 from tests.sft.hub import TOKEN, Hub, serving
@@ -33,8 +33,7 @@ def found(project: Path) -> dict[str, Any]:
 
 
 def _driven(project: Path, *launcher: str) -> str:
-    done = forked(project, *launcher, str(DRIVER), str(project / "runs"), PYTHONPATH=str(project))
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = check_forked(project, *launcher, str(DRIVER), str(project / "runs"), PYTHONPATH=str(project))
     return done.stdout
 
 
@@ -110,8 +109,7 @@ def test_a_hub_that_refuses_leaves_the_export(project: Path, found: dict[str, An
 @pytest.mark.thorough
 def test_a_recipe_keeps_its_settings(verl: None, tmp_path: Path) -> None:
     root = make(Configuration(NEWEST[-1], recipe="gsm8k", features=("sft",)), tmp_path / "project").root
-    done = python(root, "main.py", "--config-name", "sft", "--cfg")
-    assert done.returncode == 0, done.stderr
+    done = check_python(root, "main.py", "--config-name", "sft", "--cfg")
     assert "path: openai/gsm8k" in done.stdout
     assert "supervised: true" in done.stdout
 

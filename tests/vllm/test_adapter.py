@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.running import python
+from tests.project.running import check_python
 from tests.project.support import Configuration, make
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST
 
@@ -33,8 +33,7 @@ def test_vllm_writes_with_the_adapter(verl: None, tmp_path: Path, release: str, 
     pytest.importorskip("vllm")
     configuration = Configuration(release, "vllm", features=("episodes", "lora", "qlora"), package="adapted")
     root = make(configuration, tmp_path / "project").root
-    done = python(root, "-c", DRIVER.read_text(encoding="utf-8"), str(tmp_path / "work"), *overrides)
-    assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-1000:]
+    done = check_python(root, "-c", DRIVER.read_text(encoding="utf-8"), str(tmp_path / "work"), *overrides)
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(rows) == 3
     assert max(row["off"] for row in rows) < 1e-4

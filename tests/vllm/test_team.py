@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.running import python
+from tests.project.running import check_python
 from tests.project.support import Configuration, make
 from tests.releases import NEWEST
 
@@ -18,8 +18,7 @@ DRIVER = Path(__file__).with_name("team_driver.py")
 def test_processes_may_ask_more_or_less_often_and_draw_with_the_numbers_of_the_first(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     root = make(Configuration(NEWEST[-1], "vllm"), tmp_path / "project").root
-    done = python(root, str(DRIVER), "toy", str(tmp_path))
-    assert done.returncode == 0, done.stderr[-3000:]
+    check_python(root, str(DRIVER), "toy", str(tmp_path))
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
     assert first["calls"] == second["calls"] == [["a", "b", "e", "f", "g"], ["c"], ["d"]]
     asked = [[(prompt, sampling) for prompt, sampling, _ in answer] for answer in first["answers"] + second["answers"]]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.processes.launching import TORCHRUN
-from tests.project.running import forked, overrides, python, train
+from tests.project.running import check_forked, check_python, overrides, python, train
 from tests.project.support import Configuration, make
 from tests.project.test_sampling import DRIVER, check
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS, newest_release
@@ -52,8 +52,7 @@ def metrics(root: Path) -> list[dict[str, Any]]:
 def test_the_engine_agrees_with_transformers_after_every_update(projects: Callable[[str], Path], release: str) -> None:
     """The project's own tests of its rollout: greedy tokens and log-probabilities, tied and untied, and failures."""
     pytest.importorskip("vllm")
-    done = python(projects(release), "-m", "pytest", "-x", "tests/test_rollout.py")
-    assert done.returncode == 0, done.stdout[-3000:]
+    done = check_python(projects(release), "-m", "pytest", "-x", "tests/test_rollout.py")
     assert "10 passed" in done.stdout
 
 
@@ -63,8 +62,7 @@ def test_the_engine_agrees_with_transformers_after_every_update(projects: Callab
 def test_rollouts_are_what_the_config_says(
     projects: Callable[[str], Path], tmp_path: Path, release: str, mode: str
 ) -> None:
-    done = python(projects(release), "-c", DRIVER, str(tmp_path), f"actor_rollout_ref.rollout.mode={mode}")
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = check_python(projects(release), "-c", DRIVER, str(tmp_path), f"actor_rollout_ref.rollout.mode={mode}")
     check(json.loads(done.stdout.splitlines()[-1]), done.stderr)
 
 
@@ -72,7 +70,7 @@ def test_rollouts_are_what_the_config_says(
 @pytest.mark.parametrize("release", newest_release(engine="vllm"))
 def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
-    done = python(
+    check_python(
         root,
         "main.py",
         "actor_rollout_ref.rollout.calculate_log_probs=true",
@@ -81,7 +79,6 @@ def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path
         "trainer.test_freq=-1",
         "trainer.logger=[console]",
     )
-    assert done.returncode == 0, done.stderr[-3000:]
     rows = metrics(root)
     first, last = (sum(row["critic/rewards/mean"] for row in part) / 5 for part in (rows[:5], rows[-5:]))
     assert last > first + 0.3
@@ -130,8 +127,7 @@ def _trained_by(processes: int, root: Path, *settings: str) -> list[str]:
     given = overrides(
         f"trainer.rollout_data_dir={samples}", "actor_rollout_ref.rollout.calculate_log_probs=true", *settings
     )
-    done = python(root, *TORCHRUN[1:], f"--nproc-per-node={processes}", "main.py", *given)
-    assert done.returncode == 0, done.stderr[-3000:]
+    check_python(root, *TORCHRUN[1:], f"--nproc-per-node={processes}", "main.py", *given)
     rows = metrics(root)
     assert [row["step"] for row in rows] == [1, 2]
     assert max(row["training/rollout_probs_diff_max"] for row in rows) < 1e-4
@@ -152,7 +148,7 @@ def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(tmp_path: Path,
     configuration = Configuration(release, "vllm", features=("rollout_correction",))
     root = make(configuration, tmp_path / "project").root
     by_token = "token" if release == LAST_WITH_ENGINES_IN_PROCESS else "token_k1"
-    done = python(
+    check_python(
         root,
         "main.py",
         *overrides(
@@ -164,7 +160,6 @@ def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(tmp_path: Path,
             "actor_rollout_ref.actor.ppo_mini_batch_size=4",
         ),
     )
-    assert done.returncode == 0, done.stderr[-3000:]
     rows = metrics(root)
     assert [row["step"] for row in rows] == [1, 2]
     # The policy and vLLM agree, so every weight is nearly 1, and the divergence nearly 0; the temperature is in both.
@@ -199,12 +194,10 @@ def test_without_vllm_or_its_model_the_project_says_what_to_do(
 ) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
     hidden = "import sys; sys.modules['vllm'] = None; from main import main; sys.exit(main(sys.argv[1:]))"
-    done = forked(root, "-c", hidden, *overrides())
-    assert done.returncode == 2
+    done = check_forked(root, "-c", hidden, *overrides(), code=2)
     assert done.stderr.splitlines()[-2].startswith("error: vLLM cannot be imported")
     assert done.stderr.splitlines()[-1].startswith("hint: ")
     assert "Traceback" not in done.stderr
-    done = forked(root, "main.py", f"actor_rollout_ref.model.path={tmp_path / 'nothing'}")
-    assert done.returncode == 2
+    done = check_forked(root, "main.py", f"actor_rollout_ref.model.path={tmp_path / 'nothing'}", code=2)
     assert "hint: check actor_rollout_ref.model.path" in done.stderr
     assert "Traceback" not in done.stderr

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.project.support import TOGETHER, Configuration, Made
+from tests.project.support import TOGETHER, Configuration, Maker
 from tests.releases import NEWEST, newest_release
 
 
 @pytest.fixture(scope="module", params=newest_release())
-def project(
-    request: pytest.FixtureRequest, made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def project(request: pytest.FixtureRequest, made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = made(Configuration(request.param, "hf", features=TOGETHER)).root
     return Path(shutil.copytree(source, tmp_path_factory.mktemp("library") / "project"))
 
 
 @pytest.fixture(scope="module")
-def newest(made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def newest(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of the newest release alone, for what does not depend on the release."""
     source = made(Configuration(NEWEST[-1], "hf", features=TOGETHER)).root
     return Path(shutil.copytree(source, tmp_path_factory.mktemp("library") / "newest"))

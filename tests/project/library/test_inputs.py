@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.project.library.test_trainer import weights
-from tests.project.running import answer_of, forked, overrides
+from tests.project.running import answer_of, check_forked, overrides
 from tests.project.support import PACKAGE
 
 pytestmark = pytest.mark.slow
@@ -91,8 +91,7 @@ def test_data_and_reward_that_are_given_are_worth_those_of_the_config(project: P
     )
     files = ["data.train_files=rows.jsonl", "data.val_files=rows.jsonl"]
     reward = [f"{function}.path=mine.py", f"{function}.name=right"]
-    done = forked(project, "main.py", *two_steps, *files, *reward, "trainer.experiment_name=named")
-    assert done.returncode == 0, done.stderr[-3000:]
+    check_forked(project, "main.py", *two_steps, *files, *reward, "trainer.experiment_name=named")
     assert [weights(project, "given", step) for step in (1, 2)] == [weights(project, "named", step) for step in (1, 2)]
 
 

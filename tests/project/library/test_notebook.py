@@ -15,7 +15,7 @@ from jupyter_client.manager import KernelManager, start_new_kernel
 from nbclient import NotebookClient
 
 from tests.project.running import environment, overrides
-from tests.project.support import PACKAGE, Configuration, Made
+from tests.project.support import PACKAGE, Configuration, Maker
 from tests.releases import NEWEST
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
@@ -63,7 +63,7 @@ with LocalPPOTrainer(config("wrong"), train_dataset=ROWS, reward_fn=misspelt) as
 
 
 @pytest.fixture(scope="module")
-def project(made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = made(Configuration(NEWEST[-1], "hf", features=("plots", "reward_processes"))).root
     return Path(shutil.copytree(source, tmp_path_factory.mktemp("notebook") / "project"))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from tests.processes.launching import TORCHRUN
 from tests.project.running import answer_of, forked, overrides, python
-from tests.project.support import PACKAGE, Configuration, Made
+from tests.project.support import PACKAGE, Configuration, Maker
 from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
@@ -38,9 +37,7 @@ def refusal(function):
 
 
 @pytest.fixture(scope="module", params=newest_release())
-def project(
-    request: pytest.FixtureRequest, made: Callable[[Configuration], Made], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def project(request: pytest.FixtureRequest, made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = made(Configuration(request.param, "hf", everything=True)).root
     return Path(shutil.copytree(source, tmp_path_factory.mktemp("parts") / "project"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import textwrap
 from collections.abc import Callable
@@ -12,11 +11,10 @@ from typing import Any
 import pytest
 
 from tests.project.library.test_trainer import weights
-from tests.project.running import answer_of, forked, overrides, python
-from tests.project.support import PACKAGE, TOGETHER, Configuration, Made
+from tests.project.running import answer_of, check_forked, forked, overrides, python
+from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker, copy_of
 from tests.releases import NEWEST, newest_release
 
-Maker = Callable[[Configuration], Made]
 pytestmark = pytest.mark.slow
 # The same run as main.py has it.
 NAMES = "batch_size=8, num_generations=4, learning_rate=1e-3, ppo_epochs=2, clip_range=0.1, kl_coef=0.05, max_steps=2"
@@ -52,9 +50,8 @@ def run(root: Path, program: str, start: Callable[..., subprocess.CompletedProce
 @pytest.mark.thorough
 def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, tmp_path: Path) -> None:
     configuration = Configuration(release, "hf", algorithm=preset, features=TOGETHER)
-    root = Path(shutil.copytree(made(configuration).root, tmp_path / "project"))
-    done = forked(root, "main.py", *KEYS, *KL[preset], "trainer.experiment_name=keys")
-    assert done.returncode == 0, done.stderr[-3000:]
+    root = copy_of(made(configuration), tmp_path)
+    check_forked(root, "main.py", *KEYS, *KL[preset], "trainer.experiment_name=keys")
     found = run(
         root,
         f"""

@@ -6,12 +6,11 @@ import re
 import subprocess
 import sys
 import venv
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.project.support import PACKAGE, TOGETHER, Configuration, Made
+from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker
 from tests.releases import NEWEST
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
@@ -44,7 +43,7 @@ def main() -> int:
 """
 
 
-def test_mistakes_are_found_and_nothing_else(made: Callable[[Configuration], Made], tmp_path: Path) -> None:
+def test_mistakes_are_found_and_nothing_else(made: Maker, tmp_path: Path) -> None:
     """As with a project that is installed: its own code is not reported on."""
     root = made(Configuration(NEWEST[-1], "hf", features=TOGETHER)).root
     venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
