@@ -73,48 +73,35 @@ def test_explain_a_file_as_json(run, project: Path, monkeypatch) -> None:
     assert report["chain"][0]["how"] == "root"
 
 
-@pytest.mark.parametrize(
-    ("name", "subject", "whose", "template"),
-    [
-        ("main.py", "main.py", "ours, from a template", "base/main.py.jinja"),
-        ("Makefile", "Makefile", "ours, from a template", "base/Makefile.jinja"),
-        ("config/ppo_trainer.yaml", "config/ppo_trainer.yaml", "ours, from a template", "base/config/ppo_trainer.yaml"),
-        ("toy/custom/reward_manager.py", "toy/custom/reward_manager.py", "yours, from a template", "base/__package__/"),
-        ("toy.training.trainer", "toy/training/trainer.py", "ours, from a template", "base/__package__/training/"),
-        ("LocalPPOTrainer", "toy.training.trainer:LocalPPOTrainer", "ours, from a template", "base/__package__/"),
-        (
-            "LocalPPOTrainer.train_step",
-            "toy.training.trainer:LocalPPOTrainer.train_step",
-            "ours, from a template",
-            "base/__package__/",
-        ),
-        (
-            "LocalPPOTrainer.fit",
-            "toy.training.run_loop:RunLoop.fit",
-            "ours, from a template",
-            "base/__package__/",
-        ),
-        ("toy/data/__init__.py", "toy/data/__init__.py", "ours, from a template", None),
-        ("LICENSE.verl", "LICENSE.verl", "verl's, copied as it is", None),
-        ("vextract.lock", "vextract.lock", "vextract's record", None),
-        ("toy/mine.py", "toy/mine.py", "yours: vextract has not written it", None),
-        ("Mine.run", "toy.mine:Mine.run", "yours: vextract has not written it", None),
-    ],
-)
-def test_explain_what_is_not_of_verl(
-    run, project: Path, name: str, subject: str, whose: str, template: str | None
-) -> None:
+OURS, OWNERS, TEMPLATES = "ours, from a template", "yours: vextract has not written it", "base/__package__/"
+# What is asked for: what it is, whose it is, and the beginning of its template's name.
+EXPLAINED = {
+    "main.py": ("main.py", OURS, "base/main.py.jinja"),
+    "config/ppo_trainer.yaml": ("config/ppo_trainer.yaml", OURS, "base/config/ppo_trainer.yaml"),
+    "toy/custom/reward_manager.py": ("toy/custom/reward_manager.py", "yours, from a template", TEMPLATES),
+    "toy.training.trainer": ("toy/training/trainer.py", OURS, "base/__package__/training/"),
+    "LocalPPOTrainer": ("toy.training.trainer:LocalPPOTrainer", OURS, TEMPLATES),
+    "LocalPPOTrainer.train_step": ("toy.training.trainer:LocalPPOTrainer.train_step", OURS, TEMPLATES),
+    "LocalPPOTrainer.fit": ("toy.training.run_loop:RunLoop.fit", OURS, TEMPLATES),
+    "toy/data/__init__.py": ("toy/data/__init__.py", OURS, None),
+    "LICENSE.verl": ("LICENSE.verl", "verl's, copied as it is", None),
+    "vextract.lock": ("vextract.lock", "vextract's record", None),
+    "toy/mine.py": ("toy/mine.py", OWNERS, None),
+    "Mine.run": ("toy.mine:Mine.run", OWNERS, None),
+}
+
+
+def test_explain_what_is_not_of_verl(run, project: Path) -> None:
     (project / "toy/mine.py").write_text("class Mine:\n    def run(self): ...\n", encoding="utf-8")
-    result = run("explain", name, project)
-    assert (result.code, result.err) == (0, "")
-    lines = result.out.splitlines()
-    assert lines[0] == subject
-    assert sum(line.startswith("  whose    ") for line in lines) == 1
-    assert any(line.startswith(f"  whose    {whose}") for line in lines)
-    found = [line.removeprefix("  from     ") for line in lines if line.startswith("  from     templates/")]
-    assert len(found) == (template is not None)
-    if template is not None:
-        assert found[0].startswith(f"templates/{template}")
+    for name, (subject, whose, template) in EXPLAINED.items():
+        result = run("explain", name, project, code=0)
+        assert result.err == ""
+        first, *lines = result.out.splitlines()
+        assert first == subject
+        (said,) = [line for line in lines if line.startswith("  whose    ")]
+        assert said.startswith(f"  whose    {whose}")
+        found = [line for line in lines if line.startswith("  from     templates/")]
+        assert [line.startswith(f"  from     templates/{template}") for line in found] == [True] * bool(template)
 
 
 def test_explain_every_file_of_the_lock(run, project: Path) -> None:

@@ -25,6 +25,7 @@ def made(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Maker:
 
 
 @pytest.fixture
-def project(made: Maker, tmp_path: Path) -> Path:
-    """A project of the test's own, with the newest release, transformers and GRPO."""
-    return copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
+def project(made: Maker, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A project of the test's own: newest release, transformers, GRPO, and what the module names as FEATURES."""
+    features = getattr(request.module, "FEATURES", ())
+    return copy_of(made(Configuration(NEWEST[-1], "hf", features=features)), tmp_path)

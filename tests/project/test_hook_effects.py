@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.project.running import check_forked, overrides, started
-from tests.project.support import Configuration, Maker, copy_of
-from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
 FEATURES = ("hook_checks", "reward_logs", "reward_processes")
@@ -41,11 +39,6 @@ EFFECTS = {
     CHILDREN: ("KeyError: 'of the child'", "a process that a hook has forked returns from the hook"),
     "sys.stdout.close()": ("stdout takes no more",),
 }
-
-
-@pytest.fixture
-def project(made: Maker, tmp_path: Path) -> Path:
-    return copy_of(made(Configuration(NEWEST[-1], "hf", features=FEATURES)), tmp_path)
 
 
 def settings(root: Path, effect: str, *more: str) -> list[str]:
