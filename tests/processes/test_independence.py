@@ -157,7 +157,7 @@ def runs(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "1_again",
             1,
             {"2_to_1": whole, **back},
-            resumed={**dict.fromkeys(["2_to_1", *usual("2_in_1")], "2/half"), "pairs_in_1": "4/pairs"},
+            resumed={name: "4/pairs" if name == "pairs_in_1" else "2/half" for name in ("2_to_1", *back)},
         ),
     ]
     drive(project, phases, root)
