@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from extractor import __version__
-from extractor.cli import manifest, output
+from extractor.cli import output
 from extractor.values.errors import VextractError
 
 INTERRUPTED = 130
@@ -36,7 +36,6 @@ _ELSEWHERE = {
 for _name in _COMMANDS:
     _module = import_module(f"extractor.cli.{_ELSEWHERE.get(_name, _name)}")
     app.command(_name)(getattr(_module, _name if _name in _ELSEWHERE else "command"))
-app.add_typer(manifest.commands, name="manifest")
 
 # Typer has carried its own copy of click since 0.25 or so: take the class from wherever its errors come.
 _ClickException: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")

@@ -42,8 +42,8 @@ def checkout(newest_verl: Source, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_next_release_can_be_drafted_and_tried(run, checkout: Path, tmp_path: Path) -> None:
-    drafted = run("manifest", "draft", "0.10.0", "--from", checkout)
+def test_the_next_release_can_be_drafted_and_tried(run, drafting, checkout: Path, tmp_path: Path) -> None:
+    drafted = drafting("0.10.0", "--from", checkout)
     assert drafted.code == 0, drafted.err
     assert "says that it is verl 0.10.0.dev" in drafted.err
     assert all(f'"verl.trainer.ppo.advantage:{name}"' in drafted.out for name in MOVED)
@@ -58,7 +58,7 @@ def test_the_next_release_can_be_drafted_and_tried(run, checkout: Path, tmp_path
     assert run("status", tmp_path / "toy", "--check").code == 0
 
 
-def test_another_version_is_still_refused(run, checkout: Path) -> None:
-    refused = run("manifest", "draft", "0.11.0", "--from", checkout)
+def test_another_version_is_still_refused(drafting, checkout: Path) -> None:
+    refused = drafting("0.11.0", "--from", checkout)
     assert refused.code == 3
     assert "verl 0.10.0.dev, not 0.11.0" in refused.err
