@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 def command(
     path: Project = Path(),
-    mermaid: Annotated[
-        bool, typer.Option("--mermaid", help="Print the folders as a diagram, which GitHub and editors draw.")
-    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Every module; without it only the folders.")
     ] = False,
@@ -33,8 +30,6 @@ def command(
     graph = build(*unfinished.open_project(path))
     if json:
         output.data_json(_report(graph))
-    elif mermaid:
-        output.data(graph.mermaid())
     else:
         _print(graph, verbose)
 

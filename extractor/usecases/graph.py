@@ -70,16 +70,6 @@ class Graph:
         pairs = [(module.group, groups[target]) for module in self.modules for target in module.imports]
         return Counter(sorted(pair for pair in pairs if pair[0] != pair[1]))
 
-    def mermaid(self) -> str:
-        """Return the groups and the number of imports between them as a flowchart of Mermaid's."""
-        numbers = {group: f"g{number}" for number, group in enumerate(self.groups)}
-        lines = ["flowchart LR"]
-        for group, modules in self.groups.items():
-            size = sum(module.lines for module in modules)
-            lines.append(f'  {numbers[group]}["{group}<br>{len(modules)} files, {size:,} lines"]')
-        lines += [f"  {numbers[one]} -->|{count}| {numbers[other]}" for (one, other), count in self.between().items()]
-        return "\n".join(lines)
-
 
 def build(project: Path, lock: Lock) -> Graph:
     """Read the graph of a project from its files; verl itself is not needed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,14 +63,6 @@ def test_what_is_printed(run: Callable[..., Result], project: Path) -> None:
     actor = next(number for number, line in enumerate(lines) if line.startswith(f"  {ACTOR}  "))
     assert lines[actor].endswith(" lines, vendored")
     assert PROTOCOL in lines[actor + 1].removeprefix("    -> ").split(", ")
-
-    lines = run("graph", project, "--mermaid").out.splitlines()
-    assert lines[0] == "flowchart LR"
-    numbers = dict(re.findall(r'^  (g\d+)\["([^<]+)<br>', "\n".join(lines), re.MULTILINE))
-    assert list(numbers.values()) == list(graph.groups)
-    arrows = [re.fullmatch(r"  (g\d+) -->\|(\d+)\| (g\d+)", line) for line in lines[1 + len(numbers) :]]
-    drawn = {(numbers[found[1]], numbers[found[3]]): int(found[2]) for found in arrows if found is not None}
-    assert drawn == graph.between()
 
 
 def test_json(run: Callable[..., Result], project: Path) -> None:

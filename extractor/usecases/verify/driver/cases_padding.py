@@ -65,8 +65,6 @@ def attention(call: Call) -> Cases:
     unused = torch.tensor([[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0]])
     for name in ("unpad_input", "_fallback_unpad_input"):
         yield name, lambda: [getattr(module, name)(states, mask), call(name, states, mask, unused)()]
-    wanted = ((states, torch.tensor([2, 0])), (states[0, 0], torch.tensor([1])))
-    yield "index_first_axis", lambda: [call("index_first_axis", *arguments)() for arguments in wanted]
 
 
 @family("padding", PADDING)
