@@ -113,6 +113,7 @@ def language_model(call: Call) -> Cases:
         yield f"infer_batch/{label}", call(_infer, side, packed=True, engine=engine)
     for packed, fused in product((False, True), (False, True)):
         yield f"given to the model/packed {packed}{'/fused' if fused else ''}", call(_given, side, packed, fused)
+    yield "sequence parallel", call(made_engine, side, ulysses_sequence_parallel_size=2)
     for dynamic in (False, True):
         yield f"asked of other processes{'/dynamic' if dynamic else ''}", call(_asked, side, dynamic)
 
@@ -170,44 +171,6 @@ def _other_processes(answer: Callable[[torch.Tensor], object]) -> Iterator[list[
 
 def _gradients(module: Any) -> list[bool]:
     return [parameter.grad is not None for parameter in module.parameters()]
-
-
-def _divided(side: Side) -> Any:
-    """Return micro-batches by rows and by tokens, and what other processes are asked of their number."""
-    divide = side.get("verl.workers.engine.utils:prepare_micro_batches")
-    process_group()
-    found = []
-    with _other_processes(lambda values: values.add_(1)) as seen:
-        for settings in ({}, {"use_dynamic_bsz": None}, {"use_dynamic_bsz": True, "sp_size": 2}):
-            for known in (
-                {},
-                {"same_micro_num_in_dp": False},
-                {"min_num_micro_batch": 4},
-                {"num_batches_divided_by": 3},
-                {"use_dynamic_bsz_balance": False},
-            ):
-                parts = outcome(inputs.call, divide, {"data": unpadded(side, **settings), **known})
-                found.append(parts if isinstance(parts, Exception) else ([len(part) for part in parts[0]], parts[1]))
-    return found, seen
-
-
-def _in_order(side: Side, dynamic: bool | None) -> Any:
-    """Return what is made of the outputs of two micro-batches."""
-    rows = [torch.arange(3.0), torch.arange(5.0), torch.arange(2.0)]
-    parts = [torch.nested.as_nested_tensor(part, layout=torch.jagged) for part in (rows[:2], rows[2:])]
-    outputs = [{"model_output": {"log_probs": part}, "loss": 0.5, "metrics": {"a": 1}} for part in parts]
-    put_together = side.get("verl.workers.engine.utils:postprocess_batch_func")
-    found = put_together([*outputs, {}], [[2, 0], [1]], unpadded(side, use_dynamic_bsz=dynamic))
-    return found["model_output"]["log_probs"], found["loss"], found["metrics"]
-
-
-@family("engine.made", ENGINE)
-def construction(call: Call) -> Cases:
-    """Make an engine that a process cannot have, divide a batch, and order outputs."""
-    yield "sequence parallel", call(made_engine, call.side, ulysses_sequence_parallel_size=2)
-    yield "micro-batches", call(_divided, call.side)
-    for dynamic in (None, False, True):
-        yield f"outputs in order/{dynamic}", call(_in_order, call.side, dynamic)
 
 
 @family("engine.modes", "verl.workers.engine.base")
