@@ -20,7 +20,7 @@ from tests.lifecycle.worlds import MOVED, NEW, NEW_TREE, OLD, OLD_TREE, create, 
 from tests.source import archives
 
 PLACES = ("main.py", "toy/protocol.py", "vextract.lock", ".vextract/base.zip", journal.PATH, "toy/custom")
-COMMANDS = (("status",), ("diff",), ("graph",), ("upgrade", "--abort"), ("upgrade", "--continue"))
+COMMANDS = (("status",), ("diff",), ("upgrade", "--abort"), ("upgrade", "--continue"))
 
 
 QUICK = ("a pipe", "a sparse file of 40 GB", "a link to itself")
