@@ -10,6 +10,7 @@ from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
     from extractor.importers.runs.imported_project import ImportedProject
+    from extractor.usecases.draft import ManifestFit
     from extractor.usecases.new import NewProject, NewRequest
 
 _COUNTED = ("vendored", "ours", "tests")
@@ -112,7 +113,6 @@ def command(
 
 
 def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool, json: bool) -> "NewProject":
-    from extractor.cli import manifest
     from extractor.usecases import new
 
     try:
@@ -122,10 +122,11 @@ def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verb
                 step("writing it")
                 new.write(target, made)
     except new.NotSupported as error:
-        manifest.show_fit(error.found, verbose=verbose, json=json)
+        _show_fit(error.found, verbose=verbose, json=json)
         raise
     if made.fit is not None:
-        manifest.show_left_out(made.fit, verbose=verbose)
+        lines = [f"  {item}" for item in (*made.fit.findings, *made.fit.left)]
+        screen.show([], [screen.Section(lines)], verbose=verbose, aside=True)
     for text in made.warnings:
         output.warning(text)
     for feature in made.manifest.features:
@@ -170,3 +171,27 @@ def _report(target: Path, made: "NewProject", dry_run: bool) -> dict[str, object
         "warnings": made.warnings,
         **({} if made.run is None else {"run": from_run.report(cast("ImportedProject", made.run))}),
     }
+
+
+def _show_fit(found: "ManifestFit", *, verbose: bool, json: bool) -> None:
+    """Print how far the earlier manifest holds for a refused release."""
+    items = (*found.findings, *found.left)
+    if json:
+        report = {"release": found.release, "manifest_of": found.base, "holds": found.holds}
+        findings = [
+            output.pick(
+                item,
+                "kind where subject problem moved",
+                suggestions=output.pick_all(item.suggestions, "place score why"),
+            )
+            for item in items
+        ]
+        output.data_json({**report, "findings": findings})
+        return
+    said = f"{output.counted(len(items), 'part')} of it do not hold" if items else "all of it holds"
+    lines = []
+    for item in items:
+        lines.append(f"  {item}")
+        lines += [f"      {'taken' if near.place == item.moved else 'similar'}: {near}" for near in item.suggestions]
+    head = f"verl {found.release}, tried with the manifest of {found.base}: {said}"
+    screen.show([head], [screen.Section(lines)], verbose=verbose)

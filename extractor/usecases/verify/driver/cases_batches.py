@@ -237,7 +237,7 @@ def storing(call: Call) -> Cases:
         return [batch(side).to("cpu"), [there is data, str(there.batch["ids"].device)]]
 
     ragged = torch.nested.as_nested_tensor([torch.arange(3.0), torch.arange(5.0)], layout=torch.jagged)
-    yield "pickle/numpy", lambda: pickled(batch(side), "numpy")
+    yield "pickle/numpy", lambda: [pickled(made(side), "numpy") for made in (batch, arrays_only)]
     yield (
         "pickle/numpy/nested",
         lambda: outcome(pickled, cls.from_dict(tensors={"rows": ragged, "plain": torch.arange(2)}), "numpy"),
@@ -246,8 +246,8 @@ def storing(call: Call) -> Cases:
     yield "pickle/no tensor left", lambda: pickle.loads(pickle.dumps(batch(side).select(batch_keys=[])))
     yield "disk", on_disk
     yield "to", moved
-    for prefix in ("batch", ""):
-        yield f"print_size/{prefix}", lambda: printed(batch(side).print_size, prefix)
+    for make in (batch, arrays_only):
+        yield f"print_size/{make.__name__}", lambda: printed(make(side).print_size, "batch")
     for seed in (None, 3):
         options = {"seed": seed, "dataloader_kwargs": {"shuffle": seed is not None}}
         yield f"make_iterator/{seed}", lambda: list(batch(side).make_iterator(2, 2, **options))

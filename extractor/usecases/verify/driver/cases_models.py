@@ -217,19 +217,6 @@ def _update(
     return metrics, dict(made.actor_module.named_parameters()), trained_state(made.actor_module)
 
 
-@family(
-    "dp_actor.remove_padding",
-    ACTOR,
-    fixes=("actor-remove-padding-without-flash-attn", "remove-padding-without-flash-attn"),
-)
-def without_padding(call: Call) -> Cases:
-    """Leave padding out; upstream's way needs flash-attn here."""
-    yield (
-        "compute_log_prob",
-        lambda: _log_probs(call.side, made={"optimizer": True, "kind": "mapping", "use_remove_padding": True}),
-    )
-
-
 @family("dp_critic", CRITIC)
 def critic(call: Call) -> Cases:
     """Compute values and updates, in both precisions."""
