@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 _COUNTED = ("vendored", "ours", "tests")
 
 
-NewPath = Annotated[Path, typer.Argument(help="Directory of the project; it must be empty or not exist.")]
+NewPath = Annotated[
+    Path, typer.Argument(metavar="PATH", help="Directory of the project; it must be empty or not exist.")
+]
 Release = Annotated[
     str | None, typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default.")
 ]
