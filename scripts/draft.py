@@ -297,7 +297,7 @@ def _strings_only(value: object) -> bool:
 
 
 def command(
-    release: Annotated[str, typer.Argument(help="The release of verl, such as 0.10.0.")],
+    release: Annotated[str, typer.Argument(metavar="RELEASE", help="The release of verl, such as 0.10.0.")],
     from_: From = None,
     after: Annotated[
         Optional[str],  # noqa: UP045
@@ -327,13 +327,15 @@ def command(
 
 def main(arguments: list[str]) -> int:
     """Draft; return the exit code."""
-    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
     app.command()(command)
     try:
-        typer.main.get_command(app).main(args=arguments, prog_name="scripts/draft.py", standalone_mode=False)
+        typer.main.get_command(app).main(args=arguments, prog_name="scripts/draft.py")
     except VextractError as error:
         output.error(error.message, error.hint)
         return error.code
+    except SystemExit as ended:  # how typer ends, also after a mistake in the options
+        return int(ended.code or 0)
     return 0
 
 
