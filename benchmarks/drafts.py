@@ -1,4 +1,4 @@
-"""How much of each manifest `vextract manifest draft` writes by itself, told by the release before it alone."""
+"""How much of each manifest scripts/draft.py writes by itself, told by the release before it alone."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from extractor.pipeline.source import open_source
-from extractor.usecases.draft import draft, fit
+from extractor.usecases.draft import fit
 from extractor.values import releases
-from extractor.values.manifest import combine, difference
+from extractor.values.manifest import combine
+from scripts.draft import difference, draft
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from extractor import __version__
-from extractor.cli import manifest, output
+from extractor.cli import output
 from extractor.values.errors import VextractError
 
 INTERRUPTED = 130
@@ -26,17 +26,15 @@ app = typer.Typer(
 # In the order of the help; each is `command` of the module of its name, or stands in the one that is named here.
 _COMMANDS = (
     *("new", "adopt", "graft", "sync", "status", "diff", "outdated", "upgrade", "add", "remove", "merge", "verify"),
-    *("sbom", "explain", "graph", "changes", "export", "report", "plan", "attack", "versions"),
+    *("sbom", "explain", "changes", "export", "report", "plan", "attack", "versions"),
 )
 _ELSEWHERE = {
     **dict.fromkeys(("add", "remove"), "upgrade"),
     **dict.fromkeys(("plan", "attack"), "in_project"),
-    "sbom": "graph",
 }
 for _name in _COMMANDS:
     _module = import_module(f"extractor.cli.{_ELSEWHERE.get(_name, _name)}")
     app.command(_name)(getattr(_module, _name if _name in _ELSEWHERE else "command"))
-app.add_typer(manifest.commands, name="manifest")
 
 # Typer has carried its own copy of click since 0.25 or so: take the class from wherever its errors come.
 _ClickException: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")

@@ -3,7 +3,6 @@
 import re
 import textwrap
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -28,9 +27,6 @@ Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only th
 Engine = Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")]
 Algorithm = Annotated[str, typer.Option(help="Preset: grpo or ppo.")]
 With = Annotated[list[str] | None, features("--with", "Compare with an optional feature")]
-Config = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Also name the keys in these YAML files that no longer exist.")
-]
 
 
 def command(
@@ -40,7 +36,6 @@ def command(
     engine: Engine = "hf",
     algorithm: Algorithm = "grpo",
     with_: With = None,
-    config: Config = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show how upstream's text differs.")] = False,
     offline: Offline = False,
     verbose: Verbose = False,
@@ -50,13 +45,10 @@ def command(
 
     It compares functions, classes, registries and config keys. No project is needed.
     """
-    from extractor.usecases.changes.config_keys import read_config
-
-    owner = None if config is None else read_config(config)
     with output.steps(f"reading verl {old} and {new}"):
         from extractor.usecases.changes import report_releases
 
-        found = report_releases(old, new, engine, algorithm, set(with_ or ()), owner, offline=offline)
+        found = report_releases(old, new, engine, algorithm, set(with_ or ()), offline=offline)
     chosen = found.named(tuple(names or ()))
     head = f"verl {found.old} -> {found.new}"
     if json:

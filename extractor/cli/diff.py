@@ -3,15 +3,12 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from extractor.cli import output, screen, unfinished
-from extractor.cli.options import Json, Verbose
-
-if TYPE_CHECKING:
-    from extractor.usecases.diff import FileDiff
+from extractor.cli import output, unfinished
+from extractor.cli.options import Json
 
 _CODES = (("+++", "1"), ("---", "1"), ("@@", "36"), ("+", "32"), ("-", "31"), ("\\", "2"))
 
@@ -20,8 +17,6 @@ def command(
     paths: Annotated[
         list[Path] | None, typer.Argument(metavar="PATH", help="The project, or files and directories in it.")
     ] = None,
-    stat: Annotated[bool, typer.Option("--stat", help="Count the lines only.")] = False,
-    verbose: Verbose = False,
     json: Json = False,
 ) -> None:
     """Show your edits against what was emitted.
@@ -39,8 +34,6 @@ def command(
         output.data_json(
             [output.pick(item, "path added removed", diff=item.text.decode(errors="replace")) for item in found]
         )
-    elif stat:
-        _show_stat(found, verbose)
     elif found:
         _show_diff(b"".join(item.text for item in found))
     else:
@@ -68,14 +61,6 @@ def _split(paths: list[Path]) -> tuple[Path, list[str]]:
                 raise UsageError(f"{path}: not in the project {root}", hint="name files of one project")
             only.append(".")
     return root, only
-
-
-def _show_stat(found: "tuple[FileDiff, ...]", verbose: bool) -> None:
-    width = max((len(item.path) for item in found), default=0)
-    lines = [f" {item.path:{width}} | {item.added:4} + {item.removed:4} -" for item in found]
-    added, removed = sum(item.added for item in found), sum(item.removed for item in found)
-    head = [f" {output.counted(len(found), 'file')} edited, {added} lines added, {removed} removed"]
-    screen.show(head, [screen.Section(lines, prefix=" ")], verbose=verbose)
 
 
 def _show_diff(diff: bytes) -> None:

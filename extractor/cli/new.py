@@ -1,6 +1,5 @@
 """`vextract new`: make a project."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -11,13 +10,14 @@ from extractor.values.shell import in_shell
 
 if TYPE_CHECKING:
     from extractor.importers.runs.imported_project import ImportedProject
+    from extractor.usecases.draft import ManifestFit
     from extractor.usecases.new import NewProject, NewRequest
 
 _COUNTED = ("vendored", "ours", "tests")
 
 
 NewPath = Annotated[
-    Path | None, typer.Argument(show_default=False, help="Directory of the project; it must be empty or not exist.")
+    Path, typer.Argument(metavar="PATH", help="Directory of the project; it must be empty or not exist.")
 ]
 Release = Annotated[
     str | None, typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default.")
@@ -54,7 +54,7 @@ Experimental = Annotated[
 
 def command(
     context: typer.Context,
-    path: NewPath = None,
+    path: NewPath,
     engine: options.Engine = "hf",
     verl: Release = None,
     algorithm: options.Algorithm = "grpo",
@@ -90,8 +90,6 @@ def command(
     if env is not None and (options.is_given(context, "recipe") or from_verl_run is not None):
         raise UsageError("--env goes with neither --recipe nor --from-verl-run", hint="drop one of the two")
     request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
-    if path is None:
-        path, engine, algorithm, recipe = _ask(engine, algorithm, recipe, json=json)
     target = location.check_target(path)
     name = package if package is not None else location.package_name(target.name)
     location.check_package(name, "PATH" if package is None else "--package")
@@ -116,37 +114,7 @@ def command(
         _show(path, made, dry_run, verbose)
 
 
-def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path, str, str, str]:
-    """Ask in a terminal for the path and the main options.
-
-    Raises:
-        UsageError: nobody is there to answer.
-        typer.Abort: the input has ended.
-    """
-    from rich.console import Console
-    from rich.prompt import Prompt
-
-    from extractor.values import releases
-    from extractor.values.errors import UsageError
-    from extractor.values.options import RECIPES
-
-    if json or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("Missing argument 'PATH'", hint="name a directory: `vextract new my-project`")
-    console, newest = Console(stderr=True, highlight=False), releases.load(releases.default())
-    try:
-        path = Path(Prompt.ask("Directory of the project", console=console, default="my-project"))
-        engine = Prompt.ask("Rollout engine", console=console, default=engine, choices=list(newest.engines))
-        algorithm = Prompt.ask("Algorithm", console=console, default=algorithm, choices=list(newest.algorithms))
-        recipe = Prompt.ask("Recipe", console=console, default=recipe, choices=list(RECIPES))
-    except EOFError:
-        raise typer.Abort from None
-    line = f"vextract new {in_shell(path)} --engine {engine} --algorithm {algorithm} --recipe {recipe}"
-    output.note(f"the same without questions: `{line}`")
-    return path, engine, algorithm, recipe
-
-
 def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool, json: bool) -> "NewProject":
-    from extractor.cli import manifest
     from extractor.usecases import new
 
     try:
@@ -156,10 +124,11 @@ def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verb
                 step("writing it")
                 new.write(target, made)
     except new.NotSupported as error:
-        manifest.show_fit(error.found, verbose=verbose, json=json)
+        _show_fit(error.found, verbose=verbose, json=json)
         raise
     if made.fit is not None:
-        manifest.show_left_out(made.fit, verbose=verbose)
+        lines = [f"  {item}" for item in (*made.fit.findings, *made.fit.left)]
+        screen.show([], [screen.Section(lines)], verbose=verbose, aside=True)
     for text in made.warnings:
         output.warning(text)
     for feature in made.manifest.features:
@@ -204,3 +173,27 @@ def _report(target: Path, made: "NewProject", dry_run: bool) -> dict[str, object
         "warnings": made.warnings,
         **({} if made.run is None else {"run": from_run.report(cast("ImportedProject", made.run))}),
     }
+
+
+def _show_fit(found: "ManifestFit", *, verbose: bool, json: bool) -> None:
+    """Print how far the earlier manifest holds for a refused release."""
+    items = (*found.findings, *found.left)
+    if json:
+        report = {"release": found.release, "manifest_of": found.base, "holds": found.holds}
+        findings = [
+            output.pick(
+                item,
+                "kind where subject problem moved",
+                suggestions=output.pick_all(item.suggestions, "place score why"),
+            )
+            for item in items
+        ]
+        output.data_json({**report, "findings": findings})
+        return
+    said = f"{output.counted(len(items), 'part')} of it do not hold" if items else "all of it holds"
+    lines = []
+    for item in items:
+        lines.append(f"  {item}")
+        lines += [f"      {'taken' if near.place == item.moved else 'similar'}: {near}" for near in item.suggestions]
+    head = f"verl {found.release}, tried with the manifest of {found.base}: {said}"
+    screen.show([head], [screen.Section(lines)], verbose=verbose)

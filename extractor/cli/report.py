@@ -17,23 +17,18 @@ def command(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="The page; by default report.html in the run's directory."),
     ] = None,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write all metrics as a table as well.")
-    ] = None,
 ) -> None:
     """Make one HTML page about one or several runs.
 
     A RUN may also be metrics.N.jsonl, an earlier run in its directory. The page opens without a network.
     """
     from extractor.usecases.report.page import render
-    from extractor.usecases.report.runs import find_runs, metrics_table, read_runs
+    from extractor.usecases.report.runs import find_runs, read_runs
 
     found = read_runs(runs or find_runs(Path("checkpoints")))
     for run in found:
         if not run.rows:
             output.note(f"note: {run.path} has no metrics yet")
-    if csv is not None:
-        _write(csv, metrics_table(found))
     _write(file or (found[0].directory if len(found) == 1 else Path()) / "report.html", render(found))
 
 

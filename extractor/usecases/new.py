@@ -130,7 +130,7 @@ class NotSupported(UsageError):
         super().__init__(
             f"verl {release} is not supported by this vextract",
             hint="`--experimental` tries the rest, untested, and makes nothing where the project's own code needs what"
-            f" is gone; `vextract manifest draft {release}` writes its manifest; {releases.instead_of(release)}",
+            f" is gone; docs/releases.md tells how to support it; {releases.instead_of(release)}",
         )
         self.found = found
 
@@ -296,6 +296,6 @@ def _cannot(release: str, before: str, problems: list[str]) -> CheckFailed:
     more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
     return CheckFailed(
         f"no project of verl {release} can be made from what holds of the manifest of {before}: {problems[0]}{more}",
-        hint=f"`vextract manifest draft {release}` writes down what is needed; docs/releases.md tells how to go on",
+        hint="docs/releases.md tells how to support a release",
         details=problems,
     )

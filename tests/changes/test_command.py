@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -15,15 +14,14 @@ pytestmark = pytest.mark.usefixtures("verl")
 Run = Callable[..., Result]
 
 
-def test_the_report(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("trainer:\n  profile_steps: [1]\n")
-    short = run("changes", "0.5.0", "0.6.1", "--config", tmp_path)
+def test_the_report(run: Run) -> None:
+    short = run("changes", "0.5.0", "0.6.1")
     assert len(short.out.splitlines()) < 24
-    assert "config/mine.yaml:2: trainer.profile_steps no longer exists; now global_profiler.steps" in short.out
     assert short.out.splitlines()[1:3] == ["may change numbers", "  verl/trainer/ppo/core_algos.py"]
     assert "agg_loss" in short.out
     assert "config of the project\n  + " in short.out
-    result = run("changes", "0.5.0", "0.6.1", "--config", tmp_path, "-v", code=0)
+    result = run("changes", "0.5.0", "0.6.1", "-v")
+    assert result.code == 0
     out = result.out
     # Functions and methods that compute something else; those that only came, went or were reworded are not there.
     names = {word.rstrip(",") for word in out.partition("\nregistries")[0].split()}
@@ -36,7 +34,6 @@ def test_the_report(run: Run, tmp_path: Path) -> None:
     assert (
         "  - actor_rollout_ref.actor.optim.warmup_style  (now actor_rollout_ref.actor.optim.lr_scheduler_type)" in out
     )
-    assert "config/mine.yaml:2: trainer.profile_steps no longer exists; now global_profiler.steps" in out
 
 
 def test_names_diff_and_json(run: Run) -> None:
@@ -56,18 +53,18 @@ def test_names_diff_and_json(run: Run) -> None:
         (["9.9.9", "0.6.1"], "verl 9.9.9 is not supported", "supported: "),
         (["0.5.0", "0.6.1", "agg_los"], "anything called 'agg_los'", "did you mean `agg_loss`?"),
         (["0.5.0", "0.6.1", "--with", "zoo"], "neither release has a feature 'zoo'", "features: "),
-        (["0.5.0", "0.6.1", "--config", "nowhere"], "nowhere: no such directory", "directory of YAML files"),
     ],
 )
 def test_mistakes(run: Run, arguments: list[str], message: str, hint: str) -> None:
-    result = run("changes", *arguments, code=2)
+    result = run("changes", *arguments)
+    assert result.code == 2
     assert result.out == ""
     assert message in result.err
     assert hint in result.err
 
 
-@pytest.mark.thorough
 def test_a_feature_of_one_release_only(run: Run) -> None:
-    result = run("changes", "0.5.0", "0.6.1", "--engine", "vllm", "--with", "lora", "--json", code=0)
+    result = run("changes", "0.5.0", "0.6.1", "--engine", "vllm", "--with", "lora", "--json")
+    assert result.code == 0
     found = {item["symbol"]: item["change"] for item in json.loads(result.out)["symbols"]}
     assert found["verl.utils.model:get_lora_rank_from_adapter"] == "new"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from textwrap import dedent
-
 import pytest
 
 from extractor.usecases.changes import ChangeKind
-from extractor.usecases.changes.compare import compare, fields_of, shape
+from extractor.usecases.changes.compare import compare, shape
 
 FUNCTION = "def f(a, b: int = 1):\n    return a + b\n"
 CLASS = """
@@ -80,8 +78,3 @@ def test_words_in_a_class_are_wording() -> None:
 def test_shape_of_a_renamed_function() -> None:
     assert shape(FUNCTION) == shape(FUNCTION.replace("def f", "def g"))
     assert shape(FUNCTION) != shape(FUNCTION.replace("a + b", "a - b"))
-
-
-def test_fields() -> None:
-    assert fields_of(dedent(CLASS)) == ("size",)
-    assert fields_of(FUNCTION) == ()

@@ -39,14 +39,12 @@ Commands:
   verify    Check a project against upstream.
   sbom      Write a project's bill of materials, as SPDX 2.3 in JSON.
   explain   Say why a file or a symbol is here.
-  graph     Show the modules by folder, with sizes and imports.
   changes   Compare two releases, as far as a project uses them.
   export    Write the experiment for full verl on Ray.
   report    Make one HTML page about one or several runs.
   plan      Plan the memory of a run, phase by phase, before anything is...
   attack    Try known hacks against a project's reward, and print what...
   versions  List the supported releases of verl.
-  manifest  Draft what vextract must know about a new release of verl.
 """
 
 
@@ -76,8 +74,8 @@ def test_version(run) -> None:
     [
         (["nwe"], "No such command 'nwe'", "did you mean `vextract new`?"),
         (["zzz"], "No such command 'zzz'", "commands: "),
-        (["new"], "Missing argument 'PATH'", "name a directory: `vextract new my-project`"),
-        (["new", "--json"], "Missing argument 'PATH'", "name a directory: `vextract new my-project`"),
+        (["new"], "Missing argument 'PATH'", "see `vextract new --help`"),
+        (["new", "--json"], "Missing argument 'PATH'", "see `vextract new --help`"),
         (["new", "x", "--engin", "hf"], "No such option", "did you mean `--engine`? (`vextract new --help`)"),
         (["--nope"], "No such option", "see `vextract --help`"),
         (["versions", "a", "b"], "Got unexpected extra argument", "see `vextract versions --help`"),

@@ -61,7 +61,7 @@ def test_blocks_are_blocks(site: Path) -> None:
 
 def test_the_references_are_complete(site: Path) -> None:
     commands = (site / "reference/cli.html").read_text(encoding="utf-8")
-    for name in ("vextract new", "vextract upgrade", "vextract manifest draft", "--from-verl-run", "--dry-run"):
+    for name in ("vextract new", "vextract upgrade", "--from-verl-run", "--dry-run"):
         assert name in commands
     keys = (site / "reference/config.html").read_text(encoding="utf-8")
     for name in ("actor_rollout_ref.actor.optim", "norm_adv_by_std_in_grpo", "startup_timeout", "preset=dapo"):

@@ -12,6 +12,7 @@ from packaging.version import Version
 from extractor.pipeline.source import Source, cache
 from extractor.usecases.draft import ManifestFit, fit
 from extractor.values import releases, resources
+from scripts.draft import main
 from tests.cli.conftest import Result, run
 
 __all__ = ["Result", "run"]
@@ -36,6 +37,18 @@ def _each_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return _fits[key]
 
     monkeypatch.setattr("extractor.usecases.draft.attempt.fit", fitted)
+
+
+@pytest.fixture
+def drafting(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Run scripts/draft.py with these arguments."""
+
+    def runner(*arguments: object) -> Result:
+        capsys.readouterr()
+        code = main([str(item) for item in arguments])
+        return Result(code, *capsys.readouterr())
+
+    return runner
 
 
 @pytest.fixture

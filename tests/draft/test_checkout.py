@@ -42,13 +42,15 @@ def checkout(newest_verl: Source, tmp_path: Path) -> Path:
 
 
 @pytest.mark.thorough
-def test_the_next_release_can_be_drafted_and_tried(run, checkout: Path, tmp_path: Path) -> None:
-    drafted = run("manifest", "draft", "0.10.0", "--from", checkout, code=0)
+def test_the_next_release_can_be_drafted_and_tried(run, drafting, checkout: Path, tmp_path: Path) -> None:
+    drafted = drafting("0.10.0", "--from", checkout)
+    assert drafted.code == 0, drafted.err
     assert "says that it is verl 0.10.0.dev" in drafted.err
     assert all(f'"verl.trainer.ppo.advantage:{name}"' in drafted.out for name in MOVED)
     assert '"trainer/ppo/advantage.py" = "vendored/algorithms/trainer_functions.py"' in drafted.out
     assert f"config/engine/fsdp.yaml sets actor_rollout_ref.actor.fsdp_config.{FIELD}" in drafted.err
-    made = run("new", tmp_path / "toy", "--verl", "0.10.0", "--from", checkout, "--experimental", code=0)
+    made = run("new", tmp_path / "toy", "--verl", "0.10.0", "--from", checkout, "--experimental")
+    assert made.code == 0, made.err
     assert f"fsdp_config.{FIELD}, and upstream's FSDPEngineConfig has no such field any more: it was taken" in made.err
     assert FIELD not in (read_mapping((tmp_path / "toy/config/engine/fsdp.yaml").read_text()) or {})
     functions = (tmp_path / "toy/toy/vendored/algorithms/trainer_functions.py").read_text()
@@ -56,6 +58,7 @@ def test_the_next_release_can_be_drafted_and_tried(run, checkout: Path, tmp_path
     assert run("status", tmp_path / "toy", "--check").code == 0
 
 
-def test_another_version_is_still_refused(run, checkout: Path) -> None:
-    refused = run("manifest", "draft", "0.11.0", "--from", checkout, code=3)
+def test_another_version_is_still_refused(drafting, checkout: Path) -> None:
+    refused = drafting("0.11.0", "--from", checkout)
+    assert refused.code == 3
     assert "verl 0.10.0.dev, not 0.11.0" in refused.err

@@ -9,12 +9,12 @@ import pytest
 from benchmarks import drafts
 from extractor.pipeline.generate import generate
 from extractor.pipeline.source import Source
-from extractor.usecases.draft import Draft, Kind, ManifestFit, draft, fit
-from extractor.usecases.draft.draft import infer_renamed_keys
+from extractor.usecases.draft import Kind, ManifestFit, fit
 from extractor.values import releases
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Role, combine, parse_manifest
 from extractor.values.options import Options
+from scripts.draft import Draft, draft, infer_renamed_keys
 
 
 def subjects(found: ManifestFit, kind: Kind) -> list[str]:

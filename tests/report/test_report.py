@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -228,17 +227,6 @@ def test_samples_of_training_stand_at_their_steps(tmp_path: Path) -> None:
     assert len(training["prompts"]) == 100 * 8
     assert training["prompts"][-1]["prompt"] == "400 7"
     assert training["prompts"][-1]["runs"][0][0]["step"] == 400
-
-
-def test_a_table_of_all_metrics_exactly(tmp_path: Path) -> None:
-    one = write_rows(tmp_path / "one", [{"step": 1, "time": 9.5, "loss": 1 / 3}, {"step": 2, "loss": None, "b,c": 1}])
-    two = write_rows(tmp_path / "two", [{"step": 1, "loss": 1e-9}])
-    assert main([str(one), str(two), "-o", str(tmp_path / "page.html"), "--csv", str(tmp_path / "all.csv")]) == 0
-    with (tmp_path / "all.csv").open(newline="") as file:
-        rows = list(csv.reader(file))
-    assert rows[0] == ["run", "step", "time", "b,c", "loss"]
-    assert rows[1:3] == [["one", "1", "9.5", "", str(1 / 3)], ["one", "2", "", "1.0", "nan"]]
-    assert rows[3] == ["two", "1", "", "", "1e-09"]
 
 
 @pytest.mark.parametrize(("count", "limit"), [(0, 5), (1, 5), (5, 5), (6, 5), (1001, 1000)])

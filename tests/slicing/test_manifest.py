@@ -12,9 +12,9 @@ from extractor.pipeline.source import Source
 from extractor.usecases.draft.check import binds, holds, matches
 from extractor.values import releases, resources
 from extractor.values.errors import UsageError
-from extractor.values.manifest import ChainError, Manifest, combine, difference, parse_manifest, read_toml
-from extractor.values.manifest.write import write_manifest
+from extractor.values.manifest import ChainError, Manifest, combine, parse_manifest, read_toml
 from extractor.values.options import Options
+from scripts.draft import difference, write_manifest
 from tests.releases import source_of
 
 GOOD = """

@@ -74,7 +74,6 @@ def report_releases(
     engine: str,
     algorithm: str,
     features: AbstractSet[str],
-    owner_config: Mapping[str, str] | None,
     *,
     offline: bool,
 ) -> Changes:
@@ -94,4 +93,4 @@ def report_releases(
         source = open_source(manifest.pin, offline=offline)
         sides.append((pipeline.generate(options, source, manifest), source))
     (before, old_source), (after, new_source) = sides
-    return report(before, after, old_source, new_source, owner_config)
+    return report(before, after, old_source, new_source)

@@ -49,22 +49,17 @@ def shape(text: str) -> str:
     return ast.dump(node)
 
 
-def fields_of(text: str) -> tuple[str, ...]:
-    """Return the fields that a class declares with annotations; () for anything but a class."""
-    node = _parse(text)
-    return tuple(_fields(node)) if isinstance(node, ast.ClassDef) else ()
-
-
 def _parse(text: str) -> ast.stmt:
     node = ast.parse(dedent(text)).body[0]
     for item in ast.walk(node):
         if isinstance(item, (*Function, ast.ClassDef)):
-            body = [statement for statement in item.body if not _is_string(statement)]
+            body = [statement for statement in item.body if not is_docstring(statement)]
             item.body = body or [ast.Pass()]
     return node
 
 
-def _is_string(node: ast.stmt) -> bool:
+def is_docstring(node: ast.stmt) -> bool:
+    """Tell whether a statement is a string alone."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 

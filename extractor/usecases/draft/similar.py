@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from extractor.pipeline.index import Index
+from extractor.usecases.changes.compare import is_docstring
 from extractor.usecases.draft.findings import Suggestion
 from extractor.values.errors import SourceError
 
@@ -34,7 +35,7 @@ def _runs(node: _Definition) -> _Runs:
     node.name, node.decorator_list = "_", []
     for item in ast.walk(node):
         if isinstance(item, _Definition):
-            item.body = [part for part in item.body if not _is_string(part)] or [ast.Pass()]
+            item.body = [part for part in item.body if not is_docstring(part)] or [ast.Pass()]
     tokens = re.findall(r"\w+|[^\w\s]", ast.unparse(node))
     return Counter(zip(tokens, tokens[1:], tokens[2:], strict=False))
 
@@ -115,7 +116,3 @@ def _definitions(node: ast.stmt) -> Iterator[_Definition]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.stmt):
                 yield from _definitions(child)
-
-
-def _is_string(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

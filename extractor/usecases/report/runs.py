@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import os
@@ -246,20 +244,3 @@ def read_starts(path: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
     return [start for start in starts if isinstance(start, dict)] if isinstance(starts, list) else []
-
-
-def metrics_table(runs: Sequence[RecordedRun]) -> str:
-    """Return CSV, a line for each step of each run: run, step, time (Unix seconds), and the metrics by name.
-
-    A metric that a step does not have is empty; one that was not finite is nan.
-    """
-    names = sorted({name for run in runs for name in run.metrics})
-    text = io.StringIO()
-    writer = csv.DictWriter(text, ["run", "step", "time", *names], restval="", lineterminator="\n")
-    writer.writeheader()
-    for run in runs:
-        for row in run.rows:
-            values = {name: number(row[name]) for name in ("time", *names) if name in row}
-            said = {name: "nan" if value is None else repr(value) for name, value in values.items()}
-            writer.writerow({"run": run.name, "step": row["step"], **said})
-    return text.getvalue()

@@ -5,7 +5,7 @@ One TOML file per supported release lies in `manifests/`. Symbols are written `d
 All but the oldest state only what differs from the release that they follow; `combine` makes one whole of the chain.
 """
 
-from extractor.values.manifest.chain import ChainError, combine, difference
+from extractor.values.manifest.chain import ChainError, combine
 from extractor.values.manifest.entries import (
     VENDORED,
     Edit,
@@ -36,7 +36,6 @@ __all__ = [
     "Role",
     "SourcePin",
     "combine",
-    "difference",
     "inverse",
     "matches",
     "parse_manifest",

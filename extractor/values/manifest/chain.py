@@ -1,4 +1,4 @@
-"""Merge a manifest with its predecessor's, and take the difference of two.
+"""Merge a manifest with its predecessor's.
 
 Tables are combined key by key. An array of strings is replaced, or changed by `{add = [...], drop = [...]}`. An array
 of tables is combined by what names its entries: a fix by its `id`, a replacement by its `symbol`. `[drop]` takes away
@@ -37,13 +37,6 @@ def combine(older: Data, newer: Data) -> dict[str, object]:
     for path, names in _table(newer.get("drop", {}), "drop").items():
         inherited = _without(inherited, path.split("."), _strings(names, f"drop.{path}"), f"drop.{path}")
     return _combined(inherited, {key: value for key, value in newer.items() if key != "drop"}, "")
-
-
-def difference(older: Data, newer: Data) -> dict[str, object]:
-    """Return a manifest that turns `older` into `newer` by `combine`."""
-    dropped: dict[str, list[str]] = {}
-    stated = _difference({k: v for k, v in older.items() if k not in OWN_KEYS}, newer, "", dropped)
-    return {**stated, **({"drop": dropped} if dropped else {})}
 
 
 def _combined(older: Data, newer: Data, path: str) -> dict[str, object]:
@@ -101,62 +94,6 @@ def _without(data: Data, path: list[str], names: Sequence[str], where: str) -> d
         if item not in known:
             raise ChainError(f"key `{where}`: drops {item!r}, which is not there", hint="take it out of `drop`")
     return {**data, head: left}
-
-
-def _difference(older: Data, newer: Data, path: str, dropped: dict[str, list[str]]) -> dict[str, object]:
-    stated: dict[str, object] = {}
-    for key, value in newer.items():
-        before, where = older.get(key), f"{path}.{key}" if path else key
-        if value == before and key in older:
-            continue
-        if isinstance(before, Mapping) and isinstance(value, Mapping):
-            if inner := _difference(before, value, where, dropped):
-                stated[key] = inner
-        elif where in NAMES and isinstance(before, list) and isinstance(value, list):
-            stated[key] = _stated_entries(before, value, where, dropped)
-        elif _strings_only(before) and _strings_only(value) and before and value:
-            stated[key] = _change(before, value)
-        else:
-            stated[key] = value
-    gone = [key for key in older if key not in newer]
-    if path and gone:
-        dropped[path] = gone
-    elif gone:
-        stated.update({key: [] for key in gone if isinstance(older[key], list)})
-        dropped.update({key: list(part) for key in gone if isinstance(part := older[key], Mapping)})
-    return stated
-
-
-def _stated_entries(
-    before: list[Data], value: list[Data], where: str, dropped: dict[str, list[str]]
-) -> list[Mapping[str, object]]:
-    name = NAMES[where]
-
-    def named(entries: list[Data], key: object) -> list[Data]:
-        return [entry for entry in entries if entry[name] == key]
-
-    gone = dict.fromkeys(str(entry[name]) for entry in before if not named(value, entry[name]))
-    if gone:
-        dropped[where] = list(gone)
-    return [entry for entry in value if named(before, entry[name]) != named(value, entry[name])]
-
-
-def _change(before: object, value: object) -> object:
-    """Return additions and removals, or the whole list if shorter."""
-    assert isinstance(before, list)
-    assert isinstance(value, list)
-    change = {
-        "add": [item for item in value if item not in before],
-        "drop": [item for item in before if item not in value],
-    }
-    change = {key: items for key, items in change.items() if items}
-    if not change or sum(map(len, change.values())) >= len(value):
-        return value
-    return change
-
-
-def _strings_only(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _table(value: object, where: str) -> Data:

@@ -99,15 +99,6 @@ def printed(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     return result, said.getvalue()
 
 
-def register_twice(call: Call, add: str, find: str, registry: str, *kinds: Any) -> Any:
-    """Return whether the first kind is found once registered, and how registering each under its name ends then."""
-    name, register = "vextract-mine", call.get(add)
-    found = register(name)(kinds[0]) is kinds[0], call.get(find)(name) is kinds[0]
-    again = [type(outcome(register(name), kind)).__name__ for kind in kinds]
-    del getattr(call.side.module(call.module), registry)[name]
-    return found, again
-
-
 def with_gradient(result: Any, leaf: Any) -> Any:
     """Return a loss, or a tuple that begins with one, with the gradient of a tensor; an exception as it is."""
     if isinstance(result, Exception):

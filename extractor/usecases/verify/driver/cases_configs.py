@@ -54,7 +54,7 @@ def fields_of(value: Any) -> dict[str, Any]:
 @family("config.actor", f"{WORKERS}.actor")
 def actor(call: Call) -> Cases:
     """Try defaults, validation and access."""
-    cls, least = call.get("FSDPActorConfig"), {"strategy": "fsdp", "rollout_n": 1, "ppo_micro_batch_size_per_gpu": 1}
+    cls = call.get("FSDPActorConfig")
 
     def run(changes: dict[str, Any]) -> Any:
         settings = {**inputs.actor_settings(), "policy_loss": call.get("PolicyLossConfig")(), **changes}
@@ -68,8 +68,6 @@ def actor(call: Call) -> Cases:
 
     for label, changes in ACTORS.items():
         yield label, call(run, changes)
-    yield "frozen", kind_of(lambda: outcome(setattr, cls(**least), "clip_ratio", 1.0))
-    yield "keys", lambda: list(cls(**least))
 
 
 @family("config.critic", f"{WORKERS}.critic")
@@ -148,43 +146,3 @@ def engines(call: Call) -> Cases:
         yield strategy, call(lambda: fields_of(cls(strategy=strategy)))
     for mode in ("disabled", "R2", "R3", "none"):
         yield f"replay/{mode}", call(lambda: fields_of(call.get("EngineRouterReplayConfig")(mode=mode)))
-
-
-@family("config.profiler", "verl.utils.profiler.config")
-def profiler(call: Call) -> Cases:
-    """Unite and intersect."""
-    cls = call.get("ProfilerConfig")
-    one, two = cls(tool="t", enable=True, ranks=[0, 1]), cls(tool="t", all_ranks=True, ranks=[1, 2])
-    said: dict[str, Any] = {field.name: True for field in dataclasses.fields(cls) if field.type in ("bool", bool)}
-    said["ranks"] = [3]
-    if "global_tool_config" in cls.__dataclass_fields__:
-        said["global_tool_config"] = {"a": 1}
-
-    def combined(one: Any, other: Any, method: str) -> dict[str, Any]:
-        return fields_of(getattr(one, method)(other))
-
-    for name, value in said.items():
-        told, plain = cls(tool="t", **{name: value}), cls(tool="t")
-        turns = ((told, plain), (plain, told), (told, told))
-        yield (
-            f"only {name}",
-            lambda: [outcome(combined, *turn, method) for turn in turns for method in ("union", "intersect")],
-        )
-    yield "union", call(combined, one, two, "union")
-    yield "intersect", call(combined, one, two, "intersect")
-    yield "bad", call(cls, ranks=3)
-
-
-@family("base_config", "verl.base_config")
-def base(call: Call) -> Cases:
-    """Try access by attribute, by key, and as a mapping."""
-
-    @dataclasses.dataclass
-    class Settings(call.get("BaseConfig")):
-        size: int = 3
-        rate: float = 0.5
-
-    yield "get", lambda: [Settings().get("size"), Settings().get("none"), Settings().get("none", 7)]
-    yield "items", lambda: [Settings()["rate"], outcome(Settings().__getitem__, "none"), len(Settings())]
-    yield "keys", lambda: [name for name in Settings() if name != "_target_"]
-    yield "frozen", lambda: outcome(setattr, Settings(), "size", 4)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from . import inputs
@@ -25,16 +24,6 @@ SAMPLES: tuple[tuple[int, dict[str, Any]], ...] = (
     *((count, {"shuffle": True, "seed": 3}) for count in (100, 2, 5)),
     (3, {"shuffle": True}),
 )
-# What a dataset notes of its settings.
-TOLD = {"video_key": "v", "image_key": "i", "audio_key": "a", "prompt_key": "prompt", "image_patch_size": 7}
-TURNED = {
-    **TOLD,
-    **dict.fromkeys(("need_tools_kwargs", "shuffle", "use_shm"), True),
-    "filter_prompts": False,
-    "return_multi_modal_inputs": False,
-    "seed": 5,
-}
-UNTOLD = ("cache_dir", "num_workers")
 UNSET = {"max_prompt_length": None, "filter_overlong_prompts": None}
 
 
@@ -132,13 +121,11 @@ def dataset(call: Call) -> Cases:
 
     for label, changes in variants().items():
         yield label, call(items, changes)
-    yield "several files", lambda: len(make(side, [prompts_file(side.scratch)] * 2))
     yield "no such format", kind_of(call(make, side, suffix="csv"))
     for samples, changes in SAMPLES:
         yield f"max samples/{'/'.join(map(str, (samples, *changes.values())))}", call(sampled, samples, changes)
     for parts in (2, 3, 6, 0, "2") if hasattr(call.get("RLHFDataset"), "split") else ():
         yield f"split/{parts!r}", call(divided, parts)
-    yield "collate_fn", lambda: call.get("collate_fn")([(made := make(side))[3], made[0], made[1]])
     yield "loader", looped
     yield from _states(call)
 
@@ -160,19 +147,5 @@ def _states(call: Call) -> Cases:
         made.resume_dataset_state()
         return len(made), made[1]
 
-    def attributes(changes: dict[str, Any]) -> Any:
-        told = {name: value for name, value in vars(make(side, **changes)).items() if name not in UNTOLD}
-        return {name: value for name, value in told.items() if isinstance(value, (bool, int, str, type(None)))}
-
-    def state() -> Any:
-        made = make(side)
-        made.serialize_dataset = True
-        whole = made.__getstate__()
-        return sorted(whole), sorted(make(side).__getstate__()), whole is made.__dict__
-
     yield "files again", call(downloaded)
     yield "resumed", call(resumed)
-    seeing = {"processor": SimpleNamespace(image_processor=SimpleNamespace(patch_size=9))}
-    for label, changes in (("said", {}), ("turned", TURNED), ("by default", UNSET), ("seeing", seeing)):
-        yield f"attributes/{label}", call(attributes, changes)
-    yield "state", call(state)

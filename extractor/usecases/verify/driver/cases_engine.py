@@ -113,9 +113,9 @@ def language_model(call: Call) -> Cases:
         yield f"infer_batch/{label}", call(_infer, side, packed=True, engine=engine)
     for packed, fused in product((False, True), (False, True)):
         yield f"given to the model/packed {packed}{'/fused' if fused else ''}", call(_given, side, packed, fused)
+    yield "sequence parallel", call(made_engine, side, ulysses_sequence_parallel_size=2)
     for dynamic in (False, True):
         yield f"asked of other processes{'/dynamic' if dynamic else ''}", call(_asked, side, dynamic)
-    yield "infer_batch/with a loss", call(_inferred_loss, side)
 
 
 def _infer(
@@ -169,97 +169,8 @@ def _other_processes(answer: Callable[[torch.Tensor], object]) -> Iterator[list[
         yield seen
 
 
-def _inferred_loss(side: Side) -> Any:
-    """Return a loss without a step, and whether it would have had a gradient."""
-    made, config = made_engine(side), losses_config(side)
-    loss = functools.partial(_policy_loss, side, config)
-    with made.eval_mode(disable_auto_offload=True):
-        output = made.infer_batch(unpadded(side), loss_function=loss)
-    return _plain(output), sorted(output["model_output"]), _gradients(made.module)
-
-
 def _gradients(module: Any) -> list[bool]:
     return [parameter.grad is not None for parameter in module.parameters()]
-
-
-def _groups(engine: Any) -> Any:
-    """Return how an engine divides processes, and what it says of itself."""
-    size, mesh = engine.get_data_parallel_size(), engine.device_mesh
-    told = [
-        engine.use_ulysses_sp,
-        engine.is_param_offload_enabled,
-        engine.is_optimizer_offload_enabled,
-        engine.is_mp_src_rank_with_outputs(),
-    ]
-    plain = {name: value for name, value in vars(engine).items() if isinstance(value, (bool, int, str, type(None)))}
-    entropy = engine.compute_entropy_from_logits
-    original = getattr(entropy, "_torchdynamo_orig_callable", None)
-    known = [getattr(function, "__name__", None) for function in (entropy, original)]
-    world = engine.get_data_parallel_group() is torch.distributed.group.WORLD
-    return size, world, tuple(mesh.shape), told, plain, known
-
-
-def _divided(side: Side) -> Any:
-    """Return micro-batches by rows and by tokens, and what other processes are asked of their number."""
-    divide = side.get("verl.workers.engine.utils:prepare_micro_batches")
-    process_group()
-    found = []
-    with _other_processes(lambda values: values.add_(1)) as seen:
-        for settings in ({}, {"use_dynamic_bsz": None}, {"use_dynamic_bsz": True, "sp_size": 2}):
-            for known in (
-                {},
-                {"same_micro_num_in_dp": False},
-                {"min_num_micro_batch": 4},
-                {"num_batches_divided_by": 3},
-                {"use_dynamic_bsz_balance": False},
-            ):
-                parts = outcome(inputs.call, divide, {"data": unpadded(side, **settings), **known})
-                found.append(parts if isinstance(parts, Exception) else ([len(part) for part in parts[0]], parts[1]))
-    return found, seen
-
-
-def _in_order(side: Side, dynamic: bool | None) -> Any:
-    """Return what is made of the outputs of two micro-batches."""
-    rows = [torch.arange(3.0), torch.arange(5.0), torch.arange(2.0)]
-    parts = [torch.nested.as_nested_tensor(part, layout=torch.jagged) for part in (rows[:2], rows[2:])]
-    outputs = [{"model_output": {"log_probs": part}, "loss": 0.5, "metrics": {"a": 1}} for part in parts]
-    put_together = side.get("verl.workers.engine.utils:postprocess_batch_func")
-    found = put_together([*outputs, {}], [[2, 0], [1]], unpadded(side, use_dynamic_bsz=dynamic))
-    return found["model_output"]["log_probs"], found["loss"], found["metrics"]
-
-
-def _registered(side: Side) -> Any:
-    """Register engines under one name and under lists of them, and one twice."""
-    registry = side.get("verl.workers.engine.base:EngineRegistry")
-    base = side.get("verl.workers.engine.base:BaseEngine")
-    kinds, third = [type(f"Mine{index}", (base,), {}) for index in range(3)], {"backend": "c", "device": "cpu"}
-    registry.register("vextract", "b")(kinds[0])
-    registry.register(model_type="vextract", backend=["b", "c"], device=["cpu", "npu"])(kinds[1])
-    found = [
-        outcome(registry.register("vextract", "b"), kinds[2]),
-        outcome(registry.register(model_type="vextract", backend="d", device="cpu"), int),
-        outcome(inputs.call, registry.register, {"vendor": "v", "model_type": "vextract", **third}),
-    ]
-    if callable(found[-1]):
-        found[-1] = found[-1](kinds[2]).__name__
-    made = registry._engines.pop("vextract")
-    return [repr(item) if isinstance(item, Exception) else type(item).__name__ for item in found], {
-        backend: {str(device): engine.__name__ for device, engine in engines.items()}
-        for backend, engines in made.items()
-    }
-
-
-@family("engine.made", ENGINE)
-def construction(call: Call) -> Cases:
-    """Make engines of several settings, divide a batch for one, and register others."""
-    yield "sequence parallel", call(made_engine, call.side, ulysses_sequence_parallel_size=2)
-    for compiled, chunked in product((False, True), (False, True)):
-        changes = {"use_torch_compile": compiled, "entropy_from_logits_with_chunking": chunked}
-        yield f"groups/compiled {compiled}/chunked {chunked}", lambda: _groups(made_engine(call.side, **changes))
-    yield "micro-batches", call(_divided, call.side)
-    for dynamic in (None, False, True):
-        yield f"outputs in order/{dynamic}", call(_in_order, call.side, dynamic)
-    yield "registering", call(_registered, call.side)
 
 
 @family("engine.modes", "verl.workers.engine.base")
@@ -267,7 +178,7 @@ def modes(call: Call) -> Cases:
     """Enter and leave the modes: what is moved, trained and zeroed, also where there was an error."""
     side, kept = call.side, {"zero_grad_on_exit": False}
     for mode in ("train", "eval"):
-        for offloaded in ((), ("param_offload",), ("optimizer_offload",), ("param_offload", "optimizer_offload")):
+        for offloaded in ((), ("param_offload",), ("optimizer_offload",)):
             changes: dict[str, Any] = dict.fromkeys(offloaded, True)
             for label, options in (("", {}), ("/stays", {"disable_auto_offload": True})):
                 yield f"{mode}/{'+'.join(offloaded)}{label}", call(_entered, side, mode, changes, options)

@@ -55,20 +55,6 @@ def unpadded(side: Side, *, temperature: Any = 0.9, **settings: Any) -> Any:
     return batch
 
 
-@family("attention_utils", "verl.utils.attention_utils")
-def attention(call: Call) -> Cases:
-    """Take padding away by the plain torch helpers, where upstream has them as well."""
-    module = call.side.module(call.module)
-    if not hasattr(module, "_fallback_unpad_input"):
-        return
-    states, mask = inputs.normal(3, 4, 2, seed=721), torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 0]])
-    unused = torch.tensor([[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 1, 0]])
-    for name in ("unpad_input", "_fallback_unpad_input"):
-        yield name, lambda: [getattr(module, name)(states, mask), call(name, states, mask, unused)()]
-    wanted = ((states, torch.tensor([2, 0])), (states[0, 0], torch.tensor([1])))
-    yield "index_first_axis", lambda: [call("index_first_axis", *arguments)() for arguments in wanted]
-
-
 @family("padding", PADDING)
 def padding(call: Call) -> Cases:
     """Take rows without their padding, and back."""

@@ -14,13 +14,12 @@ import numpy as np
 import torch
 
 from . import inputs
-from .cases import Call, Cases, family, kind_of, outcome, printed, register_twice
+from .cases import Call, Cases, family, kind_of, outcome, printed
 from .sides import NotVendored, Side
 
 PACKAGE = "verl.workers.reward_manager"
 LOOP = "verl.experimental.reward_loop.reward_manager"
 REWARD = "verl.trainer.ppo.reward"
-REGISTERING = ("register", "get_reward_manager_cls")
 SCORER = """
 def score(data_source, solution_str, ground_truth, extra_info=None, bonus=0.0, **kwargs):
     return len(solution_str) / 7 + bonus
@@ -162,7 +161,6 @@ def managers(call: Call) -> Cases:
                 lambda: _made(side, name, score)(answers(side, scored=True), return_dict=as_dict),
             )
     yield "unknown", kind_of(call("get_reward_manager_cls", "none"))
-    yield "registering", call(register_twice, call, *REGISTERING, "REWARD_MANAGER_REGISTRY", int, str)
 
 
 def _made(side: Side, name: str, function: Callable[..., Any], *, buffer: Any = None, **changes: Any) -> Any:
@@ -241,11 +239,6 @@ def loading(call: Call) -> Cases:
         found = outcome(_custom, side, _settings(side, path))
         return type(found).__name__, found("source", "abc", "g") if not isinstance(found, Exception) else ""
 
-    def imported() -> Any:
-        found, path = _custom(side, _settings(side)), str(side.scratch / "scorer.py")
-        names = [name for name, module in sys.modules.items() if getattr(module, "__file__", None) == path]
-        return type(found).__name__, len(names)
-
     def failing(data: Any, return_dict: bool = False) -> Any:
         if return_dict:
             raise ValueError("no dictionary")
@@ -261,8 +254,6 @@ def loading(call: Call) -> Cases:
     for label, named in (("file", ("/none/scorer.py",)), ("function", (None, "none")), ("name", (None, None))):
         yield f"no {label}", lambda: type(outcome(_custom, side, _settings(side, *named))).__name__
     yield "no custom function", call(_custom, side, inputs.config(custom_reward_function=None, reward={}))
-    yield "custom function", call(_scored, side)
-    yield "custom function/imported", imported
     yield "custom coroutine", call(_scored, side, None, "score_later")
     # What the configuration gives a scorer, and what its caller does.
     for function in ("score", "score_later"):
@@ -288,15 +279,7 @@ def loop_managers(call: Call) -> Cases:
         for label, settings in _of_manager(name, LOOP_MANAGERS).items():
             yield f"{name}/{label}", call(_one_by_one, side, name, **{"function": score_what_is_told, **settings})
     yield "unknown", kind_of(call("get_reward_manager_cls", "none"))
-
-    def extracted(*left_out: str) -> Any:
-        data = answers(side, scored=True)
-        data.pop(meta_info_keys=list(left_out))
-        return call.get(f"{REWARD}:extract_reward")(data)
-
-    yield "registering", call(register_twice, call, *REGISTERING, "REWARD_MANAGER", int, str)
-    yield "extract_reward/no keys", lambda: extracted("reward_extra_keys")
-    yield "extract_reward", extracted
+    yield "extract_reward", lambda: call.get(f"{REWARD}:extract_reward")(answers(side, scored=True))
 
 
 def _one_by_one(
