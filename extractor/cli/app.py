@@ -26,11 +26,12 @@ app = typer.Typer(
 # In the order of the help; each is `command` of the module of its name, or stands in the one that is named here.
 _COMMANDS = (
     *("new", "adopt", "graft", "sync", "status", "diff", "outdated", "upgrade", "add", "remove", "merge", "verify"),
-    *("sbom", "explain", "changes", "export", "report", "plan", "attack", "versions"),
+    *("sbom", "explain", "graph", "changes", "export", "report", "plan", "attack", "versions"),
 )
 _ELSEWHERE = {
     **dict.fromkeys(("add", "remove"), "upgrade"),
     **dict.fromkeys(("plan", "attack"), "in_project"),
+    "sbom": "graph",
 }
 for _name in _COMMANDS:
     _module = import_module(f"extractor.cli.{_ELSEWHERE.get(_name, _name)}")

@@ -117,6 +117,7 @@ def test_experimental_makes_a_project_that_says_what_it_is(run, older: Path, whe
     (tmp_path / "toy/pyproject.toml").write_text(asked, encoding="utf-8")
     checked = run("verify", tmp_path / "toy", "--from", wheel, "--no-parity", "--python", sys.executable)
     assert checked.code == 0, checked.out
+    assert "\nvendored/workers " in run("graph", tmp_path / "toy").out
     exported = run("export", tmp_path / "toy", "--from", wheel, "-o", tmp_path / "out")
     assert exported.code == 0, exported.err
 

@@ -171,7 +171,7 @@ def test_what_may_not_be_meant_of_a_resolved_conflict_is_said(run: Run, edited: 
     )
 
 
-@pytest.mark.parametrize("command", ["verify", "sbom", "export", "sync"])
+@pytest.mark.parametrize("command", ["verify", "graph", "export", "sync"])
 def test_commands_that_read_the_project_refuse_open_conflicts(run: Run, edited: Path, command: str) -> None:
     run("upgrade", edited)
     before = picture(edited)
@@ -200,7 +200,7 @@ def test_resolved_and_not_yet_finished(run: Run, edited: Path) -> None:
     """Checking what one has resolved comes before --continue."""
     run("upgrade", edited)
     (edited / "main.py").write_bytes(text("resolved = 1"))
-    result = run("sbom", edited)
+    result = run("graph", edited)
     assert result.code == 0
     assert result.err == (
         "the conflicts of verl 0.5.0 -> verl 0.6.1 are resolved: `vextract upgrade --continue` ends the upgrade\n"
