@@ -79,7 +79,7 @@ def show(settled: ImportedProject, *, verbose: bool) -> None:
     screen.show(
         [readable(settled.headline)],
         [screen.Section(told, f"{TITLES[what]}:") for what, told in lines.items()],
-        [] if verbose or settled.run.hints or not rest else tail,
+        [] if verbose or not rest else tail,
         verbose=verbose,
         aside=True,
     )

@@ -206,10 +206,6 @@ BASH: Mapping[str, str] = {
     "overrides that repeat": "python -m verl.trainer.main_ppo "
     + " ".join(f"+a{n}='${{a{n - 1}}}${{a{n - 1}}}'" for n in range(1, 60)),
     "commands in commands": "bash -c " + " ".join(["'bash -c main_ppo x'"] * 5_000),
-    "notes that are no JSON": "# vextract: package: {\n" + _RUN,
-    "notes of other types": "# vextract: features: 5\n# vextract: package: [1]\n# vextract: engine: {}\n" + _RUN,
-    "notes that lead away": '# vextract: package: "../../.."\n' + _RUN,
-    "notes of huge numbers": "# vextract: x= " + "9" * 10_000 + "\n" + _RUN,
     "null bytes": "A=\0\0" + _RUN,
     "nothing": "\n\n",
     "no script": "\x01\x02\x03",

@@ -99,7 +99,7 @@ class MatchedRun:
 
         Args:
             asked: By the command line and its defaults.
-            chosen: Those of algorithm and recipe that stand on the command line.
+            chosen: Those that stand on the command line.
             without: Features to leave out.
         """
         run = self.experiment
@@ -108,7 +108,6 @@ class MatchedRun:
             asked,
             engine=run.engine,
             algorithm=asked.algorithm if "algorithm" in chosen else run.algorithm,
-            recipe=asked.recipe if "recipe" in chosen else run.recipe,
             features=tuple(sorted(features)),
         )
 
@@ -123,13 +122,9 @@ class MatchedRun:
             source: verl, of the project's release.
             adopted: The edits of the run's own copy of verl that the tree has; None: it was not looked at for any.
         """
-        before, run = assemble.before(tree, self.run), self.run
+        before, run = assemble.before(tree), self.run
         project = TargetProject(tree, options.package, self.target.source, run.places, {}, options.verl)
         project, settings = self._carry(project, before, adopted or ())
-        if run.hints:  # an export of a project has no code of its own
-            settings.aside = settings.unknown
-            written = assemble.write(project, run, self.experiment)
-            return self._report(project, written, settings, source)
         project = self._complete(project, before, settings, is_adopted=adopted is not None)
         return self._report(project, self._write(project, before, settings), settings, source)
 
@@ -166,7 +161,7 @@ class MatchedRun:
         project = replace(project, settings={**project.settings, **mended})
         lost = settings.without_place(before)
         left = {item.key for item in settings.remarks if item.what == "dropped"} | lost.keys()
-        said = {**run.former, **flatten(run.defaults), **stated, **lost}
+        said = {**flatten(run.defaults), **stated, **lost}
         code = "\n".join(project.copies.values())
         asked = {
             key: value for key, value in said.items() if key not in before and _is_asked_for(key, code, key in lost)
@@ -223,14 +218,14 @@ class MatchedRun:
         whole = {**flatten(self.experiment.config), **wanted}
         now, followers = kept_as_references(project.settings, self._stated, before, following, whole)
         expected = {**wanted, **followers}
-        written = assemble.write(replace(project, settings=now), self.run, self.experiment)
+        written = assemble.write(replace(project, settings=now), self.run)
         for follows in (False, True):  # first what follows nothing: what follows it may be right then
             made = assemble.load_config(written.tree)
             wrong = {key: value for key, value in expected.items() if key in made and made[key] != value}
             part = {key: value for key, value in wrong.items() if (key in following) == follows}
             if part:
                 now = {**now, **part}
-                written = assemble.write(replace(project, settings=now), self.run, self.experiment)
+                written = assemble.write(replace(project, settings=now), self.run)
         return written
 
     def _report(
@@ -247,14 +242,13 @@ class MatchedRun:
         tree = assemble.with_unknown(written.tree, self.run, settings.aside)
         config = assemble.load_config(tree)
         head = report.headline(self.run.file, self.target.release, config, len(written.settings))
-        if not self.run.hints:
-            every += tuple(variables_read(replace(project, tree=tree), self.run.environment))
-            stated = self._stated if self.run.resolved is None else {}
-            usual = VerlDefaults.of(ReleaseConfig.of(source)).flat
-            renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
-            whole = {**flatten(self.run.defaults), **self.experiment.wanted}
-            every += tuple(changed_defaults.remarks(whole, stated, config, usual, renames, every))
-            tree = assemble.with_hook(tree, report.FILE, report.text(head, every, self.run.notes))
+        every += tuple(variables_read(replace(project, tree=tree), self.run.environment))
+        stated = self._stated if self.run.resolved is None else {}
+        usual = VerlDefaults.of(ReleaseConfig.of(source)).flat
+        renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
+        whole = {**flatten(self.run.defaults), **self.experiment.wanted}
+        every += tuple(changed_defaults.remarks(whole, stated, config, usual, renames, every))
+        tree = assemble.with_hook(tree, report.FILE, report.text(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from packaging.version import InvalidVersion, Version
 
-from extractor.importers.runs import embedded_commands, launch_reader, of_export, overrides, own_config
+from extractor.importers.runs import embedded_commands, launch_reader, overrides, own_config
 from extractor.importers.runs.launch_reader import translated
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.places import RunFolders
@@ -137,7 +137,7 @@ def _from_words(path: Path, text: str) -> Run | None:
     is_list = path.suffix not in (".sh", ".bash") and not embedded_commands.starts_python(text)
     if is_list and lines and all(overrides.is_override(line.rstrip("\\ ")) for line in lines):
         found = overrides.read([own_config.unquoted(line.rstrip("\\ ")) for line in lines], str(path))
-        return Run(str(path), found, hints=of_export.hints(path, text), kept=of_export.kept(path, text))
+        return Run(str(path), found)
     return None
 
 

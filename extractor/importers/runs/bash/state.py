@@ -70,6 +70,7 @@ class ShellState:
     Attributes:
         file: The script that is read here; zero: what `$0` is.
         line: The line that all commands are said to stand in; None: their own.
+        at: The line of the statement that is read.
         there: Finds the files of the checkout.
         given: Variables that the user has set: nothing changes them.
         variables, exported, arguments, functions: What it has here; of a function its body and its file.
@@ -90,6 +91,7 @@ class ShellState:
         self.file = self._main = file
         self.zero = str(Path(file).absolute())
         self.line: int | None = None
+        self.at = 0
         self.there = there
         self.given = dict(given)
         self.variables: dict[str, Value] = {**environment, **given}
@@ -207,19 +209,12 @@ class ShellState:
                     self.variables[name] = held
 
     @contextlib.contextmanager
-    def apart(self, environment: Mapping[str, str] | None = None) -> Iterator[None]:
-        """Run a subshell, which changes nothing behind it.
-
-        Args:
-            environment: All that it sees, where it is a shell of its own; None: it sees everything.
-        """
+    def apart(self) -> Iterator[None]:
+        """Run a subshell, which changes nothing behind it."""
         self.spend(20 * len(self.variables))
         kept = self.variables, self.exported, self.functions, self.arguments, self._locals
         self.variables, self.exported = dict(self.variables), set(self.exported)
         self.functions, self.arguments, self._locals = dict(self.functions), list(self.arguments), []
-        if environment is not None:
-            self.variables = {**environment, **self.given, "PWD": self.text("PWD")}
-            self.exported, self.functions = set(self.variables), {}
         try:
             yield
         finally:

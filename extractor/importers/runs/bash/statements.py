@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import NoReturn
 
 from extractor.importers.runs.bash import conditions, other_scripts, outputs, syntax
-from extractor.importers.runs.bash.patterns import matches
 from extractor.importers.runs.bash.state import (
     MAX_CALLS,
     Break,
@@ -32,7 +31,7 @@ _QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "
 _DECLARES = ("export", "readonly", "local", "declare", "typeset")
 _INTO_FILES = (">", ">>", ">|", "&>")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_UNREAD = ("alias", "getopts", "let", "mapfile", "popd", "pushd", "readarray")
+_UNREAD = ("alias", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray", "shift")
 
 
 class Interpreter:
@@ -56,8 +55,7 @@ class Interpreter:
             "if": self._if,
             "for": self._for,
             "while": self._while,
-            "until": self._while,
-            "case": self._case,
+            "case": lambda node: self._refuse(node.line, ("case", *node.words, "in")),
             "function": self._define,
             "[[": lambda node: conditions.decide_tokens(node.words, state, self._words),
             "((": self._compute,
@@ -66,9 +64,7 @@ class Interpreter:
             **dict.fromkeys(("[", "test"), self._test),
             **dict.fromkeys(("exit", "return", "break", "continue"), self._leave),
             **dict.fromkeys(_UNREAD, self._refuse),
-            "read": self._take_input,
             "cd": self._change_folder,
-            "shift": self._shift,
             "unset": self._unset,
             "eval": self._evaluate,
         }
@@ -82,6 +78,7 @@ class Interpreter:
 
     def _statement(self, node: ShellStatement) -> bool | None:
         self._state.spend(MAX_EXPANDED // MAX_STATEMENTS)
+        self._state.at = node.line
         return self._handlers[node.kind](node)
 
     def _apart(self, statements: Sequence[ShellStatement]) -> bool | None:
@@ -136,8 +133,7 @@ class Interpreter:
         if _OVERRIDE.match(words[0]):
             what = f"{readable(words[0])} is no part of the command above: a comment or a blank line ends it there"
             state.note(line, what)
-        if other_scripts.start(words, line, environment, state, self.run):
-            return None
+        other_scripts.note_started(words, line, state)
         words = words[:1] if words[0] in (":", "true", "false") else words
         state.commands.append(Command(tuple(words), state.line or line, environment))
         return False if words[0] == "false" else True if words[0] in _QUIET else None
@@ -168,8 +164,6 @@ class Interpreter:
             if item.sign in ("<<", "<<-"):
                 is_quoted = item.target[:1] in ("'", '"', "\\")
                 return item.document if is_quoted else self._words.document(item.document)
-            if item.sign == "<<<":
-                return f"{self._words.text(item.target)}\n"
         return None
 
     def _assign(self, line: int, word: str) -> None:
@@ -236,22 +230,11 @@ class Interpreter:
             self._refuse(line, words)
         raise Break(goes_on=words[0] == "continue")
 
-    def _take_input(self, _line: int, words: list[str]) -> None:
-        """`read`: what it takes is not known."""
-        for name in [word for word in words[1:] if _NAME.fullmatch(word)] or ["REPLY"]:
-            self._state.put(name, unknown(name))
-
     def _change_folder(self, _line: int, words: list[str]) -> bool:
         to = [word for word in words[1:] if word not in ("--", "-L", "-P")] or [self._state.text("HOME")]
         self._state.put("PWD", unknown("OLDPWD") if to[-1] == "-" else self._state.absolute(to[-1]))
         self._state.exported.add("PWD")
         return True
-
-    def _shift(self, _line: int, words: list[str]) -> bool:
-        count = (number_of(words[1]) or 0) if len(words) > 1 else 1
-        ended = count > len(self._state.arguments)
-        del self._state.arguments[:count]
-        return not ended
 
     def _refuse(self, line: int, words: Sequence[str]) -> NoReturn:
         raise self._state.refuse(line, f"`{readable(' '.join(words))}` is not read")
@@ -286,21 +269,6 @@ class Interpreter:
         otherwise = [replace(node, parts=tuple(rest))] if rest else []
         return self._perhaps([body, otherwise], node.line) if outcome is None else self.run(otherwise)
 
-    def _case(self, node: ShellStatement) -> bool | None:
-        value = self._words.text(node.words[0])
-        for place, choices in enumerate(node.choices):
-            texts = [self._words.pattern(choice) for choice in choices]
-            is_known = not unknowns(value) and not any(map(unknowns, texts))
-            found = [matches(value, text) for text in texts] if is_known else [None]
-            if is_known and None in found:
-                raise self._state.refuse(node.line, "a pattern of this `case` is not read")
-            if True in found:
-                return self._checked(node.parts[place], node.line)
-            if None in found:
-                always = any("*" in choices for choices in node.choices)
-                return self._perhaps([*node.parts[place:], *([] if always else [()])], node.line)
-        return True
-
     def _for(self, node: ShellStatement) -> bool | None:
         name, *raw = node.words
         words = [word for item in raw for word in self._words.expand(item)]
@@ -313,14 +281,12 @@ class Interpreter:
         return True
 
     def _while(self, node: ShellStatement) -> bool | None:
+        """Skip a loop whose condition does not hold at first; one that runs is not read."""
         condition, body = node.parts
-        for _ in range(MAX_ROUNDS):
-            outcome = self.run(condition)
-            if outcome is None:
-                return self._perhaps([body, ()], node.line)
-            if outcome is (node.kind == "until") or self._leaves(body):
-                return True
-        return None
+        outcome = self.run(condition)
+        if outcome:
+            raise self._state.refuse(node.line, "a `while` loop that runs is not read")
+        return self._perhaps([body, ()], node.line) if outcome is None else True
 
     def _leaves(self, body: Sequence[ShellStatement]) -> bool:
         """Read the body of a loop once; return whether the loop ends with it."""
@@ -393,11 +359,7 @@ class Interpreter:
     def _printed(self, statements: Sequence[ShellStatement], doubts: int) -> str | None:
         only = statements[0] if len(statements) == 1 else None
         if only is not None and only.kind == "pipeline":
-            text = self._printed(only.parts[0], doubts)
-            for (part,) in only.parts[1:]:
-                raw = part.words if part.kind == "simple" and not part.redirects else ()
-                text = outputs.filter_text(text, [word for item in raw for word in self._words.expand(item)])
-            return text
+            return None
         if only is not None and only.words == ("cat",):
             return self._document(only.redirects)
         with contextlib.suppress(Stop):
