@@ -196,7 +196,7 @@ class MatchedRun:
             lambda project: easyr1.take_rewards(project, run.scored_by),
             lambda project: easyr1.take_prompts(project, run.written),
             managers.take_named,
-            named.take_modules,
+            named.drop_modules,
             tools.take_tools,
             put_aside if self.keeps_unknown else lambda project: CopyResult(project.tree),
             lambda project: managers.take_unnamed(project, run.program, before),
