@@ -53,8 +53,7 @@ def evaluate(text: str, lookup: Callable[[str], str | None], depth: int = 0) -> 
     """
     if len(text) > _LONGEST or depth > _REFERENCES or has_change(text) or _OCTAL.search(text) or "," in text:
         raise NotKnown(text[:_LONGEST])
-    python = re.sub(r"(?<!/)/(?!/)", "//", text.replace("&&", " and ").replace("||", " or "))
-    tree = readers.expression(re.sub(r"!(?!=)", " not ", python).strip() or "0")
+    tree = readers.expression(re.sub(r"(?<!/)/(?!/)", "//", text).strip() or "0")
     if tree is None:
         raise NotKnown(text)
     try:
@@ -77,17 +76,13 @@ def _value(node: ast.AST, lookup: Callable[[str], str | None], depth: int) -> in
         if held is None:
             raise NotKnown(node.id)
         return evaluate(held, lookup, depth + 1)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd | ast.Not):
-        value = inner(node.operand)
-        return int(not value) if isinstance(node.op, ast.Not) else -value if isinstance(node.op, ast.USub) else value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -inner(node.operand)
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         right = inner(node.right)
         if isinstance(node.op, ast.Pow) and not 0 <= right <= _MAX_EXPONENT:
             raise NotKnown(ast.unparse(node))
         return _BINARY[type(node.op)](inner(node.left), right)
-    if isinstance(node, ast.BoolOp):
-        values = [bool(inner(item)) for item in node.values]
-        return int(all(values) if isinstance(node.op, ast.And) else any(values))
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
         return int(_COMPARE[type(node.ops[0])](inner(node.left), inner(node.comparators[0])))
     raise NotKnown(ast.unparse(node))

@@ -11,11 +11,9 @@ from typing import NoReturn
 
 from extractor.importers.runs.bash import conditions, other_scripts, outputs, syntax
 from extractor.importers.runs.bash.state import (
-    MAX_CALLS,
     Break,
     Command,
     Failure,
-    Return,
     ShellState,
     Stop,
     Value,
@@ -28,7 +26,7 @@ from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
 _QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "true", ":", "rm", "shopt"}
-_DECLARES = ("export", "readonly", "local", "declare", "typeset")
+_DECLARES = ("export", "readonly", "declare", "typeset")
 _INTO_FILES = (">", ">>", ">|", "&>")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _UNREAD = ("alias", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray", "shift")
@@ -43,6 +41,7 @@ class Interpreter:
 
     def __init__(self, state: ShellState) -> None:
         self._state = state
+        self._captures = 0
         self._words = WordExpander(state, self._capture)
         self._handlers: dict[str, Callable[[ShellStatement], bool | None]] = {
             "simple": self._simple,
@@ -55,7 +54,7 @@ class Interpreter:
             "if": self._if,
             "for": self._for,
             "while": self._while,
-            "case": lambda node: self._refuse(node.line, ("case", *node.words, "in")),
+            "case": lambda node: self._perhaps([*node.parts, ()], node.line),
             "function": self._define,
             "[[": lambda node: conditions.decide_tokens(node.words, state, self._words),
             "((": self._compute,
@@ -101,9 +100,13 @@ class Interpreter:
         if (name, raw[1:2]) in (("set", ("--",)), ("printf", ("-v",))):
             self._refuse(node.line, raw)
         before: dict[str, str] = {}
-        for word in assigned:
-            with self._state.scope(before):  # each sees those before it
-                before[word.partition("=")[0].rstrip("+")] = scalar(self._words.value(word.partition("=")[2]))
+        kept = self._state.variables
+        self._state.variables = dict(kept)
+        for word in assigned:  # each sees those before it
+            name = word.partition("=")[0].rstrip("+")
+            before[name] = scalar(self._words.value(word.partition("=")[2]))
+            self._state.variables[name] = before[name]
+        self._state.variables = kept
         words = self._state.counted([text for word in raw for text in self._words.expand(word)])
         words = [word for place, word in enumerate(words) if word or place]
         if not words:
@@ -115,16 +118,15 @@ class Interpreter:
 
     def _call(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
         state, name = self._state, words[0]
-        builtin = self._builtins.get(name)
-        is_function = name in state.functions and state.depth < MAX_CALLS
-        if builtin is None and not is_function and name not in ("source", "."):
+        if name in self._builtins:
+            return self._builtins[name](line, words)
+        if name in state.functions and not self._captures:  # in `$(...)` only what it prints matters
+            raise state.refuse(line, f"the function `{name}` is called, which is not read")
+        if name not in ("source", "."):
             return self._start(line, words, before)
-        with state.scope(before) if before else contextlib.nullcontext():
-            if is_function:
-                return self._call_function(line, name, words[1:])
-            if builtin is not None:
-                return builtin(line, words)
-            return other_scripts.source(words, line, state, self.run)
+        if before:
+            self._refuse(line, words)
+        return other_scripts.source(words, line, state, self.run)
 
     def _start(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
         """Read what a command starts: another script, or a program."""
@@ -137,19 +139,6 @@ class Interpreter:
         words = words[:1] if words[0] in (":", "true", "false") else words
         state.commands.append(Command(tuple(words), state.line or line, environment))
         return False if words[0] == "false" else True if words[0] in _QUIET else None
-
-    def _call_function(self, line: int, name: str, arguments: list[str]) -> bool | None:
-        state, (body, file) = self._state, self._state.functions[name]
-        kept, state.arguments = state.arguments, arguments
-        try:
-            with state.inside(file, None if file == state.file else line), state.scope({}):
-                return self._statement(body)
-        except Return as left:
-            return left.outcome
-        except Break:
-            return None
-        finally:
-            state.arguments = kept
 
     def _redirect(self, node: ShellStatement, start: int) -> None:
         """Mark the commands whose output goes elsewhere than to their caller."""
@@ -182,7 +171,7 @@ class Interpreter:
             state.put(name, f"{scalar(old or '')}{value}")
 
     def _declare(self, line: int, kind: str, words: Sequence[str]) -> bool:
-        """`local X=1`, `export X`, `readonly X=1`: an array with keys, a number and a reference are not known."""
+        """`export X`, `readonly X=1`, `declare X=1`: an array with keys, a number and a reference are not known."""
         state = self._state
         flags = "".join(word[1:] for word in words if word.startswith("-"))
         for word in words:
@@ -194,15 +183,10 @@ class Interpreter:
                 name = found["name"] if found is not None else one
                 if _NAME.fullmatch(name) is None or "p" in flags or "f" in flags:
                     continue
-                text = None if found is None or found["sign"] != "=" else one[found.end() :]
-                held = self._words.value(text) if text is not None and assigns else text
-                if kind not in ("export", "readonly") and "g" not in flags:
-                    held = held if not state.has_locals or held is not None else []
-                    state.make_local(name)
-                if found is not None and found["sign"] == "+=":
+                if assigns:
                     self._assign(line, one)
-                elif held is not None:
-                    state.put(name, held)
+                elif found is not None:
+                    state.put(name, one[found.end() :])
                 if set(flags) & set("Anilu") and kind != "export" and name not in state.given:
                     state.variables[name] = unknown(name)
                 if (kind == "export" and "n" not in flags) or "x" in flags:
@@ -225,7 +209,7 @@ class Interpreter:
         if words[0] == "exit":
             raise Failure if words[1:] not in ([], ["0"]) else Stop
         if words[0] == "return":
-            raise Return(None if number is None else not number)
+            raise Stop
         if number not in (None, 1):  # several loops
             self._refuse(line, words)
         raise Break(goes_on=words[0] == "continue")
@@ -297,7 +281,7 @@ class Interpreter:
         return False
 
     def _define(self, node: ShellStatement) -> bool:
-        self._state.functions[node.words[0]] = (node.parts[0][0], self._state.file)
+        self._state.functions.add(node.words[0])
         return True
 
     def _compute(self, node: ShellStatement) -> bool | None:
@@ -331,12 +315,8 @@ class Interpreter:
         unsure = []
         for name in names:
             found = [result.get(name) for result in results]
-            added = [_find_added(before.get(name), value) for value in found]
             if all(value == found[0] for value in found):
                 state.variables[name] = found[0] if found[0] is not None else []
-            elif None not in added:  # it holds words of a command, and keeps what it held
-                more = " or ".join(item for item in added if item)
-                state.note(line, f"a condition is unknown, and what {name} gets by it is left out: {readable(more)}")
             else:
                 state.put(name, unknown(name))
                 unsure.append(name)
@@ -349,10 +329,12 @@ class Interpreter:
         state = self._state
         commands, notes, doubts = state.commands, list(state.notes), state.doubts
         state.commands = []
+        self._captures += 1
         try:
             with state.apart(), contextlib.suppress(Stop):
                 return self._printed(statements, doubts)
         finally:
+            self._captures -= 1
             state.commands, state.notes = commands, notes
         return None
 
@@ -370,15 +352,3 @@ class Interpreter:
         if not self._state.commands or None in found or doubts != self._state.doubts:
             return None
         return "".join(text for text in found if text)
-
-
-def _find_added(before: Value | None, after: Value | None) -> str | None:
-    """Return the words that a value has behind all those of another; None: it is not made so."""
-    if before == after:
-        return ""
-    if isinstance(before, list) and isinstance(after, list) and before and after[: len(before)] == before:
-        return " ".join(after[len(before) :])
-    if isinstance(before, str) and isinstance(after, str) and before.strip() and after.startswith(before):
-        more = after.removeprefix(before)
-        return " ".join(more.split()) if before[-1].isspace() or more[:1].isspace() else None
-    return None

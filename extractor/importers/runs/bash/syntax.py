@@ -38,7 +38,7 @@ class ShellStatement:
             "function", "[[" or "((".
         line: Where it begins.
         words: As they are written: of a command, what a loop goes through behind its variable, a test's tokens.
-        parts: The statements in it: conditions and what follows each, a loop's condition and body.
+        parts: The statements in it: conditions and what follows each, a loop's condition and body, the ways of a case.
         redirects: Of a command or a group.
     """
 
@@ -321,7 +321,7 @@ class _Parser:
     def _case(self, line: int) -> ShellStatement:
         self._expect("case")
         self._skip_blanks()
-        word = self.word()
+        word, parts = self.word(), list[tuple[ShellStatement, ...]]()
         self._expect("in")
         self.skip_lines()
         while self._peek() != "esac" and self.at < len(self.text):
@@ -334,11 +334,11 @@ class _Parser:
                 self.word()
                 self._skip_blanks()
             self._expect(")")
-            self.statements("esac")
+            parts.append(self.statements("esac"))
             self._takes(";;")
             self.skip_lines()
         self._expect("esac")
-        return ShellStatement("case", line, (word,))
+        return ShellStatement("case", line, (word,), tuple(parts))
 
     def _function(self, line: int) -> ShellStatement:
         self._expect("function")
