@@ -16,7 +16,7 @@ from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import shown, unknowns
 from extractor.importers.runs.release_match import TAKES_ANYTHING
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.unsupported_keys import KEPT, Remark, rule_for
+from extractor.importers.runs.unsupported_keys import Remark, rule_for
 from extractor.values.configtree import flatten
 
 # What 0.7.0 calls by two names, of which one follows the other: as in verl's own config.
@@ -205,9 +205,7 @@ class _Carrying:
         if key == f"{_ROLLOUT}.name":
             return (self.experiment.engine if current != self.experiment.engine else _ABSENT), None
         if about_the_machine(key) and not is_said and key not in _OF_THE_RUN:
-            if value == current:
-                return value, None
-            return _ABSENT, Remark(name, value, KEPT, f"{current}: where and how it is computed")
+            return (value if value == current else _ABSENT), None
         if key == f"{_ROLLOUT}.mode":
             is_other = is_said and value != current
             return _ABSENT, Remark(name, value, "changed", "the project's engine has one mode") if is_other else None
