@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from extractor.importers.runs.bash.quotes import NotBash
 from extractor.importers.runs.bash.state import MAX_CALLS, ShellState, Stop, too_much, unread
 from extractor.importers.runs.bash.syntax import ShellStatement, parse
-from extractor.importers.runs.placeholders import readable
+from extractor.importers.runs.placeholders import readable, unknowns
 from extractor.values import limits, readers
 
 _SHELL = re.compile(r"(?:.*/)?(?:ba|z)?sh|sbatch|qsub|bsub|ssh")
@@ -39,15 +39,22 @@ def source(words: Sequence[str], line: int, state: ShellState, run: Run) -> bool
         state.arguments = kept
 
 
-def note_started(words: Sequence[str], line: int, state: ShellState) -> None:
-    """Note what a command has a shell read, which is not read here."""
+def start(words: Sequence[str], line: int, environment: Mapping[str, str], state: ShellState, run: Run) -> bool:
+    """Read the text of `bash -c TEXT`, and note what else a command has a shell read; returns whether it was read."""
     if words[0] in _PRINTS:
-        return
+        return False
     shell = next((place for place, word in enumerate(words) if _SHELL.fullmatch(word)), None)
+    rest = words[shell + 1 :] if shell is not None else ()
+    if len(rest) > 1 and re.fullmatch(r"-[a-z]*c", rest[0]) and unknowns(rest[1]) != (rest[1][1:-1],):
+        with state.apart(environment):
+            state.arguments = list(rest[3:])
+            _read(rest[1], state.file, line, state, run)
+        return True
     script = next((word for word in words if _SCRIPT.fullmatch(word)), None)
     if script is not None or shell is not None:
         what = readable(script) if script is not None else f"what `{words[shell or 0]}` runs"
         state.note(line, f"{what} is not read: pass it instead if it launches the run")
+    return False
 
 
 def _read(text: str, file: str, line: int, state: ShellState, run: Run) -> bool | None:

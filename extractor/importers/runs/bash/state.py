@@ -170,12 +170,19 @@ class ShellState:
         return posixpath.normpath(posixpath.join(self.text("PWD"), path))
 
     @contextlib.contextmanager
-    def apart(self) -> Iterator[None]:
-        """Run a subshell, which changes nothing behind it."""
+    def apart(self, environment: Mapping[str, str] | None = None) -> Iterator[None]:
+        """Run a subshell, which changes nothing behind it.
+
+        Args:
+            environment: All that it sees, where it is a shell of its own; None: it sees everything.
+        """
         self.spend(20 * len(self.variables))
         kept = self.variables, self.exported, self.functions, self.arguments
         self.variables, self.exported = dict(self.variables), set(self.exported)
         self.functions, self.arguments = set(self.functions), list(self.arguments)
+        if environment is not None:
+            self.variables = {**environment, **self.given, "PWD": self.text("PWD")}
+            self.exported, self.functions = set(self.variables), set()
         try:
             yield
         finally:

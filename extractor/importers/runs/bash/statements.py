@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from extractor.importers.runs.bash import conditions, other_scripts, outputs, syntax
+from extractor.importers.runs.bash.patterns import matches
 from extractor.importers.runs.bash.state import (
     Break,
     Command,
@@ -29,7 +30,7 @@ _QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "
 _DECLARES = ("export", "readonly", "declare", "typeset")
 _INTO_FILES = (">", ">>", ">|", "&>")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_UNREAD = ("alias", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray", "shift")
+_UNREAD = ("alias", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray")
 
 
 class Interpreter:
@@ -54,7 +55,7 @@ class Interpreter:
             "if": self._if,
             "for": self._for,
             "while": self._while,
-            "case": lambda node: self._perhaps([*node.parts, ()], node.line),
+            "case": self._case,
             "function": self._define,
             "[[": lambda node: conditions.decide_tokens(node.words, state, self._words),
             "((": self._compute,
@@ -64,6 +65,7 @@ class Interpreter:
             **dict.fromkeys(("exit", "return", "break", "continue"), self._leave),
             **dict.fromkeys(_UNREAD, self._refuse),
             "cd": self._change_folder,
+            "shift": self._shift,
             "unset": self._unset,
             "eval": self._evaluate,
         }
@@ -135,7 +137,8 @@ class Interpreter:
         if _OVERRIDE.match(words[0]):
             what = f"{readable(words[0])} is no part of the command above: a comment or a blank line ends it there"
             state.note(line, what)
-        other_scripts.note_started(words, line, state)
+        if other_scripts.start(words, line, environment, state, self.run):
+            return None
         words = words[:1] if words[0] in (":", "true", "false") else words
         state.commands.append(Command(tuple(words), state.line or line, environment))
         return False if words[0] == "false" else True if words[0] in _QUIET else None
@@ -220,6 +223,12 @@ class Interpreter:
         self._state.exported.add("PWD")
         return True
 
+    def _shift(self, _line: int, words: list[str]) -> bool:
+        count = (number_of(words[1]) or 0) if len(words) > 1 else 1
+        ended = count > len(self._state.arguments)
+        del self._state.arguments[:count]
+        return not ended
+
     def _refuse(self, line: int, words: Sequence[str]) -> NoReturn:
         raise self._state.refuse(line, f"`{readable(' '.join(words))}` is not read")
 
@@ -253,6 +262,21 @@ class Interpreter:
         otherwise = [replace(node, parts=tuple(rest))] if rest else []
         return self._perhaps([body, otherwise], node.line) if outcome is None else self.run(otherwise)
 
+    def _case(self, node: ShellStatement) -> bool | None:
+        value = self._words.text(node.words[0])
+        for place, choices in enumerate(node.choices):
+            texts = [self._words.pattern(choice) for choice in choices]
+            is_known = not unknowns(value) and not any(map(unknowns, texts))
+            found = [matches(value, text) for text in texts] if is_known else [None]
+            if is_known and None in found:
+                raise self._state.refuse(node.line, "a pattern of this `case` is not read")
+            if True in found:
+                return self._checked(node.parts[place], node.line)
+            if None in found:
+                always = any("*" in choices for choices in node.choices)
+                return self._perhaps([*node.parts[place:], *([] if always else [()])], node.line)
+        return True
+
     def _for(self, node: ShellStatement) -> bool | None:
         name, *raw = node.words
         words = [word for item in raw for word in self._words.expand(item)]
@@ -265,12 +289,9 @@ class Interpreter:
         return True
 
     def _while(self, node: ShellStatement) -> bool | None:
-        """Skip a loop whose condition does not hold at first; one that runs is not read."""
+        """Take a loop whose condition may hold for one that may run: what its body changes is not known."""
         condition, body = node.parts
-        outcome = self.run(condition)
-        if outcome:
-            raise self._state.refuse(node.line, "a `while` loop that runs is not read")
-        return self._perhaps([body, ()], node.line) if outcome is None else True
+        return True if self.run(condition) is False else self._perhaps([body, ()], node.line)
 
     def _leaves(self, body: Sequence[ShellStatement]) -> bool:
         """Read the body of a loop once; return whether the loop ends with it."""
@@ -315,8 +336,12 @@ class Interpreter:
         unsure = []
         for name in names:
             found = [result.get(name) for result in results]
+            added = [_find_added(before.get(name), value) for value in found]
             if all(value == found[0] for value in found):
                 state.variables[name] = found[0] if found[0] is not None else []
+            elif None not in added:  # it holds words of a command, and keeps what it held
+                more = " or ".join(item for item in added if item)
+                state.note(line, f"a condition is unknown, and what {name} gets by it is left out: {readable(more)}")
             else:
                 state.put(name, unknown(name))
                 unsure.append(name)
@@ -352,3 +377,15 @@ class Interpreter:
         if not self._state.commands or None in found or doubts != self._state.doubts:
             return None
         return "".join(text for text in found if text)
+
+
+def _find_added(before: Value | None, after: Value | None) -> str | None:
+    """Return the words that a value has behind all those of another; None: it is not made so."""
+    if before == after:
+        return ""
+    if isinstance(before, list) and isinstance(after, list) and before and after[: len(before)] == before:
+        return " ".join(after[len(before) :])
+    if isinstance(before, str) and isinstance(after, str) and before.strip() and after.startswith(before):
+        more = after.removeprefix(before)
+        return " ".join(more.split()) if before[-1].isspace() or more[:1].isspace() else None
+    return None

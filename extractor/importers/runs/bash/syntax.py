@@ -39,6 +39,7 @@ class ShellStatement:
         line: Where it begins.
         words: As they are written: of a command, what a loop goes through behind its variable, a test's tokens.
         parts: The statements in it: conditions and what follows each, a loop's condition and body, the ways of a case.
+        choices: The patterns of each way of a case.
         redirects: Of a command or a group.
     """
 
@@ -46,6 +47,7 @@ class ShellStatement:
     line: int
     words: tuple[str, ...] = ()
     parts: tuple[tuple[ShellStatement, ...], ...] = ()
+    choices: tuple[tuple[str, ...], ...] = ()
     redirects: tuple[Redirect, ...] = ()
 
 
@@ -321,24 +323,27 @@ class _Parser:
     def _case(self, line: int) -> ShellStatement:
         self._expect("case")
         self._skip_blanks()
-        word, parts = self.word(), list[tuple[ShellStatement, ...]]()
+        word, choices, parts = self.word(), list[tuple[str, ...]](), list[tuple[ShellStatement, ...]]()
         self._expect("in")
         self.skip_lines()
         while self._peek() != "esac" and self.at < len(self.text):
             self._takes("(")
             self._skip_blanks()
-            self.word()
+            patterns = [self.word()]
             self._skip_blanks()
             while self._takes("|"):
                 self._skip_blanks()
-                self.word()
+                patterns.append(self.word())
                 self._skip_blanks()
             self._expect(")")
+            choices.append(tuple(patterns))
             parts.append(self.statements("esac"))
+            if self.text[self.at : self.at + 3] == ";;&" or self.text[self.at : self.at + 2] == ";&":
+                raise NotBash(self.at, "`case` that goes on behind a pattern is not read")
             self._takes(";;")
             self.skip_lines()
         self._expect("esac")
-        return ShellStatement("case", line, (word,), tuple(parts))
+        return ShellStatement("case", line, (word,), tuple(parts), tuple(choices))
 
     def _function(self, line: int) -> ShellStatement:
         self._expect("function")
