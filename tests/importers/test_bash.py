@@ -14,6 +14,8 @@ from extractor.importers.runs.placeholders import unknowns
 from extractor.values.errors import UsageError
 
 READ = r"""
+X=grpo; case $X in ppo|gae) Y=1;; grpo) Y=2;; *) Y=3;; esac; show $Y
+---
 A=("b c" "" d); show ${A[@]} ${A[*]} "${A[@]}"; for i in ${A[@]}; do show "$i"; done
 ---
 for x in 1 2 3 4; do [ $x = 2 ] && continue; [ $x = 4 ] && break
@@ -308,8 +310,6 @@ f() { g; }; g() { show ${N:-4}; }; N=16 f; f
 log() { echo "$*" >&2; }; pick() { log hi; echo 5; }; show "$(pick)"
 ---
 f() { for x in 1 2; do show $x; return; done; show no; }; f; show after
----
-X=grpo; case $X in ppo|gae) Y=1;; grpo) Y=2;; *) Y=3;; esac; show $Y
 ---
 while [[ $# -gt 0 ]]; do case $1 in first) F=1;; esac; shift; done; show ${F:-0} $#
 ---

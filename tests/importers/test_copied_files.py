@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -300,12 +302,39 @@ def test_a_function_that_its_file_has_not_is_named(tmp_path: Path, text: str, sa
     assert [item.why for item in named.take_files(project).remarks if item.what == "to do"] == said
 
 
-def test_modules_that_register_models_are_left_to_their_owner() -> None:
-    key = "actor_rollout_ref.model.external_lib"
+ACTORS, CRITICS = "actor_rollout_ref.model.external_lib", "critic.model.external_lib"
+
+
+@pytest.mark.usefixtures("verl")
+@pytest.mark.parametrize(
+    ("settings", "imported", "left", "said"),
+    [
+        ({ACTORS: "models.mine"}, ["models.mine"], {}, []),
+        ({ACTORS: "models.mine", CRITICS: "models.mine"}, ["models.mine"], {}, []),
+        ({CRITICS: ["models.mine", "models.other"]}, ["models.mine", "models.other"], {}, []),
+        ({ACTORS: "models.mine", CRITICS: f"${{{ACTORS}}}"}, ["models.mine"], {CRITICS: f"${{{ACTORS}}}"}, []),
+        ({ACTORS: "gone.at_all"}, [], {ACTORS: "gone.at_all"}, ["not in the run's checkout: pip install gone, or say"]),
+        ({ACTORS: "json.tool"}, [], {ACTORS: "json.tool"}, []),
+        ({ACTORS: "no module"}, [], {ACTORS: "no module"}, ["not copied: invalid syntax"]),
+        ({ACTORS: None}, [], {ACTORS: None}, []),
+    ],
+)
+def test_what_registers_models_comes_along(
+    tmp_path: Path, settings: dict[str, Any], imported: list[str], left: dict[str, Any], said: list[str]
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/mine.py").write_text("from transformers import AutoConfig\n\nfrom . import other\n\nother.N\n")
+    (tmp_path / "models/other.py").write_text("N = 1\n")
     tree = Tree.of([File("p/__init__.py", FileKind.TEMPLATE, b"")])
-    for value, left in (("models.mine", {key: None}), (None, {})):
-        taken = named.drop_modules(TargetProject(tree, "p", source_of(NEWEST[-1]), RunFolders(()), {key: value}))
-        assert (taken.settings, [item.what for item in taken.remarks]) == (left, ["to do"] * len(left))
+    taken = named.take_modules(TargetProject(tree, "p", source_of(NEWEST[-1]), RunFolders((tmp_path,)), settings))
+    files = {file.path: file.data.decode() for file in taken.tree}
+    hook = files.get("p/custom/verl_models.py", "")
+    assert re.findall(r"import p\.custom\.from_run\.(\S+)", hook) == imported
+    assert ("p/custom/from_run/models/other.py" in files) is bool(imported)
+    assert {**settings, **taken.settings} == {**dict.fromkeys(settings, "p.custom.verl_models"), **left}
+    to_do = [item.why for item in taken.remarks if item.what == "to do"]
+    assert len(to_do) == len(said)
+    assert all(why.startswith(start) for why, start in zip(to_do, said, strict=True))
 
 
 def put(folder: Path, files: dict[str, str]) -> None:

@@ -198,7 +198,7 @@ class MatchedRun:
             lambda project: easyr1.take_rewards(project, run.scored_by),
             lambda project: easyr1.take_prompts(project, run.written),
             managers.take_named,
-            named.drop_modules,
+            named.take_modules,
             tools.take_tools,
             put_aside if self.keeps_unknown else lambda project: CopyResult(project.tree),
             lambda project: managers.take_unnamed(project, run.program, before),

@@ -1,4 +1,4 @@
-"""The Python files that a run's config names, among the hooks of its project."""
+"""The Python files and modules that a run's config names, among the hooks of its project."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ _KINDS = (
 )
 # How newer releases of verl may be told of a module or a file.
 _OF_A_MODULE, _OF_A_FILE = "pkg://", "file://"
-# The settings that name modules to import before the model is loaded.
+# The settings that name modules to import before the model is loaded, and the hook that imports them here.
 _LIBRARIES = ("actor_rollout_ref.model.external_lib", "critic.model.external_lib")
+_MODELS = "custom/verl_models"
 
 
 def function_text(places: RunFolders, path: str, source: Source) -> str | None:
@@ -88,12 +89,28 @@ def take_files(project: TargetProject) -> CopyResult:
     return CopyResult(project.with_hooks({**copying.files, **texts}, {}), remarks, changed)
 
 
-def drop_modules(project: TargetProject) -> CopyResult:
-    """Leave out the modules that a run imports before its model is loaded: their owner imports them in a hook."""
+def take_modules(project: TargetProject) -> CopyResult:
+    """Copy the modules that a run imports before its model is loaded; the settings name a hook that imports them."""
+    module = f"{project.package}.{_MODELS.replace('/', '.')}"
     named = {key: project.settings.get(key) for key in _LIBRARIES}
-    why = f"not copied: put it into {project.package}/custom, and name it with this setting"
-    remarks = [Remark(key, value, "to do", why) for key, value in named.items() if value and str(value)[0] != "$"]
-    return CopyResult(project.tree, remarks, {item.key: None for item in remarks})
+    named = {key: value for key, value in named.items() if value and value != module and str(value)[0] != "$"}
+    names = dict.fromkeys(name for value in named.values() for name in (value if isinstance(value, list) else [value]))
+    if not names:
+        return CopyResult(project.tree)
+    lines = [f"import {name} as _{number}" for number, name in enumerate(names)]
+    text = "\n".join(['"""What the run imports before its models are loaded."""', "", *lines, ""])
+    copying, (key, value) = project.copying(), next(iter(named.items()))
+    try:
+        copied = copying.copy(text, [f"_{number}" for number in range(len(names))])
+    except (SyntaxError, UsageError, OSError) as error:
+        return CopyResult(project.tree, [Remark(key, value, "to do", f"not copied: {error}")])
+    if not copying.files:  # packages alone
+        why = f"not in the run's checkout: pip install {' '.join(copied.packages)}, or say --cwd"
+        return CopyResult(project.tree, [Remark(key, value, "to do", why)] if copied.packages else [])
+    target = f"{project.package}/{_MODELS}.py"
+    remarks = copied_remarks(key, value, "the run's checkout", target, copied)
+    tree = project.with_hooks({f"{_MODELS}.py": copied.text, **copying.files}, {})
+    return CopyResult(tree, remarks, dict.fromkeys(named, module))
 
 
 def _defines(text: str, name: str) -> bool:
