@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -131,36 +132,6 @@ def test_a_config_in_a_package_beside_the_run(tmp_path: Path) -> None:
     assert run.overlay == ({"data": {"max_prompt_length": 9}},)
 
 
-def test_several_options_of_a_group_of_the_forks_own_config_count_in_their_order(tmp_path: Path) -> None:
-    below = "verl/trainer/config"
-    text = "defaults:\n  - _self_\n  - /exps: []\nalgorithm:\n  gamma: 0.9\n"
-    options = {"grpo": "gamma: 0.5, lam: 0.6", "small": "gamma: 0.7"}
-    exps = {
-        f"{below}/exps/{name}.yaml": f"# @package _global_\nalgorithm: {{{said}}}\n" for name, said in options.items()
-    }
-    files = {**FORK, f"{below}/ppo_trainer.yaml": text, **exps}
-    launch = LAUNCH.partition(" algorithm")[0]
-    run = run_of(tmp_path, f'{launch} exps="[grpo, small]" trainer.experiment_name=x', files)
-    assert [item.key for item in run.overrides] == ["trainer.experiment_name"]
-    assert run.overlay == ({"algorithm": {"gamma": 0.5, "lam": 0.6}}, {"algorithm": {"gamma": 0.7}})
-    assert run.defaults["algorithm"]["gamma"] == 0.9
-    unknown = run_of(tmp_path, f"{launch} exps=[grpo,none]", files)
-    assert [item.key for item in unknown.overrides] == ["exps"]  # which is refused, or put aside
-
-
-def test_a_part_of_a_config_may_have_a_package_and_no_group(tmp_path: Path) -> None:
-    files = {
-        "setup.py": "",
-        "train.py": '@hydra.main(config_path="conf", config_name="own")\ndef main(c): ...\n',
-        "conf/own.yaml": "defaults: [rows@data, reward_manager@reward_manager, _self_]\nalgorithm: {gamma: 0.5}\n",
-        "conf/rows.yaml": "max_prompt_length: 9\n",
-    }
-    run = run_of(tmp_path, "python train.py algorithm.adv_estimator=grpo", files)
-    assert run.overlay == ({"data": {"max_prompt_length": 9}}, {"algorithm": {"gamma": 0.5}})
-    assert any("own.yaml: reward_manager@reward_manager is not here" in note for note in run.notes)
-    assert not any("rows" in note for note in run.notes)
-
-
 PROGRAM = '@hydra.main(config_path="{place}", config_name="own")\ndef main(c): ...\n'
 
 
@@ -177,44 +148,21 @@ def test_a_config_may_start_from_verls_by_its_path(tmp_path: Path, entry: str) -
     assert run.defaults["algorithm"] == {"gamma": 0.9, "of_the_fork": 3}
 
 
-def test_parts_of_a_config_of_ones_own_have_parts_of_their_own(tmp_path: Path) -> None:
-    files = {
-        "setup.py": "",
-        "train.py": PROGRAM.format(place="conf"),
-        "conf/own.yaml": "defaults: [ppo_trainer, rows/large, tasks: two, _self_]\nalgorithm: {gamma: 0.5}\n",
-        "conf/rows/large.yaml": "# @package data\ndefaults: [/lengths@_here_: long, _self_]\ntrain_batch_size: 8\n",
-        "conf/lengths/long.yaml": "max_prompt_length: 9\n",
-        "conf/tasks/two.yaml": "- {name: a}\n- {name: b}\n",
-    }
-    run = run_of(tmp_path, "python train.py algorithm.adv_estimator=grpo", files)
-    assert run.overlay == (
-        {"data": {"max_prompt_length": 9}},
-        {"data": {"train_batch_size": 8}},
-        {"tasks": [{"name": "a"}, {"name": "b"}]},
-        {"algorithm": {"gamma": 0.5}},
-    )
-    assert not any("is not here" in note for note in run.notes)
-
-
 @pytest.mark.parametrize(
-    ("own", "said"),
+    ("own", "words", "said"),
     [
-        ("defaults: [own]\n", "its defaults name it again"),
-        ("defaults: [gone]\n", r"its config gone\.yaml is not here"),
-        ("- 1\n", "no mapping at its top"),
-        ("defaults: [../../far@data]\n", None),
+        ("defaults: [own]\n", "", "it starts from own as well, which is not read"),
+        ("defaults: [ppo_trainer, rows@data]\n", "", "it starts from rows@data as well"),
+        ("defaults: [tasks: two]\n", "", "it starts from {'tasks': 'two'} as well"),
+        ("- 1\n", "", "no mapping at its top"),
+        ("a: 1\n", "exps=[grpo,small]", "chooses a config of its own, which is not read"),
     ],
 )
-def test_a_config_of_ones_own_that_cannot_be_read(tmp_path: Path, own: str, said: str | None) -> None:
-    checkout = tmp_path / "checkout"
-    (tmp_path / "far.yaml").write_text("secret: 1\n")
-    files = {"setup.py": "", "conf/own.yaml": own}
-    launch = f"{LAUNCH} --config-path conf --config-name own"
-    if said is None:  # it leads out of the checkout
-        assert run_of(checkout, launch, files).overlay == ()
-        return
-    with pytest.raises(UsageError, match=said):
-        run_of(checkout, launch, files)
+def test_a_config_of_ones_own_that_is_not_read(tmp_path: Path, own: str, words: str, said: str) -> None:
+    files = {"setup.py": "", "conf/own.yaml": own, "conf/exps/small.yaml": "gamma: 0.7\n"}
+    with pytest.raises(UsageError, match=re.escape(said)) as refused:
+        run_of(tmp_path, f"{LAUNCH} --config-path conf --config-name own {words}", files)
+    assert said.startswith("no") or "--cfg job --resolve" in str(refused.value.hint)
 
 
 def test_a_placeholder_is_a_text(tmp_path: Path) -> None:

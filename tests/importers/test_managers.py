@@ -42,29 +42,22 @@ TREE = Tree.of(
 )
 KEY = "reward.reward_manager.name"
 FUNCTION = "reward.custom_reward_function"
-# As forks of releases without a registry have one: it takes less and returns less than those of today.
-CHOOSES = """
-import ray
-
-
-def main(config):
-    if config.name == "naive":
-        manager = None
-    elif config.name == "mine":
-        from verl.workers.reward_manager import Mine
-        manager = Mine
-"""
+# As forks of releases without a registry have one in their program: it takes less and returns less than today's.
 CLASS = """
-from verl.utils.reward_score import _default_compute_score
-from verl.utils.reward_score.mine import half
+from verl.utils.reward_score.mine import half, plus_one
 
 
 class Mine:
     def __init__(self, tokenizer, num_examine, compute_score=None):
-        self.compute_score = compute_score or _default_compute_score
+        self.compute_score = compute_score or plus_one
 
     def __call__(self, data):
         return [half(self.compute_score(item)) for item in data]
+"""
+MAKES = """
+
+def main(config):
+    reward_fn = Mine(tokenizer=None, num_examine=0)
 """
 WAITS = "from ray.util import queue\n" + CLASS.replace("return [", "return queue.Queue() and [")
 REGISTERED = """
@@ -87,15 +80,14 @@ def checkout(folder: Path, **files: str) -> RunFolders:
     return RunFolders.of(root / "run.sh", None)
 
 
-def chosen_by_name(folder: Path, **files: str) -> RunFolders:
+def in_program(folder: Path, text: str = CLASS, **files: str) -> RunFolders:
     packages = ("", "trainer/", "utils/", "utils/reward_score/", "workers/", "workers/reward_manager/")
     texts = {f"src/verl/{package}__init__.py": "" for package in packages}
-    texts["src/verl/workers/reward_manager/__init__.py"] = "from .mine import Mine\n"
-    texts["src/verl/workers/reward_manager/mine.py"] = CLASS
-    texts["src/verl/trainer/main_ppo.py"] = CHOOSES
-    texts["src/verl/utils/reward_score/__init__.py"] = "def _default_compute_score(item):\n    return item + 1\n"
-    texts["src/verl/utils/reward_score/mine.py"] = "def half(number):\n    return number / 2\n"
-    return checkout(folder, **{**texts, **files})
+    texts["src/verl/trainer/main_ppo.py"] = text if "reward_fn=" in text else f"{text}{MAKES}"
+    scorers = "def half(number):\n    return number / 2\n\n\ndef plus_one(item):\n    return item + 1\n"
+    texts["src/verl/utils/reward_score/mine.py"] = scorers
+    places = checkout(folder, **{**texts, **files})
+    return RunFolders((*places.folders, folder / "fork/src"))
 
 
 @pytest.fixture
@@ -103,33 +95,49 @@ def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield from imported_from(tmp_path / "project", "pkg_of_run", monkeypatch)
 
 
-def take(places: RunFolders, name: str = "mine") -> tuple[Tree, list[str]]:
-    taken = managers.take_named(recipient(TREE, places, {KEY: name}))
-    return taken.tree, [f"{item.what}: {item.why}" for item in taken.remarks]
-
-
 def recipient(tree: Tree, places: RunFolders, settings: dict[str, Any]) -> TargetProject:
     return TargetProject(tree, "pkg_of_run", source_of(NEWEST[-1]), places, settings)
 
 
-def registered(tree: Tree, folder: Path, name: str = "mine") -> Any:
+def registered(tree: Tree, folder: Path, name: str = "of_the_run") -> Any:
     written(tree, folder)
     importlib.import_module("pkg_of_run.custom.reward_manager")
     return importlib.import_module("pkg_of_run.vendored.workers.reward_manager.registry").MANAGERS[name]
 
 
+ROWS = SimpleNamespace(non_tensor_batch={"data_source": [1, 3]}, meta_info={}, rows=[3])
+CALLED = {
+    "a project's own arguments": ((), {"compute_score": None, "reward_fn_key": "data_source"}, [1, 3], [1.0, 2.0]),
+    "the project's scorer": ((), {"compute_score": lambda item: 8}, [1], [4.0]),
+    "a column": ((("(self, data)", "(self, data, data_sources)"), ("in data]", "in data_sources]")), {}, ROWS, [1, 2]),
+    "the config first": (
+        (("(self, data)", "(self, config, rows)"), ("in data]", "in config.some + rows.rows]")),
+        {"config": OmegaConf.create({"some": [1]})},
+        ROWS,
+        [1.0, 2.0],
+    ),
+    "whatever it is given": (
+        (("(self, data)", "(self, *args, **more)"), ("in data]", "in args[0].rows]")),
+        {},
+        ROWS,
+        [2],
+    ),
+    "the step": ((("(self, data)", "(self, data, step)"), ("in data]", "in data], [step]")), {}, [1, 3], [1.0, 2.0]),
+}
+
+
 @pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("chooses", ["trainer/main_ppo.py", "trainer/ppo/reward.py"])
-def test_a_class_that_a_program_chooses_is_called_as_a_project_does(
-    tmp_path: Path, imports: Path, chooses: str
-) -> None:
-    tree, said = take(chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": "", f"src/verl/{chooses}": CHOOSES}))
-    assert [line.partition(":")[0] for line in said] == ["changed"]
-    manager = registered(tree, imports)(tokenizer=None, num_examine=0, compute_score=None, reward_fn_key="data_source")
-    assert manager([1, 3]) == [1.0, 2.0]
-    assert manager([1], return_dict=True) == {"reward_tensor": [1.0], "reward_extra_info": {}}
-    _, remarks = setting_repairs.settle(recipient(tree, RunFolders(()), {KEY: "mine"}), {}, {}, ())
-    assert remarks == []
+@pytest.mark.parametrize("case", CALLED)
+def test_a_class_is_called_with_what_it_takes(tmp_path: Path, imports: Path, case: str) -> None:
+    edits, made_with, called_with, expected = CALLED[case]
+    text = CLASS
+    for old, new in edits:
+        text = text.replace(old, new)
+    tree, _, said = scored(in_program(tmp_path, text), {KEY: "naive"})
+    assert said == ["changed"]
+    manager = registered(tree, imports)(tokenizer=None, num_examine=0, **made_with)
+    assert manager(called_with) == expected
+    assert manager(called_with, return_dict=True) == {"reward_tensor": expected, "reward_extra_info": {}}
 
 
 @pytest.mark.usefixtures("verl")
@@ -145,18 +153,8 @@ def test_a_class_that_a_program_chooses_is_called_as_a_project_does(
 def test_of_several_things_that_a_manager_returns_the_tensor_counts(tmp_path: Path, imports: Path, given: str) -> None:
     returns = f"        scores = numpy.ones((1, 2))\n        return {given}\n"
     imported = "import numpy\nfrom types import SimpleNamespace\n"
-    text = f"{imported}{CLASS.partition('        return [half')[0]}{returns}"
-    tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": text}))
+    tree, _, _ = scored(in_program(tmp_path, f"{imported}{CLASS.partition('        return [half')[0]}{returns}"), {})
     assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]).tolist() == [[1.0, 1.0]]
-
-
-@pytest.mark.usefixtures("verl")
-def test_what_a_program_hands_over_scores(tmp_path: Path, imports: Path) -> None:
-    program = f"from verl.utils.reward_score.mine import tenfold\n{CHOOSES}\n\nrun_ppo(None, tenfold)\n"
-    scorer = "def half(number):\n    return number / 2\n\n\ndef tenfold(item):\n    return 10 * item\n"
-    files = {"src/verl/trainer/main_ppo.py": program, "src/verl/utils/reward_score/mine.py": scorer}
-    tree, _ = take(chosen_by_name(tmp_path, **files))
-    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]) == [5.0]
 
 
 @pytest.mark.usefixtures("verl")
@@ -165,65 +163,29 @@ def test_a_class_that_registers_itself_is_imported(tmp_path: Path, imports: Path
     folder = "verl/workers/reward_manager"
     inits = {f"{path}/__init__.py": "" for path in ("verl", "verl/workers", folder)}
     places = checkout(tmp_path, **inits, **{f"{folder}/mine.py": REGISTERED, f"{folder}/helpers.py": helper})
-    tree, said = take(places)
-    assert said == [
-        f"changed: copied from {folder}/mine.py to pkg_of_run/custom/verl_reward_manager.py, with what it imports"
-    ]
-    assert registered(tree, imports).__name__ == "Mine"
+    taken = managers.take_named(recipient(TREE, places, {KEY: "mine"}))
+    why = f"copied from {folder}/mine.py to pkg_of_run/custom/verl_reward_manager.py, with what it imports"
+    assert [item.why for item in taken.remarks] == [why]
+    assert registered(taken.tree, imports, "mine").__name__ == "Mine"
 
 
 @pytest.mark.usefixtures("verl")
-def test_a_class_is_called_with_the_columns_that_it_takes(tmp_path: Path, imports: Path) -> None:
-    takes = CLASS.replace("(self, data)", "(self, data, data_sources)").replace("in data]", "in data_sources]")
-    tree, said = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": takes}))
-    assert [line.partition(":")[0] for line in said] == ["changed"]
-    manager = registered(tree, imports)(tokenizer=None, num_examine=0)
-    assert manager(SimpleNamespace(non_tensor_batch={"data_source": [1, 3]}, meta_info={})) == [1.0, 2.0]
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_class_may_take_the_config_first_and_call_its_batch_otherwise(tmp_path: Path, imports: Path) -> None:
-    omegaconf = pytest.importorskip("omegaconf")
-    takes = CLASS.replace("(self, data)", "(self, config, rows)").replace("in data]", "in config.some + rows.rows]")
-    tree, said = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": takes}))
-    assert [line.partition(":")[0] for line in said] == ["changed"]
-    manager = registered(tree, imports)(tokenizer=None, num_examine=0, config=omegaconf.OmegaConf.create({"some": [1]}))
-    assert manager(SimpleNamespace(non_tensor_batch={}, meta_info={}, rows=[3])) == [1.0, 2.0]
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_class_may_take_whatever_it_is_called_with(tmp_path: Path, imports: Path) -> None:
-    takes = CLASS.replace("(self, data)", "(self, *args, **more)").replace("in data]", "in args[0].rows]")
-    tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": takes}))
-    manager = registered(tree, imports)(tokenizer=None, num_examine=0)
-    assert manager(SimpleNamespace(non_tensor_batch={}, meta_info={}, rows=[3])) == [2.0]
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_class_that_hands_on_what_it_is_made_with_is_made_without_the_config(tmp_path: Path, imports: Path) -> None:
-    takes = CLASS.replace("compute_score=None):", "compute_score=None, **more):\n        self.more = more")
-    tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": takes}))
-    assert registered(tree, imports)(tokenizer=None, num_examine=0, config=None, cost=1).more == {"cost": 1}
+def test_a_class_is_made_with_what_its_program_hands_it(tmp_path: Path, imports: Path) -> None:
+    own = CLASS.replace(
+        "compute_score=None):", "url, topk, compute_score=None, **more):\n        self.given = (url, topk, more)"
+    )
+    more = "url=config.retriever.url, topk=config.retriever.get('topk', 1)"
+    program = f"{own}{MAKES.replace('num_examine=0', f'num_examine=0, {more}')}\n# reward_fn="
+    tree, _, _ = scored(in_program(tmp_path, program), {KEY: "naive"})
+    config = OmegaConf.create({"retriever": {"url": "nowhere", "topk": 100}})
+    made = registered(tree, imports)(tokenizer=None, num_examine=0, config=config, cost=1)
+    assert made.given == ("nowhere", 100, {"cost": 1})
 
 
 @pytest.mark.usefixtures("verl")
 def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
-    own = {"src/verl/workers/reward_manager/mine.py": WAITS}
-    tree, said = take(chosen_by_name(tmp_path, **own))
-    assert tree == TREE
-    assert said[0].startswith("to do: src/verl/trainer/main_ppo.py has it, and cannot be imported here:")
-    assert "ray: no project has it" in said[0]
-
-
-@pytest.mark.usefixtures("verl")
-def test_another_of_the_same_name_is_tried_where_one_cannot_be_imported(tmp_path: Path, imports: Path) -> None:
-    first = "src/recipe/mine/main_mine.py"
-    chooses = CHOOSES.replace("from verl.workers.reward_manager import Mine", "from recipe.mine.wants import Mine")
-    wants = WAITS
-    places = chosen_by_name(tmp_path, **{first: chooses, "src/recipe/mine/wants.py": wants})
-    tree, said = take(places)
-    assert [line.partition(" from ")[2].partition(" ")[0] for line in said] == ["src/verl/trainer/main_ppo.py"]
-    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]) == [1.0]
+    tree, settings, said = scored(in_program(tmp_path, WAITS), {KEY: "naive"})
+    assert (tree, settings, said) == (TREE, {}, ["to do"])
 
 
 def test_what_nobody_has_is_put_aside() -> None:
@@ -242,29 +204,7 @@ def test_what_nobody_has_is_put_aside() -> None:
 @pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("name", ["prime", "nobody-s"])
 def test_what_a_project_has_otherwise_or_nobody_has_is_left(tmp_path: Path, name: str) -> None:
-    assert take(chosen_by_name(tmp_path), name) == (TREE, [])
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_scorer_of_an_earlier_name_is_copied_for_a_class_that_imports_none(tmp_path: Path, imports: Path) -> None:
-    plain = CLASS.replace("from verl.utils.reward_score import _default_compute_score\n", "")
-    plain = plain.replace("or _default_compute_score", "")
-    tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": plain}))
-    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]) == [1.0]
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_class_that_falls_back_to_a_function_of_its_own_is_given_no_other(tmp_path: Path, imports: Path) -> None:
-    own = CLASS.replace("import half", "import half, with_more").replace("or _default_compute_score", "or with_more")
-    own = own.replace("self.compute_score(item)", "self.compute_score(item, ability=1)")
-    mine = (
-        "def half(number):\n    return number / 2\n\n\ndef with_more(item, ability):\n    return item + 5 * ability\n"
-    )
-    folder = "src/verl/utils/reward_score"
-    tree, _ = take(
-        chosen_by_name(tmp_path, **{f"{folder}/mine.py": mine, "src/verl/workers/reward_manager/mine.py": own})
-    )
-    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]) == [3.0]
+    assert managers.take_named(recipient(TREE, in_program(tmp_path), {KEY: name})) == CopyResult(TREE, [])
 
 
 @pytest.mark.parametrize(("parameters", "left"), [("self, known=1", ["unknown"]), ("self, **given", [])])
@@ -277,43 +217,17 @@ def test_arguments_that_a_manager_does_not_take_are_left_out(parameters: str, le
 
 
 @pytest.mark.usefixtures("verl")
-def test_a_class_without_a_registry_is_made_with_what_its_program_hands_it(tmp_path: Path, imports: Path) -> None:
-    own = CLASS.replace("compute_score=None):", "url, topk, compute_score=None):\n        self.given = (url, topk)")
-    makes = """
-        manager = Mine(
-            tokenizer=None,
-            num_examine=0,
-            url=config.retriever.url,
-            topk=config.retriever.get('topk', 1),
-        )
-"""
-    program = f"{CHOOSES}{makes}"
-    files = {"src/verl/trainer/main_ppo.py": program, "src/verl/workers/reward_manager/mine.py": own}
-    taken = managers.take_named(recipient(TREE, chosen_by_name(tmp_path, **files), {KEY: "mine"}))
-    made = registered(taken.tree, imports)
-    config = OmegaConf.create({"retriever": {"url": "nowhere", "topk": 100}})
-    assert made(tokenizer=None, num_examine=0, config=config).given == ("nowhere", 100)
-
-
-@pytest.mark.usefixtures("verl")
 def test_a_text_file_that_a_copied_module_opens_comes_along(tmp_path: Path, imports: Path) -> None:
     helper = (
         "import os\n\nwith open(os.path.join(os.path.dirname(__file__), 'data/weight')) as file:\n"
         "    WEIGHT = float(file.read())\n\n\ndef half(number):\n    return number * WEIGHT\n"
+        "\n\ndef plus_one(item):\n    return item + 1\n"
     )
     below = "src/verl/utils/reward_score"
     files = {f"{below}/mine.py": helper, f"{below}/data/weight": "0.5", f"{below}/data/other": "1"}
-    tree, _ = take(chosen_by_name(tmp_path, **files))
+    tree, _, _ = scored(in_program(tmp_path, **files), {KEY: "naive"})
     assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]) == [1.0]
     assert not [file.path for file in tree if file.path.endswith("other")]
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_class_that_is_called_with_the_step_and_returns_more_is_adapted(tmp_path: Path, imports: Path) -> None:
-    own = CLASS.replace("def __call__(self, data):", "def __call__(self, data, step):")
-    own = own.replace("for item in data]", "for item in data], [step]")
-    tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": own}))
-    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1, 3]) == [1.0, 2.0]
 
 
 PROGRAM = """
@@ -361,9 +275,7 @@ def scored(places: RunFolders, settings: dict[str, Any]) -> tuple[Tree, dict[str
 
 @pytest.mark.usefixtures("verl")
 def test_the_class_in_a_program_that_knows_other_rows_scores(tmp_path: Path, imports: Path) -> None:
-    places = chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": PROGRAM})
-    below = RunFolders((*places.folders, tmp_path / "fork/src"))
-    tree, changed, said = scored(below, {KEY: "naive"})
+    tree, changed, said = scored(in_program(tmp_path, PROGRAM), {KEY: "naive"})
     assert (changed, said) == ({KEY: "of_the_run"}, ["changed"])
     assert registered(tree, imports, "of_the_run")(tokenizer=None, num_examine=0)([1, 3]) == [0.5, 1.5]
 
@@ -379,8 +291,7 @@ def test_a_class_that_has_a_function_of_its_own_is_not_given_verls(tmp_path: Pat
         "        self.compute_score = compute_score or _select('countdown')",
     ).replace('[_select("countdown")(item)', "[self.compute_score(item)")
     assert program.count("compute_score") == 4
-    places = chosen_by_name(tmp_path, **{"src/verl/trainer/main_ppo.py": program})
-    tree, _, _ = scored(RunFolders((*places.folders, tmp_path / "fork/src")), {KEY: "naive"})
+    tree, _, _ = scored(in_program(tmp_path, program), {KEY: "naive"})
     make = registered(tree, imports, "of_the_run")
     assert make(tokenizer=None, num_examine=0, compute_score=default_compute_score)([1, 3]) == [0.5, 1.5]
     assert make(tokenizer=None, num_examine=0, compute_score=lambda item: 8)([1]) == [8]
@@ -393,8 +304,8 @@ def test_the_plain_manager_is_in_every_project() -> None:
 @pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("manager", ["naive", "dapo", None])
 def test_scorers_that_know_other_rows_are_the_function(tmp_path: Path, imports: Path, manager: str | None) -> None:
-    places = chosen_by_name(tmp_path, **{"src/verl/utils/reward_score/__init__.py": SCORERS})
-    tree, changed, _ = scored(RunFolders((*places.folders, tmp_path / "fork/src")), {KEY: manager})
+    places = in_program(tmp_path, "# reward_fn=", **{"src/verl/utils/reward_score/__init__.py": SCORERS})
+    tree, changed, _ = scored(places, {KEY: manager})
     assert changed == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
     assert named.take_files(recipient(tree, places, changed)) == CopyResult(tree, [], {}), (
         "it is here, and is its own copy"
@@ -406,36 +317,24 @@ def test_scorers_that_know_other_rows_are_the_function(tmp_path: Path, imports: 
 
 @pytest.mark.usefixtures("verl")
 def test_what_the_run_names_scores(tmp_path: Path) -> None:
-    places = chosen_by_name(tmp_path, **{"src/verl/utils/reward_score/__init__.py": SCORERS})
-    below = RunFolders((*places.folders, tmp_path / "fork/src"))
+    below = in_program(tmp_path, "# reward_fn=", **{"src/verl/utils/reward_score/__init__.py": SCORERS})
     assert scored(below, {KEY: "mine"}) == (TREE, {}, [])
     assert scored(below, {"reward.custom_reward_function.path": "reward.py"}) == (TREE, {}, [])
-
-
-@pytest.mark.usefixtures("verl")
-def test_the_projects_own_scorer_is_not_handed_over_as_one_that_somebody_named(tmp_path: Path, imports: Path) -> None:
-    def default_compute_score(item: int) -> int:
-        raise AssertionError("verl's, which knows none of the checkout's rows")
-
-    tree, _ = take(chosen_by_name(tmp_path))
-    make = registered(tree, imports)
-    assert make(tokenizer=None, num_examine=0, compute_score=default_compute_score)([1, 3]) == [1.0, 2.0]
-    assert make(tokenizer=None, num_examine=0, compute_score=lambda item: 8)([1]) == [4.0]
 
 
 @pytest.mark.usefixtures("verl")
 def test_rows_that_the_release_knows_are_scored_by_the_project(tmp_path: Path) -> None:
     path = "verl/utils/reward_score/__init__.py"
     usual = "# Said by nobody else.\n" + source_of(NEWEST[-1]).read(path)
-    places = chosen_by_name(tmp_path, **{f"src/{path}": usual})
-    assert scored(RunFolders((*places.folders, tmp_path / "fork/src")), {KEY: "naive"}) == (TREE, {}, [])
+    places = in_program(tmp_path, "# reward_fn=", **{f"src/{path}": usual})
+    assert scored(places, {KEY: "naive"}) == (TREE, {}, [])
 
 
 @pytest.mark.usefixtures("verl")
 def test_a_class_that_reads_the_config_gets_it_with_what_no_release_has(tmp_path: Path, imports: Path) -> None:
     omegaconf = pytest.importorskip("omegaconf")
     reads = CLASS.replace("compute_score=None):", "compute_score=None, config=None):\n        self.config = config", 1)
-    tree, _ = take(chosen_by_name(tmp_path, **{"src/verl/workers/reward_manager/mine.py": reads}))
+    tree, _, _ = scored(in_program(tmp_path, reads), {KEY: "naive"})
     written(tree, imports)
     (imports / "config").mkdir()
     (imports / "config/unknown.yaml").write_text("# kept\ntrainer.kind: best\n")

@@ -60,9 +60,8 @@ def test_tools_of_a_run_are_no_environment_of_the_project() -> None:
 
 @pytest.mark.parametrize(("key", "carried"), [("trainer.test_freq", True), ("trainer.balance_batch", False)])
 def test_how_long_a_run_is_goes_as_with_verl_where_it_does_not_say(key: str, carried: bool) -> None:
-    value, remark = carrying_of({key: -1}, {})._local(key, key, 10)
+    value, _ = carrying_of({key: -1}, {})._local(key, key, 10)
     assert (value == -1) is carried
-    assert (remark is not None and remark.what == unsupported_keys.KEPT) is not carried
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from extractor.importers.runs.reading import read_run
 from extractor.values.errors import UsageError
@@ -20,14 +19,9 @@ CONFIG: dict[str, Any] = {
 LAUNCH = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files=/a/b.parquet"
 
 
-def test_a_config_may_be_json_or_what_wandb_keeps(tmp_path: Path) -> None:
-    run = tmp_path / "wandb/run-20250403_025642-wmqmvslz"
-    (run / "files").mkdir(parents=True)
-    wrapped = {key: {"desc": None, "value": value} for key, value in CONFIG.items()}
-    (run / "files/config.yaml").write_text(yaml.safe_dump({"_wandb": {"value": {}}, **wrapped}))
+def test_a_config_may_be_json(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    for path in (run, run / "files/config.yaml", tmp_path / "config.json"):
-        assert read_run(path, {}, {}).resolved == CONFIG, path
+    assert read_run(tmp_path / "config.json", {}, {}).resolved == CONFIG
 
 
 def test_what_is_not_read_is_refused_with_the_way_round(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -270,44 +269,6 @@ def test_a_config_s_folder_may_begin_on_somebody_else_s_machine(tmp_path: Path) 
             f"{base}\npython3 -m verl.trainer.main_ppo --config-path=$BASE/recipe/eyes/configs --config-name=eyes\n"
         )
         assert read_run(script, {}, {}).overlay == ({"data": {"gen_batch_size": 7}},)
-
-
-CONFIGS = {
-    "mine.yaml": "defaults:\n  - ppo_trainer\n  - model: small\n  - optional reward@reward_model: strict\n"
-    "  - override actor@actor_rollout_ref.actor: dp_actor\n  - override hydra/job_logging: none\n  - _self_\n"
-    "data: {gen_batch_size: 7}\n",
-    "model/small.yaml": "# @package actor_rollout_ref.model\npath: small\n",
-    "model/big.yaml": "# of mine\n# @package actor_rollout_ref.model\npath: big\n",
-    "reward/strict.yaml": "enable: false\n",
-    "experiment/long.yaml": "# @package _global_\ntrainer: {total_epochs: 9}\n",
-}
-
-
-@pytest.mark.parametrize(
-    ("words", "model", "more"),
-    [
-        ("", "small", ()),
-        ("model=big", "big", ()),
-        ("+experiment=long", "small", ({"trainer": {"total_epochs": 9}},)),
-        ("model=gone", "small", ()),
-    ],
-)
-def test_groups_of_a_config_of_ones_own(tmp_path: Path, words: str, model: str, more: tuple[Any, ...]) -> None:
-    for name, text in CONFIGS.items():
-        (tmp_path / "conf" / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / "conf" / name).write_text(text)
-    script = tmp_path / "run.sh"
-    script.write_text(f"python3 -m verl.trainer.main_ppo --config-path=conf --config-name=mine a.b=1 {words}\n")
-    run = read_run(script, {}, {})
-    chosen = {"actor_rollout_ref": {"model": {"path": model}}}
-    own = {"data": {"gen_batch_size": 7}}
-    assert run.overlay == (chosen, {"reward_model": {"enable": False}}, own, *more)
-    assert [note.partition(" is not here")[0] for note in run.notes] == [
-        "mine.yaml: actor@actor_rollout_ref.actor: dp_actor"
-    ]
-    assert [item.key for item in run.overrides] == ["a.b", *(["model"] if words == "model=gone" else [])]
-    script.write_text("python3 -m verl.trainer.main_ppo --config-dir=conf +experiment=long a.b=1\n")
-    assert read_run(script, {}, {}).overlay == ({"trainer": {"total_epochs": 9}},)
 
 
 def test_a_recipe_in_a_repository_of_its_own_has_its_config(tmp_path: Path) -> None:

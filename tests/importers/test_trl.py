@@ -29,23 +29,21 @@ def to_do(run: Run) -> dict[str, str]:
 
 def test_a_program_that_parses_its_settings_is_read_by_its_command(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("config = TrlParser(GRPOConfig).parse()\nGRPOTrainer(args=config).train()\n")
-    own = "model_name_or_path: c/d\nnum_generations: 4\nlr_scheduler_type: cosine_with_min_lr\n"
-    (tmp_path / "own.yaml").write_text(own + "lr_scheduler_kwargs: {min_lr_rate: 0.1}\nreward_funcs: [size]\n")
-    (tmp_path / "zero.yaml").write_text("distributed_type: DEEPSPEED\nnum_processes: 8\n")
+    own = "model_name_or_path: c/d\nnum_generations: 4\nlr_scheduler_type: cosine\n"
+    (tmp_path / "own.yaml").write_text(f"{own}reward_funcs: [size]\n")
     for before, processes in (
         ("python", None),
         ("accelerate launch", None),
         ("accelerate launch --num_processes 4", 4),
-        ("accelerate launch --config_file zero.yaml", 8),
         ("accelerate launch --config_file zero.yaml --num-processes=2", 2),
-        ("torchrun --nnodes 2 --nproc_per_node 3", 6),
+        ("torchrun --nnodes 2 --nproc_per_node 3", None),
         ("trl grpo", None),
     ):
         script = "" if before.startswith("trl") else "train.py"
         run = launch(tmp_path, f"{before} {script} --config own.yaml --learning_rate 3e-6 --beta 0.1")
         found, times = translated(run), processes or 1
         assert {f"{MODEL}.path": "c/d", f"{ROLLOUT}.n": 4, f"{ACTOR}.optim.lr": 3e-6}.items() <= found.items(), before
-        assert (found[f"{ACTOR}.optim.lr_scheduler_type"], found[f"{ACTOR}.optim.min_lr_ratio"]) == ("cosine", 0.1)
+        assert found[f"{ACTOR}.optim.lr_scheduler_type"] == "cosine"
         assert found[f"{ACTOR}.ppo_mini_batch_size"] == 2 * times, before
         assert any("for one device" in item.why for item in run.remarks) == (processes is None), before
         assert any("changes in Python" in item.why for item in run.remarks) == bool(script), before
@@ -122,11 +120,6 @@ LR = f"{ACTOR}.optim"
         ("entropy_coef: 0.01", {f"{ACTOR}.entropy_coeff": 0.01}),
         ("shuffle_dataset: false\nsave_total_limit: 2", {"data.shuffle": False, "trainer.max_actor_ckpt_to_keep": 2}),
         (
-            "lr_scheduler_type: cosine_with_min_lr\nlearning_rate: 0.00001\nlr_scheduler_kwargs: {min_lr: 0.000001}",
-            {f"{LR}.lr_scheduler_type": "cosine", f"{LR}.min_lr_ratio": 0.1},
-        ),
-        ("chat_template_kwargs: {enable_thinking: false}", {"data.apply_chat_template_kwargs.enable_thinking": False}),
-        (
             "use_peft: true",
             {f"{MODEL}.lora_rank": 16, f"{MODEL}.lora_alpha": 32, f"{MODEL}.target_modules": ["q_proj", "v_proj"]},
         ),
@@ -152,7 +145,6 @@ def test_what_is_otherwise_or_left_to_a_release_is_said(tmp_path: Path) -> None:
         "vllm_importance_sampling_correction",
         "scale_rewards",
         "num_train_epochs",
-        "lora_target_modules",
         "loss_type",
         "max_completion_length",
     } <= remarks
@@ -164,4 +156,4 @@ def test_what_is_otherwise_or_left_to_a_release_is_said(tmp_path: Path) -> None:
     remarks = {item.key for item in read_run(file, {}, {}).remarks}
     assert ("own_share" in remarks, "own_switch" in remarks) == (True, False)
     file.write_text(FEW + "lr_scheduler_type: cosine\nlr_scheduler_kwargs: {num_cycles: 2}\n")
-    assert "num_cycles" in {item.value for item in read_run(file, {}, {}).remarks}
+    assert "lr_scheduler_kwargs" in {item.key for item in read_run(file, {}, {}).remarks}

@@ -216,7 +216,6 @@ class _Bundle:
             "remarks": remarks,
             "adapters": ", ".join("environment loop" if name == "environment" else name for name in made),
             "overrides": [_quote(item) for item in overrides],
-            "notes": self._notes(keys),
             "keys": [(key, _show_target(key)) for key in keys],
             "serving": "sglang" if self.config.flat.get("actor_rollout_ref.rollout.name") == "sglang" else "vllm",
         }
@@ -229,24 +228,6 @@ class _Bundle:
             loop = f"- name: {changes.AGENT}\n  _target_: adapters.environment.EnvironmentLoop\n"
             texts["adapters/agent_loops.yaml"] = loop
         return {path: text.encode() for path, text in texts.items()}
-
-    def _notes(self, keys: Sequence[Key]) -> list[str]:
-        """Return what verl has no key for, from where `new --from-verl-run` takes it back."""
-        options = self.lock.options
-        head = {
-            "verl": self.target.release,
-            "project": options.verl,
-            "package": options.package,
-            "engine": options.engine,
-            "algorithm": options.algorithm,
-            "recipe": options.recipe,
-            "features": list(options.features),
-        }
-        lost = [key for key in keys if key.status in (KeyStatus.DROPPED, KeyStatus.CHANGED)]
-        return [
-            *(f"{name}: {json.dumps(value)}" for name, value in head.items()),
-            *(f"{key.key}={json.dumps(key.value)}" for key in lost),
-        ]
 
 
 def _quote(override: str) -> str:

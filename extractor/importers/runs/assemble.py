@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.config.project import UNKNOWN, load
-from extractor.importers.runs.convert import Experiment
 from extractor.importers.runs.copied_code import named
-from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
+from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.placeholders import shown
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
-from extractor.values import limits, readers
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.compose import merge, read_yaml
 from extractor.values.configtree.written import dumped, nested
@@ -52,10 +50,9 @@ def config_of(tree: Tree) -> dict[str, str]:
     }
 
 
-def before(tree: Tree, run: Run) -> Mapping[str, Any]:
-    """Compose the project's config without the run's settings, with toy sizes for a run of a toy project."""
-    toy = bool(run.hints) and run.kept.get("actor_rollout_ref.model.path", "") is None
-    return load(config_of(tree), () if toy else ("actor_rollout_ref.model.path=given",)).flat
+def before(tree: Tree) -> Mapping[str, Any]:
+    """Compose the project's config without the run's settings, for a model that is given."""
+    return load(config_of(tree), ("actor_rollout_ref.model.path=given",)).flat
 
 
 def following(tree: Tree) -> set[str]:
@@ -86,25 +83,22 @@ def load_config(tree: Tree) -> Mapping[str, Any]:
     return load(config_of(tree)).flat
 
 
-def write(project: TargetProject, run: Run, experiment: Experiment) -> Assembled:
+def write(project: TargetProject, run: Run) -> Assembled:
     """Put a run's settings into a tree: a recipe of their own, which the config starts from.
 
     Args:
         project: The project as generated, and the run's settings.
         run: As it was read.
-        experiment: What was made of it.
     """
-    taken = CopyResult(project.tree) if run.hints else named.take_files(project)
+    taken = named.take_files(project)
     files = {file.path: file for file in taken.tree}
-    if run.hints:
-        _take_hooks(files, project.package, run)
     chosen = {**project.settings, **taken.settings}
     main = files[f"{_CONFIG}ppo_trainer.yaml"]
     text, count = _DEFAULT.subn(rf"\g<1>{RECIPE}", main.data.decode())
     if count != 1:
         raise InternalError("config/ppo_trainer.yaml does not name its recipe", hint="report it")
     files[main.path] = replace(main, data=text.encode())
-    recipe = files.get(f"{_CONFIG}recipe/{experiment.recipe}.yaml")
+    recipe = files.get(f"{_CONFIG}recipe/toy.yaml")
     body = (read_yaml(recipe.data.decode()) or {}) if recipe is not None else {}
     merge(body, nested(chosen))
     head = f"# The settings of {Path(run.file).name} where they differ from this project's own.\n"
@@ -129,15 +123,3 @@ def _over_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
             merge(body, nested(wrong))
             first = "".join(line for line in file.data.decode().splitlines(True) if line.startswith("#"))
             files[file.path] = replace(file, data=(first + _OVER_TOY + dumped(body)).encode())
-
-
-def _take_hooks(files: dict[str, File], package: str, run: Run) -> None:
-    """Take the hooks of an export back as they are."""
-    folder = Path(run.file).parent / str(run.hints.get("package", package)) / "custom"
-    for place in readers.files_below(folder) if folder.is_dir() else ():
-        if place.suffix != ".py":
-            continue
-        path = f"{package}/custom/{place.relative_to(folder).as_posix()}"
-        data = readers.read_bytes(place, limits.MAX_TEXT)
-        if path not in files or files[path].kind is FileKind.HOOK:
-            files[path] = File(path, FileKind.HOOK, data)

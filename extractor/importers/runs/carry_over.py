@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.runs import convert, multiturn_fork_keys, pre_0_4_defaults, release_match
+from extractor.importers.runs import convert, pre_0_4_defaults, release_match
 from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.imported_project import MatchedRun
 from extractor.importers.runs.placeholders import readable, shown, unknowns
@@ -35,6 +35,15 @@ _WEIGHS, _BOUNDS = (
     ("actor_rollout_ref.actor.tis_imp_ratio_cap", "algorithm.rollout_is_threshold"),
 )
 _KIND, _RECIPE = "reward_model.rm_type", "recipe.prime.main_prime with the names of verl's recipe/prime/config"
+# Turns that forks play in loops of their own: the setting, its switch, and whether they play where that is not set.
+_ROLLOUT = "actor_rollout_ref.rollout"
+_LOOPS = (
+    ("max_turns", "do_search", True),
+    ("actor_rollout_ref.agent.max_turns", "actor_rollout_ref.agent.enable_agent", True),
+    (f"{_ROLLOUT}.agent.max_turns", f"{_ROLLOUT}.agent.activate_agent", False),
+)
+_TURNS = f"{_ROLLOUT}.multi_turn.enable=true {_ROLLOUT}.multi_turn.max_assistant_turns=(one more than its turns)"
+_ALIKE, _GROUP = f"{_ROLLOUT}.n_agent", f"{_ROLLOUT}.n=(its value)"
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class RunRequest:
         given = _variables(self.variables)
         said = read_run(self.file, given, environment, tuple(self.config_dirs), self.started_in)
         _refuse_names_of_forks(said)
-        run = multiturn_fork_keys.with_verls_names(pre_0_4_defaults.with_earlier_defaults(said))
+        run = pre_0_4_defaults.with_earlier_defaults(said)
         best = self._matched(run, frozenset(item.key for item in said.overrides), release, step)
         if best.unhandled and not self.keep_unknown:
             raise _not_known(self.file, best, len(run.overrides) + len(flatten(run.resolved or {})))
@@ -122,8 +131,6 @@ class RunRequest:
         """Return the releases to try, the likeliest first."""
         if self.run_verl is not None:
             return [self.run_verl]
-        if "verl" in run.hints:
-            return [str(run.hints["verl"])]
         likeliest = [release]
         if run.version is not None:
             # `0.6.0.dev` is what becomes 0.6.0.
@@ -158,9 +165,14 @@ def _refuse_names_of_forks(run: Run) -> None:
     Raises:
         UsageError: the run has one.
     """
-    said = {} if run.hints else flat_settings(run)
+    said = flat_settings(run)
     bounds = _BOUNDS if said.get(_WEIGHS) is True else _BOUNDS[:1]
-    instead = {key: _WEIGHTS for key in bounds if isinstance(said.get(key), (int, float)) and said[key] > 0}
+    named = {
+        **dict.fromkeys(bounds, _WEIGHTS),
+        **{turns: _TURNS for turns, switch, usual in _LOOPS if said.get(switch, usual) is True},
+        **({_ALIKE: _GROUP} if said.get(_ALIKE) != 1 else {}),
+    }
+    instead = {key: hint for key, hint in named.items() if isinstance(said.get(key), (int, float)) and said[key] > 0}
     if said.get(_KIND) == "prime":
         instead[_KIND] = _RECIPE
     for key, hint in instead.items():

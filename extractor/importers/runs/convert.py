@@ -48,7 +48,6 @@ class Experiment:
     Attributes:
         release: The release of verl that the run was written for, as far as its keys tell.
         algorithm, engine, features: Options of the project.
-        recipe: The recipe, where an export says it.
         wanted: Settings by the project's keys; resolved.
         config: The run's config in verl's keys, nested.
         remarks: What is not as it was.
@@ -59,7 +58,6 @@ class Experiment:
     algorithm: str
     engine: str
     features: tuple[str, ...]
-    recipe: str
     wanted: Mapping[str, Any] = field(repr=False)
     config: Mapping[str, Any] = field(repr=False)
     remarks: tuple[Remark, ...] = ()
@@ -95,18 +93,12 @@ def convert(
         )
     remarks: list[Remark] = []
     name = str(flat.get("actor_rollout_ref.rollout.name"))
-    chosen = engine or run.hints.get("engine") or _engine(name, manifest, remarks)
-    algorithm = run.hints.get("algorithm") or _algorithm(run, flat, manifest, remarks)
+    chosen = engine or _engine(name, manifest, remarks)
+    algorithm = _algorithm(run, flat, manifest, remarks)
     function = _function(flat, run, found.target)
-    if "features" in run.hints:
-        known = {feature.name for feature in manifest.features}
-        features = tuple(item for item in run.hints["features"] if item in known)
-    else:
-        wanted = _wanted_features(flat, run, found.target, function, _plain_managers(manifest))
-        features = _features(wanted, manifest, remarks)
-    recipe = str(run.hints.get("recipe", "toy"))
-    release = found.target.release
-    return Experiment(release, str(algorithm), chosen, features, recipe, flat, config, tuple(remarks), function)
+    wanted = _wanted_features(flat, run, found.target, function, _plain_managers(manifest))
+    features = _features(wanted, manifest, remarks)
+    return Experiment(found.target.release, algorithm, chosen, features, flat, config, tuple(remarks), function)
 
 
 def _of_verl(flat: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:

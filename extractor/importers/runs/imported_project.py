@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
 from extractor.importers.config.project import UNKNOWN
-from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import assemble, changed_defaults, missing_inputs, report, setting_repairs
+from extractor.importers.config.release import ReleaseConfig
+from extractor.importers.runs import assemble, missing_inputs, report, setting_repairs
 from extractor.importers.runs import settings as settings_of
 from extractor.importers.runs.convert import Experiment
 from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl, registered, tools
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
+from extractor.importers.runs.placeholders import unknowns
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.render import unread
@@ -99,7 +101,7 @@ class MatchedRun:
 
         Args:
             asked: By the command line and its defaults.
-            chosen: Those of algorithm and recipe that stand on the command line.
+            chosen: Those that stand on the command line.
             without: Features to leave out.
         """
         run = self.experiment
@@ -108,7 +110,6 @@ class MatchedRun:
             asked,
             engine=run.engine,
             algorithm=asked.algorithm if "algorithm" in chosen else run.algorithm,
-            recipe=asked.recipe if "recipe" in chosen else run.recipe,
             features=tuple(sorted(features)),
         )
 
@@ -123,15 +124,11 @@ class MatchedRun:
             source: verl, of the project's release.
             adopted: The edits of the run's own copy of verl that the tree has; None: it was not looked at for any.
         """
-        before, run = assemble.before(tree, self.run), self.run
+        before, run = assemble.before(tree), self.run
         project = TargetProject(tree, options.package, self.target.source, run.places, {}, options.verl)
         project, settings = self._carry(project, before, adopted or ())
-        if run.hints:  # an export of a project has no code of its own
-            settings.aside = settings.unknown
-            written = assemble.write(project, run, self.experiment)
-            return self._report(project, written, settings, source)
         project = self._complete(project, before, settings, is_adopted=adopted is not None)
-        return self._report(project, self._write(project, before, settings), settings, source)
+        return self._report(project, self._write(project, before, settings), settings)
 
     @property
     def _stated(self) -> dict[str, Any]:
@@ -166,7 +163,7 @@ class MatchedRun:
         project = replace(project, settings={**project.settings, **mended})
         lost = settings.without_place(before)
         left = {item.key for item in settings.remarks if item.what == "dropped"} | lost.keys()
-        said = {**run.former, **flatten(run.defaults), **stated, **lost}
+        said = {**flatten(run.defaults), **stated, **lost}
         code = "\n".join(project.copies.values())
         asked = {
             key: value for key, value in said.items() if key not in before and _is_asked_for(key, code, key in lost)
@@ -223,19 +220,17 @@ class MatchedRun:
         whole = {**flatten(self.experiment.config), **wanted}
         now, followers = kept_as_references(project.settings, self._stated, before, following, whole)
         expected = {**wanted, **followers}
-        written = assemble.write(replace(project, settings=now), self.run, self.experiment)
+        written = assemble.write(replace(project, settings=now), self.run)
         for follows in (False, True):  # first what follows nothing: what follows it may be right then
             made = assemble.load_config(written.tree)
             wrong = {key: value for key, value in expected.items() if key in made and made[key] != value}
             part = {key: value for key, value in wrong.items() if (key in following) == follows}
             if part:
                 now = {**now, **part}
-                written = assemble.write(replace(project, settings=now), self.run, self.experiment)
+                written = assemble.write(replace(project, settings=now), self.run)
         return written
 
-    def _report(
-        self, project: TargetProject, written: assemble.Assembled, settings: _Settings, source: Source
-    ) -> ImportedProject:
+    def _report(self, project: TargetProject, written: assemble.Assembled, settings: _Settings) -> ImportedProject:
         """Add what was put aside and the report to a written tree."""
         told = {**settings.unknown, **{key: settings.aside[key] for key in settings.asked}}
         aside = [
@@ -247,15 +242,45 @@ class MatchedRun:
         tree = assemble.with_unknown(written.tree, self.run, settings.aside)
         config = assemble.load_config(tree)
         head = report.headline(self.run.file, self.target.release, config, len(written.settings))
-        if not self.run.hints:
-            every += tuple(variables_read(replace(project, tree=tree), self.run.environment))
-            stated = self._stated if self.run.resolved is None else {}
-            usual = VerlDefaults.of(ReleaseConfig.of(source)).flat
-            renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
-            whole = {**flatten(self.run.defaults), **self.experiment.wanted}
-            every += tuple(changed_defaults.remarks(whole, stated, config, usual, renames, every))
-            tree = assemble.with_hook(tree, report.FILE, report.text(head, every, self.run.notes))
+        every += tuple(variables_read(replace(project, tree=tree), self.run.environment))
+        if self.run.resolved is None:
+            renamed = Renames(self.target.release, project.release)
+            stated = {key: self.experiment.wanted.get(key, value) for key, value in self._stated.items()}
+            every += tuple(statements_that_differ(stated, config, renamed, every))
+        tree = assemble.with_hook(tree, report.FILE, report.text(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
+
+
+def statements_that_differ(
+    stated: Mapping[str, Any],
+    project: Mapping[str, Any],
+    renamed: Callable[[str], str | None],
+    said: Sequence[Remark],
+) -> Iterator[Remark]:
+    """Yield a remark on each statement of a run that its project has otherwise, and that no remark is about.
+
+    Args:
+        stated: What the run itself sets, resolved, by its release's keys.
+        project: The project's config in the end, flat and resolved.
+        renamed: From the run's release's keys to the project's.
+        said: The remarks that there are.
+    """
+    about = {item.key for item in said}
+    by_engine = {name: key for key, name in READ_BY_THE_ENGINE.items()}
+    for key, value in stated.items():
+        names = [by_engine.get(key, key), *candidates(key, renamed)]
+        own = [name for name in dict.fromkeys(names) if name in project]
+        is_reference = isinstance(value, str) and "${" in value
+        if not own or about & {key, *own} or unknowns(value) or is_reference:
+            continue
+        if not any(_is_same(value, project[name]) for name in own):
+            yield Remark(key, value, "changed", f"here {own[0] if own[0] != key else 'it'} is {project[own[0]]}")
+
+
+def _is_same(theirs: Any, ours: Any) -> bool:
+    if isinstance(ours, list) and isinstance(theirs, str):
+        theirs = [theirs]  # one logger, one file
+    return bool(theirs == ours) and isinstance(theirs, bool) == isinstance(ours, bool)
 
 
 def _is_asked_for(key: str, code: str, under_any_name: bool) -> bool:

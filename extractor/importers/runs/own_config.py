@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,19 @@ from extractor.importers.runs.run import Run
 from extractor.values import fingerprint, limits, readers
 from extractor.values.configtree import compose
 from extractor.values.configtree.compose import read_config
-from extractor.values.configtree.defaults import SELF, Defaults, TooManyParts
-from extractor.values.configtree.places import below, file_of, keys_of_choice, package_of_group, package_under
+from extractor.values.configtree.defaults import SELF
+from extractor.values.configtree.places import file_of
 from extractor.values.errors import UsageError
 
 VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer")
 _NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
-_CHOICE = re.compile(r"\+{0,2}([\w/]+(?:@[\w.]+)?)=(?:([\w/-]+)|\[\s*([\w/-]+(?:\s*,\s*[\w/-]+)*)\s*\])")
+_CHOICE = re.compile(r"\+{0,2}([\w/]+)(?:@[\w.]+)?=([\w/-]+|\[[\w/,\s-]+\])")
 _FILE = re.compile(r"[\w./~][\w./~-]*\.yaml")
 _OF_VERL, _OF_A_PACKAGE, _CONFIG = "ppo_trainer.yaml", "pkg://", "verl/trainer/config"
 # How many folders above the option of a group verl's config may lie.
 _DEEPEST = 4
 _CORRECT = "correct the file"
+RESOLVED = "pass what the run resolves to: append `--cfg job --resolve > run.yaml` to its command, and pass run.yaml"
 
 
 def read(
@@ -54,23 +55,26 @@ def read(
         beside += places.folders_like(readable(folder), by_last=True)
     elsewhere = places.folders if name.endswith(".yaml") else ()
     folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
-    own = _OwnConfigs(path, folders, [*places.folders, *config_dirs])
-    choices = [own.choice(item) for item in words]
-    own.chosen = dict(filter(None, choices))
-    main = name.removesuffix(".yaml") or default
+    for word in words:
+        _refuse_choice(word, folders, path)
+    main, own, notes = name.removesuffix(".yaml") or default, _Own(), list[str]()
     if VERLS.fullmatch(main) is not None:
-        own.main = main
-    elif name or own.file(file_of("", main)) is not None:
-        own.read(main)
+        own = _Own(main)
+    elif (file := next(filter(Path.is_file, _candidates(f"{main}.yaml", folders)), None)) is not None:
+        own = _read_own(file, folders)
+    elif name:
+        here = [place for place in dict.fromkeys(folders) if readers.is_there(place)]
+        raise UsageError(
+            f"{path}: its config {main}.yaml is not here (looked in {', '.join(map(str, here or folders[:1]))})",
+            hint="pass --config-dir DIR, the directory that it is in",
+        )
     else:
-        own.notes.append(f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir")
-    own.add_chosen()
+        notes = [f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir"]
     near = [*([own.beside] if own.beside is not None else []), *config_dirs, *beside]
     at = next((place for place in near if (place / f"{own.main}.yaml").is_file()), None)
     defaults = _defaults_of(at, own.main, places)
-    others = [item for item, choice in zip(words, choices, strict=True) if choice is None]
-    run = Run(str(path), config_name=own.main, program=module, defaults=defaults, overlay=tuple(own.found))
-    return replace(run, notes=tuple(own.notes)), others
+    run = Run(str(path), config_name=own.main, program=module, defaults=defaults, overlay=own.bodies)
+    return replace(run, notes=tuple(notes)), words
 
 
 def _named(arguments: Sequence[str]) -> tuple[str, str, list[str]]:
@@ -121,124 +125,64 @@ def _of_the_module(module: str, places: RunFolders) -> tuple[str, list[Path]]:
     return name.removesuffix(".yaml"), [file.parent / folder]
 
 
-@dataclass
-class _OwnConfigs:
-    """Reads configs that are the run's own, as Hydra puts them together; what verl has is left to verl.
+@dataclass(frozen=True)
+class _Own:
+    """A config that is the run's own.
 
     Attributes:
-        script: Which names them.
-        places: Where they are looked for.
-        within: The folders that a config may be in: `../../x/base` may lead out of these.
-        chosen: What the launch says of groups, by group.
-        main: verl's config that they end at.
-        beside: The folder of that config, where one of them leads there.
-        found: What they have, in the order in which it counts.
-        notes: What a user should know.
+        main: verl's config that it starts from.
+        beside: The folder of that config, where it leads there.
+        bodies: What it has itself.
     """
 
-    script: Path
-    places: Sequence[Path]
-    within: Sequence[Path]
-    chosen: dict[str, list[str]] = field(default_factory=dict)
     main: str = "ppo_trainer"
     beside: Path | None = None
-    found: list[Mapping[str, Any]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    bodies: tuple[Mapping[str, Any], ...] = ()
 
-    def choice(self, word: str) -> tuple[str, list[str]] | None:
-        """Return group and options of a word that chooses files of the run's own; None for any other."""
-        found = _CHOICE.fullmatch(word)
-        if found is None:
-            return None
-        options = [found[2]] if found[2] else re.split(r"\s*,\s*", found[3])
-        group = found[1].partition("@")[0]
-        return (found[1], options) if all(self.file(file_of(group, option)) for option in options) else None
 
-    def read(self, name: str) -> None:
-        """Read a config, and those of the run's own that it starts from."""
-        self._check_is_here(file_of("", name), name)
-        self._add(file_of("", name), "")
+def _read_own(file: Path, folders: Sequence[Path]) -> _Own:
+    """Read a config that starts from verl's and from nothing else.
 
-    def add_chosen(self) -> None:
-        """Read what the launch adds of groups, and no config has an entry for."""
-        for key, options in self.chosen.items():
-            group, sign, package = key.partition("@")
-            for path in (file_of(group, option) for option in options):
-                if self.file(path) is not None:
-                    at = package if sign else None
-                    self._add(path, self._walk().package_of(path, "", at, package_of_group(group)))
+    Raises:
+        UsageError: it cannot be read, or starts from other configs as well.
+    """
+    try:
+        entries, body = read_config(readers.read_text(file))
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}", hint=_CORRECT) from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{file}: not valid YAML: {error}", hint=_CORRECT) from None
+    if not isinstance(body, dict):
+        raise UsageError(f"{file}: not valid YAML: no mapping at its top", hint=_CORRECT)
+    body.pop("hydra", None)
+    own = _Own(bodies=(body,) if body else ())
+    for entry in entries:
+        path, _, package = entry.partition("@") if isinstance(entry, str) else ("", "", "")
+        path = file_of("", path)
+        if VERLS.fullmatch(posixpath.basename(path).removesuffix(".yaml")) and package in ("", "_global_"):
+            at = next((found.parent for found in _candidates(path, folders) if _has_verls(found.parent)), None)
+            own = replace(own, main=posixpath.basename(path).removesuffix(".yaml"), beside=at)
+        elif entry != SELF and not (isinstance(entry, dict) and all("hydra/" in str(key) for key in entry)):
+            raise UsageError(f"{file}: it starts from {entry} as well, which is not read", hint=RESOLVED)
+    return own
 
-    def _add(self, path: str, package: str) -> None:
-        try:
-            for part, where in self._walk().parts(path, package):
-                body = below(where, self._body_of(part)[1])
-                if not isinstance(body, dict):
-                    raise UsageError(f"{self.file(part)}: not valid YAML: no mapping at its top", hint=_CORRECT)
-                body.pop("hydra", None)
-                self.found += [body] if body else []
-        except TooManyParts as error:
-            raise UsageError(f"{self.script}: {error}", hint="correct the defaults of its configs") from None
 
-    def _walk(self) -> Defaults:
-        return Defaults(self._text_of, self._entries, self._choose, self._absent)
+def _refuse_choice(word: str, folders: Sequence[Path], script: Path) -> None:
+    """Refuse a word that chooses a config file which is the run's own.
 
-    def _entries(self, path: str) -> list[Any]:
-        """Return the defaults list of a config, without verl's config that it starts from."""
-        kept = []
-        for entry in self._body_of(path)[0]:
-            name, sign, at = entry.partition("@") if isinstance(entry, str) else (SELF, "", "")
-            if VERLS.fullmatch(posixpath.basename(name).removesuffix(".yaml")) and not package_under("", at):
-                verls = file_of(posixpath.dirname(path), name)
-                self.main = posixpath.basename(verls).removesuffix(".yaml")
-                self.beside = next((file.parent for file in self._candidates(verls) if _has_verls(file.parent)), None)
-                continue
-            if name != SELF and not sign:
-                self._check_is_here(file_of(posixpath.dirname(path), name), name)
-            kept.append(entry)
-        return kept
+    Raises:
+        UsageError: it does.
+    """
+    found = _CHOICE.fullmatch(word)
+    if found is None:
+        return
+    for option in filter(None, re.split(r"[\[\],\s]+", found[2])):
+        if not all(map(_is_verls, filter(Path.is_file, _candidates(file_of(found[1], option), folders)))):
+            raise UsageError(f"{script}: {word} chooses a config of its own, which is not read", hint=RESOLVED)
 
-    def _choose(self, *named: Any) -> list[str] | None:
-        return next((self.chosen.pop(key) for key in keys_of_choice(*named) if key in self.chosen), None)
 
-    def _absent(self, path: str, above: str, named: str) -> None:
-        is_verls = any(file.is_file() for file in self._candidates(path))
-        named = named.removeprefix("override ").removeprefix("optional ").lstrip("/")
-        if not is_verls and not named.startswith("hydra/"):
-            self.notes.append(f"{posixpath.basename(above)}: {named} is not here, and is taken for what verl has there")
-
-    def file(self, path: str) -> Path | None:
-        """Return a config that is the run's own: of a group's options those that verl has so are not."""
-        files = filter(Path.is_file, self._candidates(path))
-        return next((file for file in files if not ("/" in path and _is_verls(file))), None)
-
-    def _candidates(self, path: str) -> list[Path]:
-        found = [Path(os.path.normpath(place / path)) for place in self.places]
-        if path.startswith(".."):
-            return [file for file in found if any(file.is_relative_to(place) for place in self.within)]
-        return found
-
-    def _check_is_here(self, path: str, name: str) -> None:
-        if self.file(path) is None:
-            here = [place for place in dict.fromkeys(self.places) if readers.is_there(place)]
-            raise UsageError(
-                f"{self.script}: its config {name}.yaml is not here "
-                f"(looked in {', '.join(map(str, here or self.places[:1]))})",
-                hint="pass --config-dir DIR, the directory that it is in",
-            )
-
-    def _text_of(self, path: str) -> str | None:
-        file = self.file(path)
-        try:
-            return None if file is None else readers.read_text(file)
-        except OSError as error:
-            raise UsageError(f"{file}: cannot be read: {error.strerror}", hint=_CORRECT) from None
-
-    def _body_of(self, path: str) -> tuple[list[Any], Any]:
-        """Return a config's defaults list, and the rest."""
-        try:
-            return read_config(self._text_of(path) or "")
-        except yaml.YAMLError as error:
-            raise UsageError(f"{self.file(path)}: not valid YAML: {error}", hint=_CORRECT) from None
+def _candidates(path: str, folders: Sequence[Path]) -> list[Path]:
+    return [Path(os.path.normpath(place / path)) for place in folders]
 
 
 def _has_verls(folder: Path) -> bool:

@@ -65,7 +65,7 @@ def with_earlier_defaults(run: Run) -> Run:
 
 def is_earlier(run: Run) -> str | None:
     """Return how one can tell that a run is from before the first release; None where nothing says so."""
-    if run.hints or run.resolved is not None:
+    if run.resolved is not None:
         return None
     if run.version is not None:
         first = Version(releases.supported()[0])

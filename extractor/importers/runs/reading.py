@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from packaging.version import InvalidVersion, Version
 
-from extractor.importers.runs import embedded_commands, launch_reader, of_export, overrides, own_config
+from extractor.importers.runs import embedded_commands, launch_reader, overrides, own_config
 from extractor.importers.runs.launch_reader import translated
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.places import RunFolders
@@ -61,8 +61,7 @@ def _version_of(places: RunFolders) -> str | None:
 
 def _read(path: Path, around: Around) -> Run:
     if path.is_dir():
-        of_wandb = path / "files" / "config.yaml"
-        return _read(of_wandb, around) if of_wandb.is_file() else _from_hydra(path, around.places)
+        return _from_hydra(path, around.places)
     try:
         text = readers.read_commented(path)
     except FileNotFoundError:
@@ -105,7 +104,6 @@ def _yaml_of(path: Path, text: str) -> Any:
 
 def _of_config(path: Path, config: Any, places: RunFolders) -> Run:
     """Return the run of a config, or of the list of overrides that Hydra writes."""
-    config = _unwrap(config)
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
         return Run(str(path), overrides.read(config, str(path)))
     if easyr1.is_config(config):
@@ -121,15 +119,6 @@ def _of_config(path: Path, config: Any, places: RunFolders) -> Run:
     return Run(str(path), resolved=config)
 
 
-def _unwrap(body: Any) -> Any:
-    """Return a config without what Weights & Biases wraps each of its values in."""
-    if not isinstance(body, dict):
-        return body
-    own = {key: value for key, value in body.items() if key != "_wandb"}
-    is_wrapped = own and all(isinstance(item, dict) and "value" in item and len(item) < 4 for item in own.values())
-    return {key: item["value"] for key, item in own.items()} if is_wrapped else own
-
-
 def _from_words(path: Path, text: str) -> Run | None:
     """Read a list of overrides, one to a line; None where it is none."""
     text = embedded_commands.script(text)
@@ -137,7 +126,7 @@ def _from_words(path: Path, text: str) -> Run | None:
     is_list = path.suffix not in (".sh", ".bash") and not embedded_commands.starts_python(text)
     if is_list and lines and all(overrides.is_override(line.rstrip("\\ ")) for line in lines):
         found = overrides.read([own_config.unquoted(line.rstrip("\\ ")) for line in lines], str(path))
-        return Run(str(path), found, hints=of_export.hints(path, text), kept=of_export.kept(path, text))
+        return Run(str(path), found)
     return None
 
 

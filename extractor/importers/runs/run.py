@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from extractor.importers.runs.other_libraries.translation import FileScored, Wri
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.configtree import Override, flatten
-from extractor.values.configtree.compose import apply, merge
+from extractor.values.configtree.compose import merge
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,12 @@ class Run:
         defaults: What it starts from where that is not a release's config: its checkout's own, or those of its time.
         overlay: Config files beside the script that the run names, in order.
         notes: What a user should know of how it was read.
-        hints: What `vextract export` has left in comments about the project; kept: and of settings, by its keys.
         environment: Variables that the command would see.
         places: Where its relative paths may lead.
         remarks: What became of settings that verl has no name for.
         is_whole: Whether the defaults are all that its release had.
         scored_by: What scores in a run of EasyR1's; None: the settings say what does.
         written: What a run of EasyR1's adds to its prompts.
-        former: What it says under names that were taken from it for others; its copies may read them.
     """
 
     file: str
@@ -47,15 +45,12 @@ class Run:
     defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
     overlay: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
-    hints: Mapping[str, Any] = field(default_factory=dict)
-    kept: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     places: RunFolders = field(default_factory=lambda: RunFolders(()), repr=False)
     remarks: tuple[Remark, ...] = ()
     scored_by: FileScored | None = None
     written: Written | None = None
     is_whole: bool = False
-    former: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def is_prime(self) -> bool:
@@ -85,43 +80,3 @@ def flat_settings(run: Run) -> dict[str, Any]:
     for body in (run.defaults, *run.overlay):
         merge(merged, body)
     return {**flatten(merged), **{item.key: item.value for item in run.overrides if item.mark != "~"}}
-
-
-def renamed(run: Run, gone: Collection[str | None], found: Mapping[str, Any], remarks: Sequence[Remark]) -> Run:
-    """Return a run without some settings and with others.
-
-    Args:
-        run: The run.
-        gone: Names that it no longer has.
-        found: Values by the names that it has instead.
-        remarks: What a user should know of that.
-    """
-    remarks = (*run.remarks, *remarks)
-    former = {**run.former, **{key: value for key, value in flat_settings(run).items() if key in gone}}
-    if run.resolved is not None:
-        resolved = _without(run.resolved, gone)
-        for key, value in found.items():
-            apply(resolved, Override("++", key, value, ""))
-        return replace(run, resolved=resolved, remarks=remarks, former=former)
-    overrides = [item for item in run.overrides if item.key not in gone and item.key not in found]
-    overrides += [Override("", key, value, f"{key}={value}") for key, value in found.items()]
-    return replace(
-        run,
-        overrides=tuple(overrides),
-        defaults=_without(run.defaults, gone),
-        overlay=tuple(_without(body, gone) for body in run.overlay),
-        remarks=remarks,
-        former=former,
-    )
-
-
-def _without(body: Mapping[str, Any], keys: Collection[str | None], prefix: str = "") -> Any:
-    """Return a nested config without some keys, and without sections of which they were all."""
-    found = {}
-    for name, value in body.items():
-        if f"{prefix}{name}" in keys:
-            continue
-        left = _without(value, keys, f"{prefix}{name}.") if isinstance(value, dict) else value
-        if left != {} or value == {}:
-            found[name] = left
-    return found

@@ -16,7 +16,7 @@ from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import shown, unknowns
 from extractor.importers.runs.release_match import TAKES_ANYTHING
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.unsupported_keys import KEPT, Remark, is_about_where, rule_for
+from extractor.importers.runs.unsupported_keys import Remark, rule_for
 from extractor.values.configtree import flatten
 
 # What 0.7.0 calls by two names, of which one follows the other: as in verl's own config.
@@ -93,17 +93,11 @@ def settings_for(
     found |= carrying.open_sections()
     used |= found.keys()
     found |= {**carrying.micro_batches(), **carrying.overlong_penalty()}
-    if not run.hints:
-        judge, read = carrying.judge()
-        if run.is_prime:
-            wanted |= judge  # they follow the policy's in the project
-        found |= {**judge, **carrying.episodes()}
-        used |= read
-    for key, value in run.kept.items():
-        if project.get(key, _ABSENT) == value:
-            found.pop(key, None)
-        elif key in project or _is_below_open(key, project):
-            found[key] = value
+    judge, read = carrying.judge()
+    if run.is_prime:
+        wanted |= judge  # they follow the policy's in the project
+    found |= {**judge, **carrying.episodes()}
+    used |= read
     remarks = [*carrying.remarks, *carrying.rest(used)]
     wanted = {key: value for key, value in wanted.items() if key not in found or found[key] == value}
     return found, remarks, {**wanted, **{key: value for key, value in found.items() if key in wanted}}
@@ -186,7 +180,7 @@ class _Carrying:
             self.remarks.extend([] if remark is None else [remark])
             if value is _ABSENT:
                 continue
-            if said and not self.run.hints and name not in (key, READ_BY_THE_ENGINE.get(key)):
+            if said and name not in (key, READ_BY_THE_ENGINE.get(key)):
                 self.remarks.append(Remark(name, self.flat[name], "renamed", f"here it is {key}"))
             wanted[key] = value
             if value != current:
@@ -202,8 +196,6 @@ class _Carrying:
             why = "not known without running the script; the project's own stays"
             is_told = value is not _ABSENT and is_said
             return _ABSENT, Remark(name, shown(value), "dropped", why) if is_told else None
-        if self.run.hints:
-            return value, None
         if isinstance(value, str) and _LEADS_NOWHERE.search(value):
             return _ABSENT, Remark(
                 name, value, "not carried over", "it follows what the project has not; its own stays"
@@ -213,9 +205,7 @@ class _Carrying:
         if key == f"{_ROLLOUT}.name":
             return (self.experiment.engine if current != self.experiment.engine else _ABSENT), None
         if about_the_machine(key) and not is_said and key not in _OF_THE_RUN:
-            if value == current:
-                return value, None
-            return _ABSENT, Remark(name, value, KEPT, f"{current}: where and how it is computed")
+            return (value if value == current else _ABSENT), None
         if key == f"{_ROLLOUT}.mode":
             is_other = is_said and value != current
             return _ABSENT, Remark(name, value, "changed", "the project's engine has one mode") if is_other else None
@@ -298,7 +288,7 @@ class _Carrying:
         for key in sorted(self.stated):
             if key in used or (key in _GLOBAL and key in self.flat) or key.startswith((*_OPEN, *_OVERLONG)):
                 continue
-            if "@" in key or (self.run.hints and is_about_where(key)):
+            if "@" in key:
                 continue
             rule = rule_for(key)
             what, why = "unhandled", "neither verl nor the project has such a setting"

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-# What the run leaves to verl's defaults, and the project does in its own way: no setting is lost by it.
-KEPT = "the project's own"
-
 
 @dataclass(frozen=True)
 class Remark:
@@ -18,7 +15,7 @@ class Remark:
     Attributes:
         key: verl's.
         value: As the run has it.
-        what: "to do", "unhandled", "not carried over", "changed", "renamed", "lowered", "dropped" or KEPT.
+        what: "to do", "unhandled", "not carried over", "changed", "renamed", "lowered" or "dropped".
         why: Reason.
     """
 

@@ -25,13 +25,8 @@ _COMPARE: Mapping[type, Callable[[int, int], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-# A change that is all of an expression: `X = 2`, `X += 2`, `X++`, `--X`.
-_CHANGE = re.compile(
-    r"\s*(?:(?P<name>[A-Za-z_]\w*)\s*(?:(?P<step>\+\+|--)|(?P<sign>[-+*/%]?)=(?!=)\s*(?P<operand>.+))"
-    r"|(?P<first>\+\+|--)(?P<after>[A-Za-z_]\w*))\s*",
-    re.DOTALL,
-)
-_CHANGED = re.compile(r"([A-Za-z_]\w*)\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)\s*([A-Za-z_]\w*)")
+# `X = 2`, `X += 2`, `X++`, `--X`.
+_CHANGED = re.compile(r"\w\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)\s*[A-Za-z_]")
 _OCTAL = re.compile(r"(?<![\w.])0[0-9]")
 _LARGEST, _MAX_EXPONENT, _LONGEST, _REFERENCES = 2**63, 62, 2_000, 20
 
@@ -40,26 +35,9 @@ class NotKnown(ValueError):
     """Raised for what names something unknown, or is not read."""
 
 
-def find_changed(text: str) -> list[str]:
-    """Return the variables that an expression changes."""
-    return [name or after for name, after in _CHANGED.findall(text[:_LONGEST])]
-
-
-def change(text: str, lookup: Callable[[str], str | None], put: Callable[[str, str], None]) -> int:
-    """Return what an expression comes to that may set a variable, and set it.
-
-    Raises:
-        NotKnown: it names something unknown, or is not read.
-    """
-    found = _CHANGE.fullmatch(text)
-    if found is None:
-        return evaluate(text, lookup)
-    name, step = found["name"] or found["after"], found["step"] or found["first"]
-    sign, operand = (step[0], "1") if step else (found["sign"], found["operand"])
-    value = evaluate(f"{name} {sign} ({operand})" if sign else operand, lookup)
-    before = evaluate(name, lookup) if found["step"] else value
-    put(name, str(value))
-    return before
+def has_change(text: str) -> bool:
+    """Tell whether an expression changes a variable."""
+    return _CHANGED.search(text[:_LONGEST]) is not None
 
 
 def evaluate(text: str, lookup: Callable[[str], str | None], depth: int = 0) -> int:
@@ -73,10 +51,9 @@ def evaluate(text: str, lookup: Callable[[str], str | None], depth: int = 0) -> 
     Raises:
         NotKnown: it names something unknown, or is not read.
     """
-    if len(text) > _LONGEST or depth > _REFERENCES or find_changed(text) or _OCTAL.search(text) or "," in text:
+    if len(text) > _LONGEST or depth > _REFERENCES or has_change(text) or _OCTAL.search(text) or "," in text:
         raise NotKnown(text[:_LONGEST])
-    python = re.sub(r"(?<!/)/(?!/)", "//", text.replace("&&", " and ").replace("||", " or "))
-    tree = readers.expression(re.sub(r"!(?!=)", " not ", python).strip() or "0")
+    tree = readers.expression(re.sub(r"(?<!/)/(?!/)", "//", text).strip() or "0")
     if tree is None:
         raise NotKnown(text)
     try:
@@ -99,17 +76,13 @@ def _value(node: ast.AST, lookup: Callable[[str], str | None], depth: int) -> in
         if held is None:
             raise NotKnown(node.id)
         return evaluate(held, lookup, depth + 1)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd | ast.Not):
-        value = inner(node.operand)
-        return int(not value) if isinstance(node.op, ast.Not) else -value if isinstance(node.op, ast.USub) else value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -inner(node.operand)
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         right = inner(node.right)
         if isinstance(node.op, ast.Pow) and not 0 <= right <= _MAX_EXPONENT:
             raise NotKnown(ast.unparse(node))
         return _BINARY[type(node.op)](inner(node.left), right)
-    if isinstance(node, ast.BoolOp):
-        values = [bool(inner(item)) for item in node.values]
-        return int(all(values) if isinstance(node.op, ast.And) else any(values))
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
         return int(_COMPARE[type(node.ops[0])](inner(node.left), inner(node.comparators[0])))
     raise NotKnown(ast.unparse(node))

@@ -35,6 +35,8 @@ class _Test:
         state.spend(len(tokens) ** 2)
 
     def decide(self) -> bool | None:
+        if "(" in self._tokens:
+            return None
         return self._either() if self._tokens else False
 
     def _either(self) -> bool | None:
@@ -57,12 +59,7 @@ class _Test:
             tokens.pop(0)
             inner = self._one()
             return None if inner is None else not inner
-        if tokens[:1] == ["("] and len(tokens) > 2:
-            tokens.pop(0)
-            inner = self._either()
-            del tokens[:1]
-            return inner
-        ends = (self._and, self._or, ")")
+        ends = (self._and, self._or)
         end = next((place for place, token in enumerate(tokens) if place and token in ends), len(tokens))
         words, tokens[:end] = tokens[:end], []
         return self._primary(words)
@@ -97,8 +94,6 @@ class _Test:
         if sign in ("=", "==", "!="):
             same = matches(left, right) if is_pattern else left == right
             return None if same is None else same is (sign != "!=")
-        if sign in ("<", ">"):
-            return left < right if sign == "<" else left > right
         if sign not in _NUMBERS:
             return None
         try:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from extractor.importers.runs.bash.syntax import ShellStatement
 from extractor.importers.runs.placeholders import number_of, unknown, unknowns
 from extractor.values import limits
 from extractor.values.errors import UsageError
@@ -17,7 +16,7 @@ from extractor.values.errors import UsageError
 Value = str | list[str]
 # Gives what a path names in the script's checkout, seen from a directory; None: it is not there.
 There = Callable[[str, str], Path | None]
-# Functions and scripts in each other.
+# Scripts in each other.
 MAX_CALLS = 20
 # A word that separators end: what is unknown in it stays whole, whatever its name.
 _FIELD = re.compile("(?:\ue000+[^\ue000\ue001]*\ue001+|[^ \\t\\n\ue000])+")
@@ -29,14 +28,6 @@ class Stop(Exception):
 
 class Failure(Stop):
     """Ends a script with another status than 0."""
-
-
-class Return(Stop):
-    """Ends a function, with its outcome where that is known."""
-
-    def __init__(self, outcome: bool | None) -> None:
-        super().__init__()
-        self.outcome = outcome
 
 
 class Break(Stop):
@@ -70,10 +61,11 @@ class ShellState:
     Attributes:
         file: The script that is read here; zero: what `$0` is.
         line: The line that all commands are said to stand in; None: their own.
+        at: The line of the statement that is read.
         there: Finds the files of the checkout.
         given: Variables that the user has set: nothing changes them.
-        variables, exported, arguments, functions: What it has here; of a function its body and its file.
-        depth: Functions and scripts in each other.
+        variables, exported, arguments, functions: What it has here; of a function its name.
+        depth: Scripts in each other.
         doubts: Conditions so far that could not be decided.
         commands: What it would have run so far.
         notes: What a user should know, with lines.
@@ -90,16 +82,16 @@ class ShellState:
         self.file = self._main = file
         self.zero = str(Path(file).absolute())
         self.line: int | None = None
+        self.at = 0
         self.there = there
         self.given = dict(given)
         self.variables: dict[str, Value] = {**environment, **given}
         self.exported = {*environment, *given}
         self.arguments = list(arguments)
-        self.functions: dict[str, tuple[ShellStatement, str]] = {}
+        self.functions: set[str] = set()
         self.depth = self.doubts = 0
         self.commands: list[Command] = []
         self.notes: list[str] = []
-        self._locals: list[dict[str, tuple[Value | None, bool]]] = []
         self._characters = 0
 
     def note(self, line: int, text: str) -> None:
@@ -177,35 +169,6 @@ class ShellState:
         """Return a path from the root on."""
         return posixpath.normpath(posixpath.join(self.text("PWD"), path))
 
-    @property
-    def has_locals(self) -> bool:
-        """Tell whether a function is running."""
-        return bool(self._locals)
-
-    def make_local(self, name: str) -> None:
-        """Make a variable the running function's own, without a value."""
-        if self._locals:
-            self._locals[-1].setdefault(name, (self.variables.get(name), name in self.exported))
-            self.unset(name)
-
-    @contextlib.contextmanager
-    def scope(self, before: Mapping[str, str]) -> Iterator[None]:
-        """Run with variables that are gone behind it, as those that are made local in it."""
-        self._locals.append({})
-        for name, value in before.items():
-            self.make_local(name)
-            self.put(name, value)
-            self.exported.add(name)
-        try:
-            yield
-        finally:
-            for name, (held, exported) in self._locals.pop().items():
-                (self.exported.add if exported else self.exported.discard)(name)
-                if held is None:
-                    self.variables.pop(name, None)
-                else:
-                    self.variables[name] = held
-
     @contextlib.contextmanager
     def apart(self, environment: Mapping[str, str] | None = None) -> Iterator[None]:
         """Run a subshell, which changes nothing behind it.
@@ -214,20 +177,20 @@ class ShellState:
             environment: All that it sees, where it is a shell of its own; None: it sees everything.
         """
         self.spend(20 * len(self.variables))
-        kept = self.variables, self.exported, self.functions, self.arguments, self._locals
+        kept = self.variables, self.exported, self.functions, self.arguments
         self.variables, self.exported = dict(self.variables), set(self.exported)
-        self.functions, self.arguments, self._locals = dict(self.functions), list(self.arguments), []
+        self.functions, self.arguments = set(self.functions), list(self.arguments)
         if environment is not None:
             self.variables = {**environment, **self.given, "PWD": self.text("PWD")}
-            self.exported, self.functions = set(self.variables), {}
+            self.exported, self.functions = set(self.variables), set()
         try:
             yield
         finally:
-            self.variables, self.exported, self.functions, self.arguments, self._locals = kept
+            self.variables, self.exported, self.functions, self.arguments = kept
 
     @contextlib.contextmanager
     def inside(self, file: str, line: int | None) -> Iterator[None]:
-        """Read another script or function, whose commands are said to stand in a line; None: their own."""
+        """Read another script, whose commands are said to stand in a line; None: their own."""
         kept = self.file, self.line
         self.file, self.line = file, self.line or line
         self.depth += 1

@@ -12,11 +12,9 @@ from typing import NoReturn
 from extractor.importers.runs.bash import conditions, other_scripts, outputs, syntax
 from extractor.importers.runs.bash.patterns import matches
 from extractor.importers.runs.bash.state import (
-    MAX_CALLS,
     Break,
     Command,
     Failure,
-    Return,
     ShellState,
     Stop,
     Value,
@@ -29,10 +27,10 @@ from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
 _QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "true", ":", "rm", "shopt"}
-_DECLARES = ("export", "readonly", "local", "declare", "typeset")
+_DECLARES = ("export", "readonly", "declare", "typeset")
 _INTO_FILES = (">", ">>", ">|", "&>")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_UNREAD = ("alias", "getopts", "let", "mapfile", "popd", "pushd", "readarray")
+_UNREAD = ("alias", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray")
 
 
 class Interpreter:
@@ -44,6 +42,7 @@ class Interpreter:
 
     def __init__(self, state: ShellState) -> None:
         self._state = state
+        self._captures = 0
         self._words = WordExpander(state, self._capture)
         self._handlers: dict[str, Callable[[ShellStatement], bool | None]] = {
             "simple": self._simple,
@@ -56,7 +55,6 @@ class Interpreter:
             "if": self._if,
             "for": self._for,
             "while": self._while,
-            "until": self._while,
             "case": self._case,
             "function": self._define,
             "[[": lambda node: conditions.decide_tokens(node.words, state, self._words),
@@ -66,7 +64,6 @@ class Interpreter:
             **dict.fromkeys(("[", "test"), self._test),
             **dict.fromkeys(("exit", "return", "break", "continue"), self._leave),
             **dict.fromkeys(_UNREAD, self._refuse),
-            "read": self._take_input,
             "cd": self._change_folder,
             "shift": self._shift,
             "unset": self._unset,
@@ -82,6 +79,7 @@ class Interpreter:
 
     def _statement(self, node: ShellStatement) -> bool | None:
         self._state.spend(MAX_EXPANDED // MAX_STATEMENTS)
+        self._state.at = node.line
         return self._handlers[node.kind](node)
 
     def _apart(self, statements: Sequence[ShellStatement]) -> bool | None:
@@ -104,9 +102,13 @@ class Interpreter:
         if (name, raw[1:2]) in (("set", ("--",)), ("printf", ("-v",))):
             self._refuse(node.line, raw)
         before: dict[str, str] = {}
-        for word in assigned:
-            with self._state.scope(before):  # each sees those before it
-                before[word.partition("=")[0].rstrip("+")] = scalar(self._words.value(word.partition("=")[2]))
+        kept = self._state.variables
+        self._state.variables = dict(kept)
+        for word in assigned:  # each sees those before it
+            name = word.partition("=")[0].rstrip("+")
+            before[name] = scalar(self._words.value(word.partition("=")[2]))
+            self._state.variables[name] = before[name]
+        self._state.variables = kept
         words = self._state.counted([text for word in raw for text in self._words.expand(word)])
         words = [word for place, word in enumerate(words) if word or place]
         if not words:
@@ -118,16 +120,15 @@ class Interpreter:
 
     def _call(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
         state, name = self._state, words[0]
-        builtin = self._builtins.get(name)
-        is_function = name in state.functions and state.depth < MAX_CALLS
-        if builtin is None and not is_function and name not in ("source", "."):
+        if name in self._builtins:
+            return self._builtins[name](line, words)
+        if name in state.functions and not self._captures:  # in `$(...)` only what it prints matters
+            raise state.refuse(line, f"the function `{name}` is called, which is not read")
+        if name not in ("source", "."):
             return self._start(line, words, before)
-        with state.scope(before) if before else contextlib.nullcontext():
-            if is_function:
-                return self._call_function(line, name, words[1:])
-            if builtin is not None:
-                return builtin(line, words)
-            return other_scripts.source(words, line, state, self.run)
+        if before:
+            self._refuse(line, words)
+        return other_scripts.source(words, line, state, self.run)
 
     def _start(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
         """Read what a command starts: another script, or a program."""
@@ -142,19 +143,6 @@ class Interpreter:
         state.commands.append(Command(tuple(words), state.line or line, environment))
         return False if words[0] == "false" else True if words[0] in _QUIET else None
 
-    def _call_function(self, line: int, name: str, arguments: list[str]) -> bool | None:
-        state, (body, file) = self._state, self._state.functions[name]
-        kept, state.arguments = state.arguments, arguments
-        try:
-            with state.inside(file, None if file == state.file else line), state.scope({}):
-                return self._statement(body)
-        except Return as left:
-            return left.outcome
-        except Break:
-            return None
-        finally:
-            state.arguments = kept
-
     def _redirect(self, node: ShellStatement, start: int) -> None:
         """Mark the commands whose output goes elsewhere than to their caller."""
         commands = self._state.commands
@@ -168,8 +156,6 @@ class Interpreter:
             if item.sign in ("<<", "<<-"):
                 is_quoted = item.target[:1] in ("'", '"', "\\")
                 return item.document if is_quoted else self._words.document(item.document)
-            if item.sign == "<<<":
-                return f"{self._words.text(item.target)}\n"
         return None
 
     def _assign(self, line: int, word: str) -> None:
@@ -188,7 +174,7 @@ class Interpreter:
             state.put(name, f"{scalar(old or '')}{value}")
 
     def _declare(self, line: int, kind: str, words: Sequence[str]) -> bool:
-        """`local X=1`, `export X`, `readonly X=1`: an array with keys, a number and a reference are not known."""
+        """`export X`, `readonly X=1`, `declare X=1`: an array with keys, a number and a reference are not known."""
         state = self._state
         flags = "".join(word[1:] for word in words if word.startswith("-"))
         for word in words:
@@ -200,15 +186,10 @@ class Interpreter:
                 name = found["name"] if found is not None else one
                 if _NAME.fullmatch(name) is None or "p" in flags or "f" in flags:
                     continue
-                text = None if found is None or found["sign"] != "=" else one[found.end() :]
-                held = self._words.value(text) if text is not None and assigns else text
-                if kind not in ("export", "readonly") and "g" not in flags:
-                    held = held if not state.has_locals or held is not None else []
-                    state.make_local(name)
-                if found is not None and found["sign"] == "+=":
+                if assigns:
                     self._assign(line, one)
-                elif held is not None:
-                    state.put(name, held)
+                elif found is not None:
+                    state.put(name, one[found.end() :])
                 if set(flags) & set("Anilu") and kind != "export" and name not in state.given:
                     state.variables[name] = unknown(name)
                 if (kind == "export" and "n" not in flags) or "x" in flags:
@@ -231,15 +212,10 @@ class Interpreter:
         if words[0] == "exit":
             raise Failure if words[1:] not in ([], ["0"]) else Stop
         if words[0] == "return":
-            raise Return(None if number is None else not number)
+            raise Stop
         if number not in (None, 1):  # several loops
             self._refuse(line, words)
         raise Break(goes_on=words[0] == "continue")
-
-    def _take_input(self, _line: int, words: list[str]) -> None:
-        """`read`: what it takes is not known."""
-        for name in [word for word in words[1:] if _NAME.fullmatch(word)] or ["REPLY"]:
-            self._state.put(name, unknown(name))
 
     def _change_folder(self, _line: int, words: list[str]) -> bool:
         to = [word for word in words[1:] if word not in ("--", "-L", "-P")] or [self._state.text("HOME")]
@@ -313,14 +289,9 @@ class Interpreter:
         return True
 
     def _while(self, node: ShellStatement) -> bool | None:
+        """Take a loop whose condition may hold for one that may run: what its body changes is not known."""
         condition, body = node.parts
-        for _ in range(MAX_ROUNDS):
-            outcome = self.run(condition)
-            if outcome is None:
-                return self._perhaps([body, ()], node.line)
-            if outcome is (node.kind == "until") or self._leaves(body):
-                return True
-        return None
+        return True if self.run(condition) is False else self._perhaps([body, ()], node.line)
 
     def _leaves(self, body: Sequence[ShellStatement]) -> bool:
         """Read the body of a loop once; return whether the loop ends with it."""
@@ -331,7 +302,7 @@ class Interpreter:
         return False
 
     def _define(self, node: ShellStatement) -> bool:
-        self._state.functions[node.words[0]] = (node.parts[0][0], self._state.file)
+        self._state.functions.add(node.words[0])
         return True
 
     def _compute(self, node: ShellStatement) -> bool | None:
@@ -383,21 +354,19 @@ class Interpreter:
         state = self._state
         commands, notes, doubts = state.commands, list(state.notes), state.doubts
         state.commands = []
+        self._captures += 1
         try:
             with state.apart(), contextlib.suppress(Stop):
                 return self._printed(statements, doubts)
         finally:
+            self._captures -= 1
             state.commands, state.notes = commands, notes
         return None
 
     def _printed(self, statements: Sequence[ShellStatement], doubts: int) -> str | None:
         only = statements[0] if len(statements) == 1 else None
         if only is not None and only.kind == "pipeline":
-            text = self._printed(only.parts[0], doubts)
-            for (part,) in only.parts[1:]:
-                raw = part.words if part.kind == "simple" and not part.redirects else ()
-                text = outputs.filter_text(text, [word for item in raw for word in self._words.expand(item)])
-            return text
+            return None
         if only is not None and only.words == ("cat",):
             return self._document(only.redirects)
         with contextlib.suppress(Stop):

@@ -15,7 +15,7 @@ _REDIRECT = re.compile(r"(?P<number>\d*)(?P<sign>&>>|&>|<<<|<<-?|>>|[<>]&|<>|>\|
 _PLACEHOLDER = re.compile(r"<[A-Za-z_][^<>\n\"'`$&|;()\\]*>")
 _NAME_OF_FUNCTION = re.compile(r"[\w:.-]+")
 _ENDS_WORD = " \t\n;&|()<>"
-_UNREAD = ("select", "coproc")
+_UNREAD = ("select", "coproc", "until")
 _CLOSERS = ("then", "elif", "else", "fi", "do", "done", "esac", "}")
 
 
@@ -34,7 +34,7 @@ class ShellStatement:
     """Holds a statement.
 
     Attributes:
-        kind: "simple", "group", "subshell", "pipeline", "!", "&&", "||", "if", "for", "while", "until", "case",
+        kind: "simple", "group", "subshell", "pipeline", "!", "&&", "||", "if", "for", "while", "case",
             "function", "[[" or "((".
         line: Where it begins.
         words: As they are written: of a command, what a loop goes through behind its variable, a test's tokens.
@@ -233,7 +233,6 @@ class _Parser:
             "if": self._if,
             "for": self._for,
             "while": self._while,
-            "until": self._while,
             "case": self._case,
             "function": self._function,
             "{": self._block,
@@ -318,7 +317,8 @@ class _Parser:
         return ShellStatement("for", line, tuple(words), (self._loop(),))
 
     def _while(self, line: int) -> ShellStatement:
-        return ShellStatement(self.word(), line, parts=(self.statements("do"), self._loop()))
+        self._expect("while")
+        return ShellStatement("while", line, parts=(self.statements("do"), self._loop()))
 
     def _case(self, line: int) -> ShellStatement:
         self._expect("case")
@@ -369,10 +369,8 @@ class _Parser:
                 return ShellStatement("[[", line, tuple(tokens))
             start = self.at
             if tokens[-1:] == ["=~"]:
-                while self.at < len(self.text) and self.text[self.at] not in " \t\n":
-                    is_open = self.text[self.at] == "("
-                    self.at = find_bracket(self.text, self.at + 1) if is_open else find_end(self.text, self.at)
-            elif self.text[start : start + 2] in ("&&", "||"):
+                raise NotBash(start, "`=~` is not read")
+            if self.text[start : start + 2] in ("&&", "||"):
                 self.at += 2
             elif self.text[start] in "()<>":
                 self.at += 1

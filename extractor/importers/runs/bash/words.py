@@ -77,16 +77,18 @@ class WordExpander:
         return self._state.counted([text for word in words for text in self.expand(word)])
 
     def compute(self, text: str) -> int | None:
-        """Return what an expression comes to, and set what it sets; None: that is not known."""
-        state, value = self._state, None
-        for part in self._in_arithmetic(text).split(","):
-            try:
-                value = arithmetic.change(part, self.number, state.put)
-            except arithmetic.NotKnown:
-                value = None
-                for name in arithmetic.find_changed(part):
-                    state.put(name, unknown(name))
-        return value
+        """Return what an expression comes to; None: that is not known.
+
+        Raises:
+            UsageError: it changes a variable.
+        """
+        written = self._in_arithmetic(text)
+        if arithmetic.has_change(written):
+            raise self._state.refuse(self._state.at, f"`(({text}))` changes a variable, and is not read")
+        try:
+            return arithmetic.evaluate(written, self.number)
+        except arithmetic.NotKnown:
+            return None
 
     def number(self, name: str) -> str | None:
         """Return a variable's text in arithmetic; None where it is not known."""
@@ -97,10 +99,7 @@ class WordExpander:
 
     def place(self, index: str) -> int | None:
         """Return an array's place; None where it is not known."""
-        try:
-            return arithmetic.evaluate(self._in_arithmetic(index), self.number)
-        except arithmetic.NotKnown:
-            return None
+        return self.compute(index)
 
     def _fields(self, raw: str) -> list[str]:
         words: list[str] = []
@@ -208,15 +207,14 @@ class WordExpander:
         name, index, sign = found["name"], found["index"], found["sign"] or ""
         is_list = index in ("@", "*") or name in ("@", "*")
         held = self._state.arguments if name in ("@", "*") else self._state.value(name)
-        if found["count"]:
-            yield self._length(name, index, held), "expanded"
+        if found["count"] or sign == ":":
+            yield unknown(piece), "expanded"
         elif sign.lstrip(":") in ("-", "=", "?", "+") and sign:
             yield from self._default(name, self._item(name, index, held, is_list), found, quoted)
         elif is_list:
             items = [held] if isinstance(held, str) else held or []
             if held is None and self._state.variables.get(name) is None and name not in ("@", "*"):
                 items = [unknown(name)]
-            items = self._part(piece, items, found["rest"]) if sign == ":" else items
             yield from self._several(items, "*" in (name, index) and quoted)
         else:
             value = self._item(name, index, held, False)
@@ -244,13 +242,6 @@ class WordExpander:
             return unknown(name)
         return held[place] if -len(held) <= place < len(held) else None
 
-    def _length(self, name: str, index: str | None, held: Value | None) -> str:
-        whole = index in ("@", "*") or name in ("@", "*")
-        if whole and not isinstance(held, str):
-            return str(len(held or ()))
-        text = self._item(name, index, held, False) or ""
-        return unknown(f"#{name}") if unknowns(text) else "1" if whole else str(len(text))
-
     def _default(self, name: str, value: str | None, found: re.Match[str], quoted: bool) -> Iterator[_Piece]:
         """`${X:-y}`, `${X:=y}`, `${X:?why}` and `${X:+y}`."""
         if name.isdigit() or name == "#":
@@ -274,17 +265,6 @@ class WordExpander:
             yield text, "expanded"
         else:
             yield from self._pieces(found["rest"], quoted and '"' not in found["rest"])
-
-    def _part(self, piece: str, items: Sequence[str], rest: str) -> list[str]:
-        """`${A[@]:1:2}` and `${@:2}`."""
-        places = [self.place(part) for part in rest.split(":")]
-        items = [self._state.zero, *items] if piece[2] in "@*" else [*items]
-        first, *count = places
-        if first is None or None in count or len(count) > 1:
-            return [unknown(piece)]
-        first = 1 if not first and not count and piece[2] in "@*" else first
-        items = items[first:] if first >= 0 else items[len(items) + first :] if -first <= len(items) else []
-        return items[: count[0]] if count else items
 
     def _several(self, items: Sequence[str] | str, as_one: bool) -> Iterator[_Piece]:
         items = [items] if isinstance(items, str) else items

@@ -1,8 +1,8 @@
 """What scores a run's responses where no setting names its file: a reward manager, or the default scorers.
 
-A run may name a manager that its checkout or its release registers, or that its program chooses by that name. Forks
-also change verl's managers, the class in their `main_ppo.py`, or `verl/utils/reward_score`: these are copied where they
-are no version of verl's, or know a source of data that the run's release does not.
+A run may name a manager that its checkout or its release registers. Forks also change verl's managers, the class in
+their `main_ppo.py`, or `verl/utils/reward_score`: these are copied where they are no version of verl's, or know a
+source of data that the run's release does not.
 """
 
 from __future__ import annotations
@@ -90,37 +90,28 @@ def chosen(project: TargetProject) -> str | None:
 
 
 def take_named(project: TargetProject) -> CopyResult:
-    """Copy the reward manager that a run names, with what it imports; `custom/reward_manager.py` imports it."""
+    """Copy the registered reward manager that a run names; `custom/reward_manager.py` imports it."""
     name, known = chosen(project), names(project.code)
     if name is None or name in {*known, *AS_NAIVE} or not project.has(IMPORTED_BY):
         return CopyResult(project.tree)
     key = next(key for key in REWARD_MANAGER if project.settings.get(key))
     refused: list[Remark] = []
-    found = [*islice(_registered_as(name, project), _MOST)]
-    for place, cls, imported, is_registered in [*found, *islice(_chosen_as(name, project), _MOST)]:
+    for place, cls, imported in islice(_registered_as(name, project), _MOST):
         copying = project.copying()
         module = copying.defining(imported, cls) if imported else copying.module_of(place)
         copied = _copied(copying, f"from {module} import {cls}\n", cls)
         if copied is None:
             continue
-        if copied.missing or (is_registered and any("/registry.py" in path for path in copying.files)):
+        if copied.missing or any("/registry.py" in path for path in copying.files):
             why = "; ".join(copied.missing) or "it would come with a registry of its own"
             refused.append(Remark(key, name, "to do", f"{place} has it, and cannot be imported here: {why}"))
             continue
-        lacking: list[str] = []
-        if is_registered:
-            imports = f"from {copied.text.split()[1]} import {cls}"
-            text = templates.render("registered_manager.py", name=name, place=place, imports=imports, cls=cls)
-            hooks = {f"{TARGET}.py": text}
-        else:
-            scorer, imports, has_its_own = _scorer_of(cls, place, copied, copying, project)
-            handed, lacking = _handed(map(project.checkouts, _PROGRAMS), cls)
-            hooks = _hook(name, place, cls, imports, scorer, handed, has_its_own)
+        imports = f"from {copied.text.split()[1]} import {cls}"
+        text = templates.render("registered_manager.py", name=name, place=place, imports=imports, cls=cls)
         pattern = rf"\w*register\w*\('(?:{'|'.join(map(re.escape, sorted(known)))})'\)"
-        files = {path: without_decorators(text, pattern) for path, text in copying.files.items()}
-        tree = project.with_hooks({**hooks, **files}, {TARGET: IMPORTED_BY})
-        hook = f"{project.package}/{TARGET}.py"
-        remarks = [*copied_remarks(key, name, place, hook, copied), *_lacking(key, place, hook, lacking)]
+        files = {path: without_decorators(copy, pattern) for path, copy in copying.files.items()}
+        tree = project.with_hooks({f"{TARGET}.py": text, **files}, {TARGET: IMPORTED_BY})
+        remarks = copied_remarks(key, name, place, f"{project.package}/{TARGET}.py", copied)
         return CopyResult(tree, remarks, places=(place,))
     return CopyResult(project.tree, refused[:1])
 
@@ -184,62 +175,21 @@ def _copied(copying: Copying, text: str, *roots: str, **more: Any) -> Copied | N
         return None
 
 
-def _registered_as(name: str, project: TargetProject) -> Iterator[tuple[str, str, str, bool]]:
+def _registered_as(name: str, project: TargetProject) -> Iterator[tuple[str, str, str]]:
     """Yield the file, class and module of each manager that is registered under a name; "": found by its file."""
     decorator, source = _decorator(name), project.source
     for place, text in python_files(project.places):
         if decorator.search(text) and (classes := registered_by(text, decorator)):
-            yield place, classes[0], "", True
+            yield place, classes[0], ""
     for place in sorted(path for path in source.files if path.endswith(".py") and "reward" in path):
         if decorator.search(text := source.read(place)) and (classes := registered_by(text, decorator)):
-            yield place, classes[0], place.removesuffix(".py").replace("/", "."), True
+            yield place, classes[0], place.removesuffix(".py").replace("/", ".")
 
 
-def _chosen_as(name: str, project: TargetProject) -> Iterator[tuple[str, str, str, bool]]:
-    """Yield the file, class and module of each manager that a program chooses where its name is given."""
-    between = r"(?:(?:.*import.*|\s*#.*|[ \t]*)\n)*"
-    compared = re.compile(rf"==\s*[\"']{re.escape(name)}[\"']\s*:.*\n{between}\s*\w+ = (\w+)\s*\n")
-    for place, text in python_files(project.places):
-        if re.search("main|reward", place.rpartition("/")[2]) and (found := compared.search(text)):
-            module = _imported(text, found[1])
-            is_defined = f"class {found[1]}" in text
-            if module is not None or is_defined:
-                yield place, found[1], "" if module is None else module[0], False
-
-
-def _imported(text: str, local: str) -> tuple[str, str] | None:
-    """Return the module, and the name there, that a module imports under a name."""
-    imports = (node for node in ast.walk(tree_of(text)) if isinstance(node, ast.ImportFrom) and not node.level)
-    found = ((node.module or "", alias) for node in imports for alias in node.names)
-    return next(((module, alias.name) for module, alias in found if (alias.asname or alias.name) == local), None)
-
-
-def _scorer_of(cls: str, place: str, copied: Copied, copying: Copying, project: TargetProject) -> tuple[str, str, bool]:
-    """Return what a class scores by where no function is named, the imports of both, and whether it has its own.
-
-    That is what its program hands to `run_ppo`, or verl's default scorers.
-    """
-    text = project.checkouts(place)
-    handed = re.search(r"run_ppo\(\w+, (?:compute_score=)?(\w+)\)", text)
-    found = _imported(text, handed[1]) if handed is not None else None
-    of_class = next((text for text in copying.files.values() if f"class {cls}" in text), "")
-    own = _HAS_ITS_OWN.search(of_class) if found is None else None
-    has_its_own = own is not None and own[1] not in _DEFAULT_SCORERS  # which may take other arguments
-    defaults = () if has_its_own else _DEFAULT_SCORERS
-    for module, function in [*([found] if found else []), *((SCORERS, one) for one in defaults)]:
-        scorer = _copied(copying, f"from {module} import {function}\n", function)
-        if scorer is not None and not scorer.missing:
-            return function, "\n".join(sorted((copied.text.strip(), scorer.text.strip()))), has_its_own
-        copying.undo()
-    return "None", copied.text.strip(), has_its_own
-
-
-def _hook(
-    name: str, place: str, cls: str, imports: str, scorer: str, handed: Mapping[str, str], has_its_own: bool
-) -> dict[str, str]:
+def _hook(found: _Scorer, imports: str, handed: Mapping[str, str], has_its_own: bool) -> dict[str, str]:
     """Return the hook that registers a class from before there was a registry, and what it imports, by path."""
-    default = scorer if scorer != "None" or has_its_own else "function"
-    values = {"name": name, "place": place, "cls": cls, "imports": imports, "scorer": scorer, "default": default}
+    default = "None" if has_its_own else "function"
+    values = {"name": _OF_THE_RUN, "place": found.path, "cls": found.name, "imports": imports, "default": default}
     text = templates.render("run_manager.py", **values, handed=handed)
     own_settings = templates.render("own_settings.py")
     return {f"{TARGET}.py": text, f"custom/{FOLDER}/own_settings.py": own_settings}
@@ -268,11 +218,6 @@ def _handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
             else:
                 others.add(str(item.arg))
     return found, sorted(others - found.keys())
-
-
-def _lacking(key: str, place: str, hook: str, arguments: list[str]) -> list[Remark]:
-    why = f"{place} is made with {', '.join(arguments)}: {hook} is to hand it over"
-    return [Remark(key, None, "to do", why)] if arguments else []
 
 
 def _changed_class(project: TargetProject, key: str) -> _Scorer | None:
@@ -339,11 +284,13 @@ def _copy_class(found: _Scorer, project: TargetProject, program: str) -> CopyRes
     handed, lacking = _handed([project.checkouts(path) for path in sorted({program, *_PROGRAMS})], found.name)
     imports = f"from {project.package}.{_PROGRAM.replace('/', '.')} import {found.name}"
     has_its_own = _HAS_ITS_OWN.search(copied.text) is not None
-    hooks = _hook(_OF_THE_RUN, found.path, found.name, imports, "None", handed, has_its_own)
+    hooks = _hook(found, imports, handed, has_its_own)
     own = {f"{_PROGRAM}.py": copied.text, **hooks, **copying.files}
     tree = project.with_hooks(own, {TARGET: IMPORTED_BY})
     remarks = copied_remarks(found.key, chosen(project), found.what, hook, copied)
-    remarks += _lacking(found.key, found.path, hook, lacking)
+    if lacking:
+        why = f"{found.path} is made with {', '.join(lacking)}: {hook} is to hand it over"
+        remarks.append(Remark(found.key, None, "to do", why))
     return CopyResult(tree, remarks, {found.key: _OF_THE_RUN}, (found.path, _FOLDER))
 
 

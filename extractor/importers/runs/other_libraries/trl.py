@@ -73,7 +73,7 @@ def launched(path: Path, words: Sequence[str], places: RunFolders) -> Translated
         raise UsageError(f"{file}: cannot be read: {error}", hint="correct it") from None
     is_trls = script.startswith("trl ")
     functions = {"reward_funcs": f"those of {script}"} if script and not is_trls else {}
-    made = translated({**functions, **body, **stated}, script, _processes(words, places))
+    made = translated({**functions, **body, **stated}, script, _processes(words))
     why = "what the program does besides: a trainer of its own, settings that it changes in Python"
     more = [Remark(script, "", "not carried over", why)] if script and not is_trls else []
     return made._replace(remarks=(*made.remarks, *more))
@@ -124,15 +124,8 @@ def _value(text: str) -> Any:
     return back(plain)
 
 
-def _processes(words: Sequence[str], places: RunFolders) -> int | None:
-    """Return how many processes a command starts, by its flags or accelerate's config; None: not said."""
+def _processes(words: Sequence[str]) -> int | None:
+    """Return how many processes a command starts by `--num_processes`; None: not said."""
     flags = dict(_arguments([*itertools.takewhile(lambda word: not word.endswith(".py") and word != "trl", words)]))
-    count, nodes = flags.get("num_processes"), 1
-    if count is None and "nproc_per_node" in flags:
-        count, nodes = flags["nproc_per_node"], flags.get("nnodes", 1)
-    if count is None and (file := places.find(str(flags.get("config_file", "")) or ".")) is not None:
-        with contextlib.suppress(OSError, UsageError, yaml.YAMLError):
-            count = read_mapping(readers.read_text(file)).get("num_processes")
-    if type(count) is int and type(nodes) is int and count > 0 and nodes > 0:
-        return count * nodes
-    return None
+    count = flags.get("num_processes")
+    return count if type(count) is int and count > 0 else None

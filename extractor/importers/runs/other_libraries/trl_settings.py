@@ -73,7 +73,6 @@ _SCHEDULES = {
     "constant": "constant",
     "constant_with_warmup": "constant",
     "cosine": "cosine",
-    "cosine_with_min_lr": "cosine",
 }
 _MEANS = {
     "bnpo": "token-mean",
@@ -86,9 +85,9 @@ _NO_DUAL_CLIP = 1e6
 _ROWS = "data/train.parquet"
 # Read, but not by a name of verl's alone.
 _READ = {
-    *("adam_beta1", "adam_beta2", "beta", "chat_template_kwargs", "delta", "epsilon_high", "eval_on_start"),
+    *("beta", "delta", "epsilon_high", "eval_on_start"),
     *("eval_steps", "eval_strategy", "generation_batch_size", "gradient_accumulation_steps"),
-    *("importance_sampling_level", "loss_type", "lr_scheduler_kwargs", "lr_scheduler_type", "max_steps"),
+    *("importance_sampling_level", "loss_type", "lr_scheduler_type", "max_steps"),
     *("num_train_epochs", "per_device_train_batch_size", "report_to", "save_steps", "save_strategy"),
     *("scale_rewards", "steps_per_generation", "top_k", "use_peft", "use_vllm", "vllm_importance_sampling_correction"),
     "warmup_steps",
@@ -104,7 +103,7 @@ _TO_DO = {
     "load_in_4bit": "vextract add qlora, and local.quantization.load_in_4bit=true",
     "reward_funcs": "hand them to LocalPPOTrainer(reward_fn=[...]) as they are, with `vextract add reward_forms`, or "
     "score in custom/reward_manager.py",
-    "reward_model_name_or_path": "a project has a reward model or functions: with both, verl takes the model's score",
+    "reward_model_name_or_path": "vextract add reward_model, and reward.reward_model.model_path=... as verl calls it",
 }
 # What is computed with, and the least that each may be; a run of TRL's ends there as well.
 _AT_LEAST = {0: "beta epsilon eval_steps save_steps warmup_steps", -1: "max_steps num_train_epochs"} | {
@@ -136,18 +135,11 @@ def translated(stated: Mapping[str, Any], name: str, processes: int | None = Non
         whole = {key: value for key, value in whole.items() if not key.startswith("lora_")}
     batches = _Batches(whole, processes or 1)
     found = {_NAMES[key]: value for key, value in whole.items() if key in _NAMES}
-    found |= {**_optimizer(whole), **_loss(whole), **_lengths(whole, batches)}
-    judge = known.get("reward_model_name_or_path")
-    if isinstance(judge, str) and "reward_funcs" not in stated:
-        found |= {"reward_model.enable": True, "reward_model.model.path": judge}
-        stated = {key: value for key, value in stated.items() if key != "reward_model_name_or_path"}
-    template = whole.get("chat_template_kwargs")
-    for key, value in template.items() if isinstance(template, Mapping) else ():
-        found[f"data.apply_chat_template_kwargs.{key}"] = value
+    found |= {**_loss(whole), **_lengths(whole, batches)}
     # Whatever its rows are, they are not the toy ones: a project stops where they are not there.
     found.update(dict.fromkeys(("data.train_files", "data.val_files"), str(known.get("dataset_name") or _ROWS)))
     remarks = (
-        *_on_keys(stated, "reward_model.enable" in found),
+        *_on_keys(stated),
         *_on_values(stated, whole),
         *_on_batches(known, batches, processes),
     )
@@ -177,28 +169,13 @@ def _checked(key: str, value: Any) -> Any:
     return number
 
 
-def _optimizer(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the learning rate's schedule, and what else the optimizer has."""
-    schedule = str(whole["lr_scheduler_type"])
-    found: dict[str, Any] = {f"{_ACTOR}.optim.lr_scheduler_type": _SCHEDULES.get(schedule, "constant")}
-    more = whole.get("lr_scheduler_kwargs")
-    more = more if isinstance(more, Mapping) else {}
-    lowest, rate, share = more.get("min_lr"), whole["learning_rate"], more.get("min_lr_rate")
-    if share is None and all(isinstance(one, (int, float)) and one > 0 for one in (lowest, rate)):
-        share = lowest / rate
-    if schedule == "cosine_with_min_lr" and share is not None:
-        found[f"{_ACTOR}.optim.min_lr_ratio"] = share
-    if {"adam_beta1", "adam_beta2"} & whole.keys():
-        found[f"{_ACTOR}.optim.betas"] = [whole.get("adam_beta1", 0.9), whole.get("adam_beta2", 0.999)]
-    return found
-
-
 def _loss(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is learned: advantages, KL and the loss."""
+    """Return what is learned and how fast: schedule, advantages, KL and the loss."""
     low, beta = whole["epsilon"], whole["beta"]
     high = whole.get("epsilon_high", low)
     found: dict[str, Any] = {
         "algorithm.adv_estimator": "grpo",
+        f"{_ACTOR}.optim.lr_scheduler_type": _SCHEDULES.get(str(whole["lr_scheduler_type"]), "constant"),
         f"{_ACTOR}.clip_ratio_high": high,
         f"{_ACTOR}.clip_ratio_c": whole.get("delta", _NO_DUAL_CLIP),
         "algorithm.norm_adv_by_std_in_grpo": whole.get("scale_rewards", True) in (True, "group"),
@@ -274,9 +251,9 @@ def _lengths(whole: Mapping[str, Any], batches: _Batches) -> dict[str, Any]:
     return found
 
 
-def _on_keys(stated: Mapping[str, Any], is_scored: bool) -> Iterator[Remark]:
+def _on_keys(stated: Mapping[str, Any]) -> Iterator[Remark]:
     """Yield settings that verl has not, or whose value is not known."""
-    if not is_scored and all(stated.get(key) is None for key in ("reward_funcs", "reward_model_name_or_path")):
+    if all(stated.get(key) is None for key in ("reward_funcs", "reward_model_name_or_path")):
         yield Remark("reward_funcs", None, "to do", "not stated: say in custom/reward_manager.py what scores")
     for key, value in sorted(stated.items()):
         if key in _TO_DO and value not in (None, False):
@@ -293,13 +270,6 @@ def _on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[
     if str(whole["lr_scheduler_type"]) not in _SCHEDULES:
         why = "verl has constant and cosine: constant"
         yield Remark("lr_scheduler_type", whole["lr_scheduler_type"], "changed", why)
-    more = whole.get("lr_scheduler_kwargs")
-    if isinstance(more, Mapping) and (further := more.keys() - {"min_lr", "min_lr_rate"}):
-        why = "verl's schedules have none"
-        yield Remark("lr_scheduler_kwargs", ", ".join(sorted(further)), "not carried over", why)
-    if whole.get("use_peft") and "lora_target_modules" not in stated:
-        why = "those that peft would choose in a Llama or Qwen: " + ", ".join(_LORA["lora_target_modules"])
-        yield Remark("lora_target_modules", None, "changed", why)
     for key, name in (("save_strategy", "trainer.save_freq"), ("eval_strategy", "trainer.test_freq")):
         if stated.get(key) in ("epoch", "best"):
             yield Remark(key, stated[key], "to do", f"verl counts steps, and has none of it: set {name}")
