@@ -4,11 +4,11 @@
 import asyncio
 import copy
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from ..episodes.environments import DaemonThreads, Failure
-from ..episodes.episode import batch_with_prompts, columns_of
+from ..episodes.episode import Episode, batch_with_prompts, columns_of
 from ..episodes.loop import EpisodeEnded, episode_seed, play_all, writing
 from ..episodes.turns import Writer
 from ..hooks import hook_file_of
@@ -18,7 +18,7 @@ from .dialects import MODEL
 from .endpoint import Endpoint
 from .program import ProgramCall, load_program, reward_of
 from .rendering import Rendering
-from .session import Session, Turn
+from .session import Session
 
 # Seconds that a program gets to end in, once its time is up.
 GRACE = 1.0
@@ -53,8 +53,11 @@ class AgentLoop:
             text = self.tokenizer.decode(row["raw_prompt_ids"], skip_special_tokens=True)
             row["prompt"] = [dict(each) for each in row.get("raw_prompt", [{"role": "user", "content": text}])]
         at_once = min(count, int(self.config.local.env.concurrency))
+        sessions: list[Session] = []  # in the order of the rows
         with writing(self.engine, self.tokenizer, self.config, meta, count, at_once) as (writer, seeds):
-            sessions = self.loop.run_until_complete(self._run(rows, writer, seeds, at_once, tell))
+            waiting = iter(list(zip(rows, seeds, strict=True)))
+            works = (self._work(waiting, sessions, writer, tell) for _ in range(at_once))
+            self.loop.run_until_complete(play_all(works, writer))
         episodes, seconds = [session.episode for session in sessions], max(each.own_seconds() for each in sessions)
         batch = batch_with_prompts(prompts, episodes, seconds, self.config, self.tokenizer)
         columns = batch.non_tensor_batch
@@ -68,20 +71,16 @@ class AgentLoop:
             self.loop.run_until_complete(self.endpoint.stop())
             self.loop.close()
 
-    async def _run(
-        self, rows: list[Row], writer: Writer, seeds: Iterable[int], at_once: int, ended: EpisodeEnded
-    ) -> list[Session]:
-        """Play all, so many at once."""
-        self.endpoint.start()
-        sessions = [Session(self.config, self.rendering, writer, place, seed) for place, seed in enumerate(seeds)]
-        waiting = iter(list(zip(sessions, rows, strict=True)))
-        await play_all((self._work(waiting, writer, ended) for _ in range(at_once)), writer)
-        return sessions
-
-    async def _work(self, waiting: Iterator[tuple[Session, Row]], writer: Writer, ended: EpisodeEnded) -> None:
+    async def _work(
+        self, waiting: Iterator[tuple[Row, int]], sessions: list[Session], writer: Writer, ended: EpisodeEnded
+    ) -> None:
         """Play one session after another. A place is left only when none waits for it: the engine counts on it."""
-        for session, row in waiting:
+        self.endpoint.start()
+        for row, seed in waiting:
+            session = Session(self.config, self.rendering, writer, len(sessions), seed)
+            sessions.append(session)
             await self._play(session, row)
+            session.turns.clear()
             ended(session.place, session.episode.tokens, columns_of(session.episode))
         writer.leave()
 
@@ -103,13 +102,15 @@ class AgentLoop:
                 call.stop()
         if is_late:
             await asyncio.wait({call.done}, timeout=GRACE)
+        if session.turns:
+            row["prompt"], session.episode = session.turns[-1].prompt or row["prompt"], session.turns[-1].episode
+        else:  # nothing can be computed from an empty response
+            session.episode = Episode(list(row["raw_prompt_ids"]))
+            written = await session.writer.write(session.place, session.episode.prompt, 1, session.seed)
+            session.episode.add_turn(*written, "")
         self._take_result(session, call.done, is_late)
-        session.counts["processes"] = call.processes_ended
-        if not session.turns:  # nothing can be computed from an empty response
-            turn = Turn(None, list(row["raw_prompt_ids"]))
-            turn.tokens, turn.log_probs = await session.writer.write(session.place, turn.added, 1, session.seed)
-            session.turns.append(turn)
-        row["prompt"] = session.fill_episode() or row["prompt"]
+        trained = sum(session.episode.sampled)
+        session.counts.update(processes=call.processes_ended, untrained=max(session.counts["written"] - trained, 0))
 
     async def _wait(self, done: "asyncio.Future[Any]", session: Session) -> None:
         """Wait until a program has ended, or its time is up: its own, without that in which the policy writes."""
@@ -135,7 +136,7 @@ class AgentLoop:
         else:
             try:
                 reward, episode.info = reward_of(done.result(), needed=bool(self.config.local.env.is_reward))
-                episode.scores, episode.end = [reward], session.spent or "terminated"
+                episode.scores[-1], episode.end = reward, session.spent or "terminated"
             except ValueError as unusable:
                 text = str(unusable)
         if text:
