@@ -4,13 +4,11 @@
 import asyncio
 import copy
 import math
-from collections.abc import Iterator
 from typing import Any
 
 from ..episodes.environments import DaemonThreads, Failure
 from ..episodes.episode import Episode, batch_with_prompts, columns_of
 from ..episodes.loop import EpisodeEnded, episode_seed, play_all, writing
-from ..episodes.turns import Writer
 from ..hooks import hook_file_of
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
@@ -56,9 +54,18 @@ class AgentLoop:
         sessions: list[Session] = []  # in the order of the rows
         with writing(self.engine, self.tokenizer, self.config, meta, count, at_once) as (writer, seeds):
             waiting = iter(list(zip(rows, seeds, strict=True)))
-            works = (self._work(waiting, sessions, writer, tell) for _ in range(at_once))
-            self.loop.run_until_complete(play_all(works, writer))
-        episodes, seconds = [session.episode for session in sessions], max(each.own_seconds() for each in sessions)
+
+            async def work() -> None:  # its place is left only when none waits for it: the engine counts on it
+                self.endpoint.start()
+                for row, seed in waiting:
+                    session = Session(self.config, self.rendering, writer, len(sessions), seed)
+                    sessions.append(session)
+                    await self._play(session, row)
+                    tell(session.place, session.episode.tokens, columns_of(session.episode))
+                writer.leave()
+
+            self.loop.run_until_complete(play_all((work() for _ in range(at_once)), writer))
+        episodes, seconds = [session.episode for session in sessions], max(each.seconds for each in sessions)
         batch = batch_with_prompts(prompts, episodes, seconds, self.config, self.tokenizer)
         columns = batch.non_tensor_batch
         columns["agent_counts"] = objects(dict(session.counts) for session in sessions)
@@ -71,19 +78,6 @@ class AgentLoop:
             self.loop.run_until_complete(self.endpoint.stop())
             self.loop.close()
 
-    async def _work(
-        self, waiting: Iterator[tuple[Row, int]], sessions: list[Session], writer: Writer, ended: EpisodeEnded
-    ) -> None:
-        """Play one session after another. A place is left only when none waits for it: the engine counts on it."""
-        self.endpoint.start()
-        for row, seed in waiting:
-            session = Session(self.config, self.rendering, writer, len(sessions), seed)
-            sessions.append(session)
-            await self._play(session, row)
-            session.turns.clear()
-            ended(session.place, session.episode.tokens, columns_of(session.episode))
-        writer.leave()
-
     async def _play(self, session: Session, row: Row) -> None:
         """Call the program once, and fill in the episode."""
         truth = (row.get("reward_model") or {}).get("ground_truth")
@@ -93,7 +87,11 @@ class AgentLoop:
         self.endpoint.sessions[session.key] = session
         call = ProgramCall(self.program, arguments, f"agent-{session.place}")
         try:
-            await self._wait(call.done, session)
+            # Its time is its own, without that in which the policy writes.
+            while not call.done.done() and (left := self.timeout - session.own_seconds()) > 0:
+                await asyncio.wait({call.done, session.broken}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if session.broken.done():
+                    session.broken.result()
         finally:
             is_late = not call.done.done()
             del self.endpoint.sessions[session.key]
@@ -109,15 +107,9 @@ class AgentLoop:
             written = await session.writer.write(session.place, session.episode.prompt, 1, session.seed)
             session.episode.add_turn(*written, "")
         self._take_result(session, call.done, is_late)
+        session.turns.clear()
         trained = sum(session.episode.sampled)
         session.counts.update(processes=call.processes_ended, untrained=max(session.counts["written"] - trained, 0))
-
-    async def _wait(self, done: "asyncio.Future[Any]", session: Session) -> None:
-        """Wait until a program has ended, or its time is up: its own, without that in which the policy writes."""
-        while not done.done() and (left := self.timeout - session.own_seconds()) > 0:
-            await asyncio.wait({done, session.broken}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if session.broken.done():
-                session.broken.result()
 
     def _take_result(self, session: Session, done: "asyncio.Future[Any]", is_late: bool) -> None:
         """Note the reward, or what went wrong."""

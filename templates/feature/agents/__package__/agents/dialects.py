@@ -229,10 +229,13 @@ class Messages(Chat):
         whole = self.response(answer)
         yield _event({"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}})
         for index, block in enumerate(whole["content"]):
-            empty, delta = {"text": ""}, {"type": "text_delta", "text": block.get("text")}
+            delta, begun = {"type": "text_delta", "text": block.get("text")}, {**block, "text": ""}
             if block["type"] == "tool_use":
-                empty, delta = {"input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-            yield _event({"type": "content_block_start", "index": index, "content_block": {**block, **empty}})
+                delta, begun = (
+                    {"type": "input_json_delta", "partial_json": json.dumps(block["input"])},
+                    {**block, "input": {}},
+                )
+            yield _event({"type": "content_block_start", "index": index, "content_block": begun})
             yield _event({"type": "content_block_delta", "index": index, "delta": delta})
             yield _event({"type": "content_block_stop", "index": index})
         ended = {"stop_reason": whole["stop_reason"], "stop_sequence": None}

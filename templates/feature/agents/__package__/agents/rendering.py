@@ -86,7 +86,7 @@ class Rendering:
             return 0, self._tokens_of(asked.prompt[known:])
         context, turn = episode.prompt + episode.tokens, episode.tokens[episode.turn_starts[-1] :]
         before, later, more = asked.messages[:known], asked.messages[known:], self._tokens_of(rest)
-        ends = int(bool(rest) and turn[-1:] and turn[-1] in self.words.ends)  # that it has ended is no longer true
+        ends = int(bool(rest and turn) and turn[-1] in self.words.ends)  # that it has ended is no longer true
         said, own = context[: len(context) - ends] + more, turn[: len(turn) - ends] + more
         try:
             if any(message["role"] == "tool" for message in later):

@@ -82,6 +82,7 @@ class Session:
         self.turns: list[Turn] = []  # in the order in which they were asked for
         self.episode = Episode([])  # that of the last turn, which is trained
         self.counts: Counter[str] = Counter()  # of requests, those refused, those apart, and of what came of it
+        self.seconds = 0.0  # that the program was at work by itself, once it has ended
         self.spent = ""  # the limit that the program has asked beyond, as episodes name it
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the engine cannot go on
         self._one_at_a_time = asyncio.Lock()
@@ -117,7 +118,7 @@ class Session:
 
     async def close(self) -> None:
         """End the session: what is still to be answered is refused."""
-        self._closed = True
+        self._closed, self.seconds = True, self.own_seconds()
         for task in self._answering:
             task.cancel()
         await asyncio.gather(*self._answering, return_exceptions=True)
