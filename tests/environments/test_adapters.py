@@ -355,6 +355,49 @@ def test_a_session_is_given_back_and_a_server_that_dies_is_an_error(start: Calla
         end(env)
 
 
+def test_a_server_of_ours_is_started_watched_and_stopped(named: Project, tmp_path: Path) -> None:
+    """What hangs costs its own sample; what dies those that it plays, and the next batch finds it started again."""
+    from transformers import AutoTokenizer
+
+    path = named.module("data.toy").ensure_toy_model(tmp_path / "toy", task="environment")
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    config = named.config(
+        "data.max_response_length=64", "local.env.max_turn_tokens=null", "local.env.max_error_share=1"
+    )
+    command = f"{sys.executable} {HERE / 'openenv_double.py'} {{port}}"
+    config.data.env = {**config.data.env, "name": f"openenv:{command}", "timeout": 2, "val_size": 4}
+    rows = named.module("custom.env_dataset").environment_rows("train", config.data.env)[:4]
+    first_turn: list[str] = []  # of the second episode
+
+    def write(contexts: list[list[int]]) -> list[list[int]]:
+        turns = ["0", first_turn.pop() if first_turn else "0", "0", "0"]
+        return [tokenizer(f"{turns[row]}<eos>")["input_ids"] for row in range(len(contexts))]
+
+    rollouts = rollouts_of(named, config, tokenizer, OneProcess(), Scripted(named, write))
+    contexts = [
+        tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=False) for row in rows
+    ]
+    prompts = prompts_of(named, contexts, [row["extra_info"] for row in rows])
+    server = named.module("episodes.openenv_session").Server(command)
+    first = server.process
+    for said, ended in (("hang", 1), ("0", 0), ("die", 4), ("0", 0)):
+        first_turn.append(said)
+        columns = rollouts.generate(prompts).non_tensor_batch
+        assert sum(map(bool, columns["env_error"])) == ended, columns["env_error"]
+        assert columns["env_end"].tolist().count("error") == ended
+    assert first.poll() is not None
+    assert server.process.poll() is None
+    server.process.stdin.close()  # as when this process ends, however it does
+    server.process.wait(timeout=10)
+    with pytest.raises(OSError, match="refused"):
+        urlopen(f"{server.url}/health", timeout=1)
+    rollouts.episodes.loop.close()
+    errors = named.module("errors")
+    for name, text in (("openenv:python {port}.py", "no server of OpenEnv answers"), ("openenv:x", "neither a URL")):
+        with pytest.raises(errors.ConfigError, match=text):
+            named.module("custom.env_wrapper").make_env({"name": name})
+
+
 def trained(root: Path, name: str, *settings: str) -> list[float]:
     """The mean rewards of the steps of a run of the toy model, whose turns are of digits."""
     sizes = ("data.env.task=add1", "trainer.test_freq=-1", "trainer.val_before_train=false", "local.save_last=false")

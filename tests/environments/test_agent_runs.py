@@ -122,6 +122,7 @@ def test_nothing_is_left_behind(
     rollouts, rows = _real_rollouts(project, ranks, str(project.module("data.toy").ensure_toy_model(tmp_path / "toy")))
     chance, before, ends, kinds = random.Random(0), (), Counter[str](), Counter[str]()
     sizes: list[int] = []
+    others = _held()[2]  # such as that which other tests of this process fork from
     for round_ in range(sessions // at_once):
         drawn = [chance.choice(KINDS) for _ in range(at_once)]
         kinds.update(drawn)
@@ -144,7 +145,7 @@ def test_nothing_is_left_behind(
     assert sum(ends.values()) == sessions // at_once * at_once
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("agent-")]
     threads, files, children = _held()
-    assert children == 0
+    assert children == others
     assert threads <= before[0]
     assert files <= before[1] + 8
     assert sizes[-1] < sizes[1] + 80

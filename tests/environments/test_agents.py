@@ -147,10 +147,55 @@ def other_history(task, base_url, api_key, model):
     chat = lambda messages, **more: post(base_url, api_key, "/chat/completions", model=model, messages=messages, **more)
     answer = chat(first)[1]["choices"][0]["message"]["content"]
     later = {"role": "user", "content": "on"}
-    chat([*first, {"role": "assistant", "content": answer + "!"}, later])
+    chat([*first, {"role": "assistant", "content": "!" + answer}, later])
     chat(first)
     chat([*first, {"role": "assistant", "content": answer}, later], tools=TOOLS)
     _, last = chat([*first, {"role": "assistant", "content": answer}, later])
+    return 1.0
+
+
+def by_client(task, base_url, api_key, model):
+    """Send what agent libraries send, field by field, as their versions in docs/environments.md do."""
+    kind, question = task["extra_info"]["client"], task["prompt"][0]["content"]
+    text = lambda role, said: {"role": role, "content": [{"type": "text", "text": said}]}
+    ask = lambda **body: post(base_url, api_key, "/chat/completions", model=model, messages=messages, **body)[1]
+    schema = {"properties": ADD["parameters"]["properties"], "required": ["a", "b"], "type": "object"}
+    tool = {"type": "function", "function": {"name": "add", "description": "Add two numbers.", "parameters": schema}}
+    if kind in ("openai-agents", "langchain"):
+        more = {"tools": [tool], "stream": False, "parallel_tool_calls": False}
+        if kind == "openai-agents":
+            schema.update(title="add_args", additionalProperties=False)
+            tool["function"]["strict"] = True
+        messages = [{"content": "You add.", "role": "system"}, {"content": question, "role": "user"}]
+        message = ask(**more)["choices"][0]["message"]
+        (call,) = message["tool_calls"]
+        made = {"type": "function", "id": call["id"], "function": call["function"]}
+        messages.append({"content": message["content"], "role": "assistant", "tool_calls": [made]})
+        messages.append({"content": add(call["function"]["arguments"]), "role": "tool", "tool_call_id": call["id"]})
+        return {"reward": 1.0, "said": ask(**more)["choices"][0]["message"]["content"]}
+    messages = [text("system", "You add."), text("user", question)]
+    if kind == "smolagents, tools":
+        ask(tools=[tool], tool_choice="required", stop=["Observation:", "Calling tools:"])
+        messages += [text("assistant", "Calling tools:\\n[{'name': 'add'}]"), text("user", "Observation:\\n7")]
+        ask(tools=[tool], tool_choice="required", stop=["Observation:", "Calling tools:"])
+        return 1.0
+    for _ in range(2):  # a code agent puts back what it was stopped at, and what it has run
+        said = ask(stop=["Observation:", "Calling tools:", "</code>"])["choices"][0]["message"]["content"]
+        said = said if said.endswith("</code>") else said + "</code>"
+        messages += [text("assistant", said + "\\nCalling tools: 1"), text("user", "Observation: 7")]
+    ask()
+    return 1.0
+
+
+def asks_again(task, base_url, api_key, model):
+    """Give up an answer that takes long, as clients do, and ask again."""
+    import openai
+
+    client = openai.OpenAI(base_url=base_url, api_key=api_key, timeout=0.5, max_retries=5)
+    messages = list(task["prompt"])
+    for text in ("on", None):
+        message = client.chat.completions.create(model=model, messages=messages).choices[0].message
+        messages += [message.model_dump(exclude_unset=True), {"role": "user", "content": text}]
     return 1.0
 
 
@@ -177,7 +222,8 @@ def refused(task, base_url, api_key, model):
         "tools": ask(tools=TOOLS),
         "image": ask(messages=image),
         "n": ask(n=2),
-        "path": ask("/responses"),
+        "path": ask("/embeddings"),
+        "responses": ask("/responses"),
         "no role": ask(messages=[{"content": "x"}]),
         "no messages": ask(messages=[]),
         "tool of no name": ask(tools=[{"type": "function", "function": {"parameters": []}}]),
@@ -362,6 +408,43 @@ def test_what_cannot_be_joined_is_counted_and_the_last_chain_is_trained(
     assert 0 < metrics["agent/untrained_tokens"] < 1
 
 
+def test_what_agent_libraries_send_is_joined(play: Play) -> None:
+    """What they put behind the model's words follows it, not trained; a history of other words begins a new chain."""
+    kinds = ["openai-agents", "langchain", "smolagents", "smolagents, tools"]
+    turn, code, more = CALL + "<eos>", "<code>x</code>", "code</code><eos>"
+    turns = [[turn, "seven<eos>"], [f"I add: {turn}", "seven<eos>"], [code, more, "seven<eos>"], [turn, "seven<eos>"]]
+    infos, room = [{"client": kind} for kind in kinds], ("data.max_prompt_length=200",)
+    batch, tokenizer = play("by_client", *turns, infos=infos, settings=room)
+    assert batch.non_tensor_batch["env_error"].tolist() == [""] * 4
+    tool, ran = (0, "<tool>7<assistant>"), (0, "\nCalling tools: 1<eos><user>Observation: 7<assistant>")
+    assert parts(batch, tokenizer) == [(1, turn), tool, (1, "seven<eos>")]
+    assert parts(batch, tokenizer, 1) == [(1, f"I add: {turn}"), tool, (1, "seven<eos>")]
+    assert parts(batch, tokenizer, 2) == [(1, code), ran, (1, "code</code>"), ran, (1, "seven<eos>")]
+    assert parts(batch, tokenizer, 3) == [(1, "seven<eos>")]
+    counts = batch.non_tensor_batch["agent_counts"]
+    assert [count.get("apart/history", 0) for count in counts] == [0, 0, 0, 1]
+    assert [count["untrained"] for count in counts] == [0, 0, 0, len(CALL) + 1]
+    said = batch.non_tensor_batch["conversation"][2]
+    assert [message["content"] for message in said[:3]] == [code[:-7], "\nCalling tools: 1", "Observation: 7"]
+
+
+def test_an_answer_that_a_client_gave_up_is_not_trained(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked again while it is written, or after, the turn is written anew, and the conversation goes on from that."""
+    write, slow = Scripted.generate_sequences, iter([1.2])
+
+    def generate(self: Scripted, prompts: Any) -> Any:
+        time.sleep(next(slow, 0))
+        return write(self, prompts)
+
+    monkeypatch.setattr(Scripted, "generate_sequences", generate)
+    batch, tokenizer = play("asks_again", ["late<eos>", "one<eos>", "two<eos>"])
+    last, first = parts(batch, tokenizer)[-1], parts(batch, tokenizer)[0]
+    assert (first, last) in [((1, "one<eos>"), (1, "two<eos>"))]
+    counts = batch.non_tensor_batch["agent_counts"][0]
+    assert counts["apart/history"] == counts["turns"] - 2 == 1
+    assert counts["untrained"] == len("late") + 1
+
+
 def test_completions_are_joined_by_their_text(play: Play) -> None:
     """And a turn is cut at a text that stops it."""
     batch, tokenizer = play("completions", ["one", "abc"])
@@ -381,11 +464,13 @@ def test_what_cannot_be_answered_is_refused_as_openai_does(play: Play, capsys: p
         "image": (400, "invalid_value"),
         "n": (400, "invalid_value"),
         "path": (404, "not_found"),
+        "responses": (404, "not_found"),
         **dict.fromkeys(("no role", "no messages", "tool of no name", "stop", "no token"), (400, "invalid_value")),
         "anthropic": (404, None),
     }
     assert "data.max_prompt_length is 60" in errors["long"][1]["message"]
     assert "custom_chat_template" in errors["tools"][1]["message"]
+    assert "OpenAIChatCompletionsModel" in errors["responses"][1]["message"]
     assert errors["anthropic"][1]["type"] == "not_found_error"
     status, answer = said()["answered"]
     assert (status, answer["choices"][0]["finish_reason"], answer["usage"]["completion_tokens"]) == (200, "length", 2)

@@ -11,6 +11,7 @@ import pytest
 from extractor.values import releases
 from tests.images import pictures
 from tests.images.conftest import HERE, Run
+from tests.project.support import Configuration, make
 from tests.releases import ALL, NEWEST, source_of
 
 pytestmark = pytest.mark.slow
@@ -120,7 +121,26 @@ def test_a_run_of_files_is_saved_with_its_processor_and_goes_on(
     assert again.returncode == 0, again.stderr[-3000:]
 
 
-def _train_on_files(run: Run, model: Path, root: Path, folder: Path) -> list[str]:
+@pytest.mark.thorough
+def test_two_processes_train_an_adapter(run: Run, model: Callable[[str], Path], tmp_path: Path) -> None:
+    root = make(Configuration(NEWEST[-1], features=("lora", "multimodal")), tmp_path / "project").root
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "main.py")
+    _train_on_files(run, model("Qwen2_5_VL"), root, tmp_path, *launch, more=("actor_rollout_ref.model.lora_rank=4",))
+
+
+@pytest.mark.thorough
+def test_rollout_servers_are_refused_before_a_model_is_loaded(
+    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path
+) -> None:
+    code = REFUSED.partition("same = ")[0].format(here=str(HERE), model=str(model("Qwen2_5_VL")))
+    asked = f'{code}tried(lambda row: None, "actor_rollout_ref.rollout.mode=async")'
+    done = run(project(NEWEST[-1], "vllm"), "-c", asked, tmp_path / "run")
+    assert "prompts have images, and the rollout server takes text only" in done.stdout, done.stderr[-3000:]
+
+
+def _train_on_files(
+    run: Run, model: Path, root: Path, folder: Path, *launch: str, more: tuple[str, ...] = ()
+) -> list[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -131,8 +151,8 @@ def _train_on_files(run: Run, model: Path, root: Path, folder: Path) -> list[str
         "reward.custom_reward_function.name=is_right",
     ]
     sizes = ["scale=toy", "data.max_prompt_length=64", *FEW, f"trainer.default_local_dir={folder / 'run'}"]
-    settings = [f"actor_rollout_ref.model.path={model}", *files, *score, *sizes]
-    done = run(root, "main.py", *settings)
+    settings = [f"actor_rollout_ref.model.path={model}", *files, *score, *sizes, *more]
+    done = run(root, *(launch or ["main.py"]), *settings)
     assert done.returncode == 0, done.stderr[-3000:]
     return settings
 

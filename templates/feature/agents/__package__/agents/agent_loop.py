@@ -4,13 +4,11 @@
 import asyncio
 import copy
 import math
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..episodes.environments import DaemonThreads, Failure
-from ..episodes.episode import batch_with_prompts, columns_of
+from ..episodes.episode import Episode, batch_with_prompts, columns_of
 from ..episodes.loop import EpisodeEnded, episode_seed, play_all, writing
-from ..episodes.turns import Writer
 from ..hooks import hook_file_of
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
@@ -18,7 +16,7 @@ from .dialects import MODEL
 from .endpoint import Endpoint
 from .program import ProgramCall, load_program, reward_of
 from .rendering import Rendering
-from .session import Session, Turn
+from .session import Session
 
 # Seconds that a program gets to end in, once its time is up.
 GRACE = 1.0
@@ -53,9 +51,21 @@ class AgentLoop:
             text = self.tokenizer.decode(row["raw_prompt_ids"], skip_special_tokens=True)
             row["prompt"] = [dict(each) for each in row.get("raw_prompt", [{"role": "user", "content": text}])]
         at_once = min(count, int(self.config.local.env.concurrency))
+        sessions: list[Session] = []  # in the order of the rows
         with writing(self.engine, self.tokenizer, self.config, meta, count, at_once) as (writer, seeds):
-            sessions = self.loop.run_until_complete(self._run(rows, writer, seeds, at_once, tell))
-        episodes, seconds = [session.episode for session in sessions], max(each.own_seconds() for each in sessions)
+            waiting = iter(list(zip(rows, seeds, strict=True)))
+
+            async def work() -> None:  # its place is left only when none waits for it: the engine counts on it
+                self.endpoint.start()
+                for row, seed in waiting:
+                    session = Session(self.config, self.rendering, writer, len(sessions), seed)
+                    sessions.append(session)
+                    await self._play(session, row)
+                    tell(session.place, session.episode.tokens, columns_of(session.episode))
+                writer.leave()
+
+            self.loop.run_until_complete(play_all((work() for _ in range(at_once)), writer))
+        episodes, seconds = [session.episode for session in sessions], max(each.seconds for each in sessions)
         batch = batch_with_prompts(prompts, episodes, seconds, self.config, self.tokenizer)
         columns = batch.non_tensor_batch
         columns["agent_counts"] = objects(dict(session.counts) for session in sessions)
@@ -68,23 +78,6 @@ class AgentLoop:
             self.loop.run_until_complete(self.endpoint.stop())
             self.loop.close()
 
-    async def _run(
-        self, rows: list[Row], writer: Writer, seeds: Iterable[int], at_once: int, ended: EpisodeEnded
-    ) -> list[Session]:
-        """Play all, so many at once."""
-        self.endpoint.start()
-        sessions = [Session(self.config, self.rendering, writer, place, seed) for place, seed in enumerate(seeds)]
-        waiting = iter(list(zip(sessions, rows, strict=True)))
-        await play_all((self._work(waiting, writer, ended) for _ in range(at_once)), writer)
-        return sessions
-
-    async def _work(self, waiting: Iterator[tuple[Session, Row]], writer: Writer, ended: EpisodeEnded) -> None:
-        """Play one session after another. A place is left only when none waits for it: the engine counts on it."""
-        for session, row in waiting:
-            await self._play(session, row)
-            ended(session.place, session.episode.tokens, columns_of(session.episode))
-        writer.leave()
-
     async def _play(self, session: Session, row: Row) -> None:
         """Call the program once, and fill in the episode."""
         truth = (row.get("reward_model") or {}).get("ground_truth")
@@ -94,7 +87,11 @@ class AgentLoop:
         self.endpoint.sessions[session.key] = session
         call = ProgramCall(self.program, arguments, f"agent-{session.place}")
         try:
-            await self._wait(call.done, session)
+            # Its time is its own, without that in which the policy writes.
+            while not call.done.done() and (left := self.timeout - session.own_seconds()) > 0:
+                await asyncio.wait({call.done, session.broken}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if session.broken.done():
+                    session.broken.result()
         finally:
             is_late = not call.done.done()
             del self.endpoint.sessions[session.key]
@@ -103,20 +100,16 @@ class AgentLoop:
                 call.stop()
         if is_late:
             await asyncio.wait({call.done}, timeout=GRACE)
+        if session.turns:
+            row["prompt"], session.episode = session.turns[-1].prompt or row["prompt"], session.turns[-1].episode
+        else:  # nothing can be computed from an empty response
+            session.episode = Episode(list(row["raw_prompt_ids"]))
+            written = await session.writer.write(session.place, session.episode.prompt, 1, session.seed)
+            session.episode.add_turn(*written, "")
         self._take_result(session, call.done, is_late)
-        session.counts["processes"] = call.processes_ended
-        if not session.turns:  # nothing can be computed from an empty response
-            turn = Turn(None, list(row["raw_prompt_ids"]))
-            turn.tokens, turn.log_probs = await session.writer.write(session.place, turn.added, 1, session.seed)
-            session.turns.append(turn)
-        row["prompt"] = session.fill_episode() or row["prompt"]
-
-    async def _wait(self, done: "asyncio.Future[Any]", session: Session) -> None:
-        """Wait until a program has ended, or its time is up: its own, without that in which the policy writes."""
-        while not done.done() and (left := self.timeout - session.own_seconds()) > 0:
-            await asyncio.wait({done, session.broken}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if session.broken.done():
-                session.broken.result()
+        session.turns.clear()
+        trained = sum(session.episode.sampled)
+        session.counts.update(processes=call.processes_ended, untrained=max(session.counts["written"] - trained, 0))
 
     def _take_result(self, session: Session, done: "asyncio.Future[Any]", is_late: bool) -> None:
         """Note the reward, or what went wrong."""
@@ -135,7 +128,7 @@ class AgentLoop:
         else:
             try:
                 reward, episode.info = reward_of(done.result(), needed=bool(self.config.local.env.is_reward))
-                episode.scores, episode.end = [reward], session.spent or "terminated"
+                episode.scores[-1], episode.end = reward, session.spent or "terminated"
             except ValueError as unusable:
                 text = str(unusable)
         if text:

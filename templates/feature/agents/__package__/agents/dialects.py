@@ -88,6 +88,7 @@ def read_request(body: Body, asks: str) -> Asked:
     if not all(isinstance(each, str) for each in stop):
         raise Refusal("stop is a text, or a list of texts", param="stop")
     ignored = [name for name in NOT_FOLLOWED if body.get(name) not in (None, False)]
+    ignored += ["parallel_tool_calls=false"] if body.get("parallel_tool_calls") is False else []
     asked = Asked([], "", [], most, [each for each in stop if each], ignored)
     if asks == "prompt":
         prompt = body["prompt"]
@@ -168,13 +169,12 @@ class Chat:
         """Return an answer as a whole."""
         calls = {"tool_calls": answer.calls} if answer.calls else {}
         message = {"role": "assistant", "content": answer.text or (None if calls else ""), **calls}
-        return self._completion("chat.completion", answer, {"message": message})
+        return _completion("chat.completion", answer, {"message": message})
 
     def events(self, answer: Answer, body: Body) -> Iterator[str]:
         """Yield an answer as a stream."""
-        whole = self._chunks(answer)
-        for choice in whole["choices"]:
-            yield _event({**whole, "choices": [choice], "usage": None})
+        whole = self._piece(answer)
+        yield _event({**whole, "usage": None})
         if (body.get("stream_options") or {}).get("include_usage"):
             yield _event({**whole, "choices": []})
         yield "data: [DONE]\n\n"
@@ -184,20 +184,11 @@ class Chat:
         kind = "server_error" if refusal.status >= 500 else "invalid_request_error"
         return {"error": {"message": refusal.message, "type": kind, "param": refusal.param, "code": refusal.code}}
 
-    def _chunks(self, answer: Answer) -> dict[str, Any]:
-        """Return the chunks of a stream as the choices of one completion."""
-        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": answer.text}]
-        if answer.calls:
-            deltas.append({"tool_calls": [{"index": index, **call} for index, call in enumerate(answer.calls)]})
-        choices = [{"delta": delta, "finish_reason": None} for delta in deltas]
-        return self._completion("chat.completion.chunk", answer, *choices, {"delta": {}})
-
-    def _completion(self, kind: str, answer: Answer, *choices: dict[str, Any]) -> dict[str, Any]:
-        total = answer.prompt_tokens + answer.tokens
-        usage = {"prompt_tokens": answer.prompt_tokens, "completion_tokens": answer.tokens, "total_tokens": total}
-        head = {"id": f"answer-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": MODEL}
-        common = {"index": 0, "finish_reason": answer.end, "logprobs": None}
-        return {**head, "choices": [{**common, **choice} for choice in choices], "usage": usage}
+    def _piece(self, answer: Answer) -> dict[str, Any]:
+        """Return an answer as one piece of a stream."""
+        calls = [{"index": index, **call} for index, call in enumerate(answer.calls)]
+        delta = {"role": "assistant", "content": answer.text, **({"tool_calls": calls} if calls else {})}
+        return _completion("chat.completion.chunk", answer, {"delta": delta})
 
 
 class Completions(Chat):
@@ -206,9 +197,17 @@ class Completions(Chat):
     asks = "prompt"
 
     def response(self, answer: Answer) -> dict[str, Any]:
-        return self._completion("text_completion", answer, {"text": answer.text})
+        return _completion("text_completion", answer, {"text": answer.text})
 
-    _chunks = response
+    _piece = response
+
+
+def _completion(kind: str, answer: Answer, said: dict[str, Any]) -> dict[str, Any]:
+    total = answer.prompt_tokens + answer.tokens
+    usage = {"prompt_tokens": answer.prompt_tokens, "completion_tokens": answer.tokens, "total_tokens": total}
+    head = {"id": f"answer-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": MODEL}
+    choice = {"index": 0, "finish_reason": answer.end, "logprobs": None, **said}
+    return {**head, "choices": [choice], "usage": usage}
 
 
 class Messages(Chat):
@@ -230,13 +229,13 @@ class Messages(Chat):
         whole = self.response(answer)
         yield _event({"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}})
         for index, block in enumerate(whole["content"]):
-            if block["type"] == "text":
-                empty: dict[str, Any] = {"text": ""}
-                delta = {"type": "text_delta", "text": block["text"]}
-            else:
-                empty = {"input": {}}
-                delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-            yield _event({"type": "content_block_start", "index": index, "content_block": {**block, **empty}})
+            delta, begun = {"type": "text_delta", "text": block.get("text")}, {**block, "text": ""}
+            if block["type"] == "tool_use":
+                delta, begun = (
+                    {"type": "input_json_delta", "partial_json": json.dumps(block["input"])},
+                    {**block, "input": {}},
+                )
+            yield _event({"type": "content_block_start", "index": index, "content_block": begun})
             yield _event({"type": "content_block_delta", "index": index, "delta": delta})
             yield _event({"type": "content_block_stop", "index": index})
         ended = {"stop_reason": whole["stop_reason"], "stop_sequence": None}

@@ -21,6 +21,7 @@ from .session import Session
 LOOPBACK = "127.0.0.1"
 # Seconds that a connection may be idle: tools take their time, and so do turns.
 KEEP_ALIVE = 24 * 3600
+OF_RESPONSES = ". Have the client ask chat completions: the agents SDK by OpenAIChatCompletionsModel"
 POLICY = {"id": MODEL, "object": "model", "created": 0, "owned_by": "vextract"}
 MODELS = {"models": {"object": "list", "data": [POLICY]}, f"models/{MODEL}": POLICY}
 
@@ -70,8 +71,8 @@ class Endpoint:
             if path in MODELS:
                 return JSONResponse(MODELS[path])
             if path not in DIALECTS or request.method != "POST":
-                text = f"there is no {request.method} /v1/{path}: {', '.join(DIALECTS)}"
-                raise Refusal(text, "not_found", status=404)
+                text = f"there is no {request.method} /v1/{path}, but {', '.join(DIALECTS)}"
+                raise Refusal(f"{text}{OF_RESPONSES if path == 'responses' else ''}", "not_found", status=404)
             session.counts["requests"] += 1
             body = await request.json()
             answer = await session.answer(read_request(body, dialect.asks))

@@ -123,15 +123,15 @@ def end_children(thread: int) -> int:
 
     Linux knows which thread has started a process. Elsewhere this finds none.
     """
-    ended = 0
-    for child in _children_of(os.getpid(), str(thread)):
-        family = [child]
-        for process in family:  # it grows meanwhile
-            family += _children_of(process, "*")
-        for process in family:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-                ended += 1
+    children, ended = _children_of(os.getpid(), str(thread)), 0
+    family = list(children)
+    for process in family:  # it grows meanwhile
+        family += _children_of(process, "*")
+    for process in family:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+            ended += 1
+    for child in children:
         with contextlib.suppress(ChildProcessError):  # somebody else has waited for it
             os.waitpid(child, 0)
     return ended

@@ -8,13 +8,14 @@ upstream's builder of turns has it.
 import logging
 import uuid
 from collections.abc import Sequence
+from os.path import commonprefix
 from typing import Any
 
+from ..episodes.episode import Episode
 from ..episodes.observations import Observations
 from ..episodes.tool_turns import first_builder
 from ..episodes.tools import check_format
 from ..episodes.turn_builders import follow
-from ..episodes.words import text_of_turn
 from ..errors import ConfigError
 from ..training.model_words import ModelWords
 from ..vendored.experimental.agent_loop import tool_parser
@@ -70,44 +71,46 @@ class Rendering:
             raise CannotRender("the chat template has no place for tools")
         return tokens
 
-    def go_on(self, asked: Asked, known: int, context: list[int], turn: list[int]) -> tuple[int, list[int]]:
+    def go_on(self, asked: Asked, known: int, episode: Episode, rest: str) -> tuple[int, list[int]]:
         """Return what follows a turn: how many of its tokens make room, and the tokens of what is asked after it.
 
         Args:
-            asked: the request; the first `known` of its messages, letters or tokens are in the context.
-            context: all tokens so far.
-            turn: those at its end that the model wrote last.
+            asked: the request; the first `known` of its messages, letters or tokens are in the episode.
+            episode: up to the end of the turn.
+            rest: what the request has put behind the model's words in the same message.
 
         Raises:
             CannotRender: the template cannot put these messages after a turn.
         """
         if asked.prompt:
             return 0, self._tokens_of(asked.prompt[known:])
-        before, later = asked.messages[:known], asked.messages[known:]
+        context, turn = episode.prompt + episode.tokens, episode.tokens[episode.turn_starts[-1] :]
+        before, later, more = asked.messages[:known], asked.messages[known:], self._tokens_of(rest)
+        ends = int(bool(rest and turn) and turn[-1] in self.words.ends)  # that it has ended is no longer true
+        said, own = context[: len(context) - ends] + more, turn[: len(turn) - ends] + more
         try:
-            if all(message["role"] != "tool" for message in later):
-                return int(self.observations.takes_back(turn, later)), self.observations.follow(turn, later)
-            merged = follow(self.builder)(before, list(asked.messages), context, tools=asked.tools or None).token_ids
+            if any(message["role"] == "tool" for message in later):
+                whole = follow(self.builder)(before, list(asked.messages), said, tools=asked.tools or None).token_ids
+            else:
+                room = int(self.observations.takes_back(own, later))
+                whole = said[: len(said) - room] + self.observations.follow(own, later)
         except Exception as error:  # of any class: a template raises what it likes
             raise CannotRender(f"the chat template cannot go on after a turn: {error}") from error
-        same = [one == other for one, other in zip(merged, context, strict=False)]
-        kept = same.index(False) if False in same else len(same)
+        kept = len(commonprefix([list(whole), context]))
         if len(context) - kept > len(turn):
             raise CannotRender("the chat template changes what came before the turn")
-        return len(context) - kept, list(merged[kept:])
+        return len(context) - kept, list(whole[kept:])
 
-    async def read_turn(self, context: list[int], turn: list[int], asked: Asked) -> tuple[str, list[Any]]:
-        """Return the text of a turn as an environment reads it, and the calls that it makes, as OpenAI's answers do."""
+    async def read_turn(self, turn: list[int], text: str, asked: Asked) -> tuple[str, list[Any]]:
+        """Return the text of an answer, and the calls that it makes, as OpenAI has them; `text`: the whole turn's."""
         if asked.tools:
-            text, calls = await self.parser.extract_tool_calls(turn, [_schema_of(tool) for tool in asked.tools])
+            left, calls = await self.parser.extract_tool_calls(turn, [_schema_of(tool) for tool in asked.tools])
             if calls:
                 for end in self.words.ends:
-                    text = text.replace(self.tokenizer.decode([end]), "")
+                    left = left.replace(self.tokenizer.decode([end]), "")
                 names = [call.tool_call_id or f"call_{uuid.uuid4().hex[:24]}" for call in calls]
-                functions = [{"name": call.name, "arguments": call.arguments} for call in calls]
-                pairs = zip(names, functions, strict=True)
-                return text.strip(), [{"id": name, "type": "function", "function": each} for name, each in pairs]
-        text = text_of_turn(self.words, context, turn)
+                made = zip(names, ({"name": call.name, "arguments": call.arguments} for call in calls), strict=True)
+                return left.strip(), [{"id": name, "type": "function", "function": each} for name, each in made]
         for stop in asked.stop:
             text = text.partition(stop)[0]
         return text, []

@@ -1,53 +1,67 @@
 # vextract:template - edit freely
 """One session of an agent program with the policy: what it asks is written by the rollout engine, within its limits.
 
-Turns make a tree: a request that goes on exactly where one ended is joined to it, token for token. One that follows
-none begins a chain, and it is counted why. The chain of the last turn is trained.
+Turns make a tree: a request that goes on where one ended is joined to it, token for token; some clients put words of
+their own behind the model's. One that follows none begins a chain, and it is counted why. The chain of the last turn is
+trained.
 """
 
 import asyncio
+import copy
 import json
 import secrets
 import time
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ..episodes.episode import Episode
 from ..episodes.loop import turn_seed
 from ..episodes.tools import MULTI_TURN
 from ..episodes.turns import Writer
+from ..episodes.words import text_of_turn
 from .dialects import Answer, Asked, Message, Refusal, Tool, ended, parsed
 from .rendering import CannotRender, Rendering
 
 
-@dataclass(eq=False)
+class Told(NamedTuple):
+    """What tells a message from others. Clients strip what the model writes, and may name its calls otherwise."""
+
+    role: str
+    calls: str
+    name: str | None
+    text: str
+
+    @classmethod
+    def of(cls, message: Message) -> "Told":
+        """Return it of a message."""
+        calls = [[call["function"]["name"], call["function"]["arguments"]] for call in message.get("tool_calls") or ()]
+        name = message.get("name") if message["role"] in ("system", "user") else None
+        text = message["content"].strip() if message["role"] == "assistant" else message["content"]
+        return cls(message["role"], json.dumps(calls, sort_keys=True), name, text)
+
+
+@dataclass
 class Turn:
-    """A turn of the model, and what was put in front of it."""
+    """A conversation up to the end of a turn of the model: requests that go on from there begin with a copy."""
 
-    before: "Turn | None"  # that it goes on from; None: it begins a chain
-    added: list[int]  # the tokens in front: of the prompt, or of the messages since
-    dropped: int = 0  # so many of the last tokens of `before` make room for them
-    messages: list[Message] = field(default_factory=list)  # those since `before`, and the model's
-    tools: list[Tool] = field(default_factory=list)  # that the model could call
-    said: Any = ""  # all up to its end: a text for each message; or text, or tokens, of a completion and its prompt
-    tokens: list[int] = field(default_factory=list)  # what the model wrote, as it was sampled
-    log_probs: list[float] | None = None
+    episode: Episode  # its tokens
+    prompt: list[Message]  # those of the request that began it
+    tools: list[Tool]  # that the model could call
+    said: Any = ""  # all up to here: what tells each message; or text, or tokens, of a completion and its prompt
+    written: str = ""  # by the model, with the text that has stopped it
 
-    def chain(self) -> "list[Turn]":
-        """Return the turns from the first of the chain to this one."""
-        turns = [self]
-        while (before := turns[-1].before) is not None:
-            turns.append(before)
-        return turns[::-1]
-
-    def context(self) -> list[int]:
-        """Return all tokens up to the end of this turn."""
-        tokens: list[int] = []
-        for turn in self.chain():
-            del tokens[len(tokens) - turn.dropped :]
-            tokens += turn.added + turn.tokens
-        return tokens
+    def followed_by(self, said: Any) -> str | None:
+        """Return what is put behind the model's words in what goes on from this turn, mostly ""; None: it does not."""
+        last = len(self.said) - 1
+        if said[: last + 1] == self.said:
+            return ""
+        if not isinstance(self.said[-1], Told) or not said[last:] or said[:last] != self.said[:last]:
+            return None
+        own, given = self.said[last], said[last].text
+        begins = [each for each in (self.written, self.written.strip(), own.text) if each and given.startswith(each)]
+        is_same = own.calls == "[]" and own._replace(text=given) == said[last]
+        return given[len(begins[0]) :] if begins and is_same else None
 
 
 class Session:
@@ -65,9 +79,10 @@ class Session:
         self.most_turns = rollout.multi_turn.max_assistant_turns or self.budget  # a chain has no more than tokens
         self.rendering, self.writer, self.place, self.seed = rendering, writer, place, seed
         self.key = secrets.token_urlsafe(32)  # of its requests
-        self.episode = Episode([])
         self.turns: list[Turn] = []  # in the order in which they were asked for
+        self.episode = Episode([])  # that of the last turn, which is trained
         self.counts: Counter[str] = Counter()  # of requests, those refused, those apart, and of what came of it
+        self.seconds = 0.0  # that the program was at work by itself, once it has ended
         self.spent = ""  # the limit that the program has asked beyond, as episodes name it
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the engine cannot go on
         self._one_at_a_time = asyncio.Lock()
@@ -103,26 +118,10 @@ class Session:
 
     async def close(self) -> None:
         """End the session: what is still to be answered is refused."""
-        self._closed = True
+        self._closed, self.seconds = True, self.own_seconds()
         for task in self._answering:
             task.cancel()
         await asyncio.gather(*self._answering, return_exceptions=True)
-
-    def fill_episode(self) -> list[Message]:
-        """Fill in the episode, but for its end, and count; returns the messages of its prompt, if it has any."""
-        episode, chain = self.episode, self.turns[-1].chain()
-        reward, episode.prompt, episode.scores = sum(episode.scores), chain[0].added, []
-        for turn in chain:
-            for _ in range(turn.dropped):
-                episode.take_back()
-            if turn.before is not None:
-                episode.add_answer(turn.added, turn.messages[:-1])
-            episode.add_turn(turn.tokens, turn.log_probs, "")
-            episode.messages[-1] = (turn.messages or episode.messages)[-1]
-        episode.scores[-1] = reward
-        written, trained = (sum(len(turn.tokens) for turn in turns) for turns in (self.turns, chain))
-        self.counts.update(turns=len(self.turns), written=written, untrained=written - trained)
-        return chain[0].messages[:-1]
 
     async def _answer(self, asked: Asked) -> Answer:
         async with self._one_at_a_time:
@@ -132,63 +131,69 @@ class Session:
                 names = ", ".join(asked.ignored)
                 text = f"programs ask with {names}, which the policy does not follow: it writes as it is trained"
                 self.rendering.words.say("ignored", text)
-            said: Any = asked.prompt or [_text_of(message) for message in asked.messages]
+            said: Any = asked.prompt or [Told.of(message) for message in asked.messages]
             turn = self._place(asked, said)
-            context = turn.context()
-            most = min(self._room(turn, len(context)), asked.max_tokens or self.budget)
-            seed = turn_seed(self.seed, len(self.turns))
-            turn.tokens, turn.log_probs = await self.writer.write(self.place, context, most, seed)
-            cut = self.rendering.cut_at(turn.tokens, asked.stop)
-            if cut is not None:  # up to there it is a sample all the same
-                turn.tokens, turn.log_probs = turn.tokens[:cut], turn.log_probs and turn.log_probs[:cut]
-            text, calls = await self.rendering.read_turn(context, turn.tokens, asked)
-            made = {"tool_calls": [parsed(call) for call in calls]} if calls else {}
-            turn.messages.append({"role": "assistant", "content": text, **made})
-            written = text if isinstance(said, str) else turn.tokens
-            turn.said = said + (written if asked.prompt else [_text_of(turn.messages[-1])])
+            episode, context = turn.episode, turn.episode.prompt + turn.episode.tokens
+            most = min(self._room(episode), asked.max_tokens or self.budget)
+            tokens, log_probs = await self.writer.write(
+                self.place, context, most, turn_seed(self.seed, len(self.turns))
+            )
+            cut = self.rendering.cut_at(tokens, asked.stop)  # up to there it is a sample all the same
+            tokens, log_probs = tokens[:cut], log_probs and log_probs[:cut]
+            turn.written = text_of_turn(self.rendering.words, context, tokens)
+            text, calls = await self.rendering.read_turn(tokens, turn.written, asked)
+            episode.add_turn(tokens, log_probs, text)
+            if calls:
+                episode.messages[-1]["tool_calls"] = [parsed(call) for call in calls]
+            written = text if isinstance(said, str) else tokens
+            turn.said = said + (written if asked.prompt else [Told.of(episode.messages[-1])])
             self.turns.append(turn)
-            has_ended = cut is not None or turn.tokens[-1:] and turn.tokens[-1] in self.rendering.words.ends
+            self.counts.update(turns=1, written=len(tokens))
+            has_ended = cut is not None or tokens[-1:] and tokens[-1] in self.rendering.words.ends
             end = "tool_calls" if calls else "stop" if has_ended else "length"
-            return Answer(text, calls, end, len(context), len(turn.tokens))
+            return Answer(text, calls, end, len(context), len(tokens))
 
     def _place(self, asked: Asked, said: Any) -> Turn:
         """Return the turn that is to be written for a request, still empty; `said`: as a turn has it."""
         before = said if asked.prompt else said[:-1]
-        followed = [turn for turn in reversed(self.turns) if before[: len(turn.said)] == turn.said]
+        followed = [turn for turn in reversed(self.turns) if turn.followed_by(before) is not None]
         joined = [turn for turn in followed if turn.tools == asked.tools]
         if joined:
             last = max(joined, key=lambda turn: len(turn.said))
-            known = len(last.said)
+            known, rest = len(last.said), last.followed_by(before) or ""
+            episode = Episode(**{name: copy.copy(value) for name, value in vars(last.episode).items()})
             try:
-                dropped, added = self.rendering.go_on(asked, known, last.context(), last.tokens)
-                return Turn(last, added, dropped, asked.messages[known:], asked.tools)
+                dropped, added = self.rendering.go_on(asked, known, episode, rest)
             except CannotRender as error:
                 self._set_apart("template", str(error))
+            else:
+                for _ in range(dropped):
+                    episode.take_back()
+                more = [{"role": "assistant", "content": rest}] if rest else []
+                episode.add_answer(added, more + asked.messages[known:])
+                return Turn(episode, last.prompt, asked.tools)
         elif followed:
             self._set_apart("tools", "it comes with other tools")
         elif self.turns:
-            why = "it goes back to before an answer"
-            same = [one == other for one, other in zip(said, self.turns[-1].said, strict=False)]
-            if False in same:
-                place = same.index(False)
-                what = f"message {place} ({asked.messages[place]['role']})" if asked.messages else "prompt"
-                why = f"its {what} is not what went before"
-            self._set_apart("history", why)
-        return Turn(None, self.rendering.begin(asked), 0, list(asked.messages), asked.tools)
+            pairs = enumerate(zip(said, self.turns[-1].said, strict=False))
+            place = next((place for place, (one, other) in pairs if one != other), None)
+            what = "prompt" if asked.prompt or place is None else f"message {place} ({asked.messages[place]['role']})"
+            changed = f"its {what} is not what went before"
+            self._set_apart("history", "it goes back to before an answer" if place is None else changed)
+        return Turn(Episode(self.rendering.begin(asked)), asked.messages, asked.tools)
 
     def _set_apart(self, reason: str, why: str) -> None:
         self.counts[f"apart/{reason}"] += 1
         text = f"a request was not joined to those before: {why}; a session's last chain is trained"
         self.rendering.words.say("apart", f"{text} (agent/apart/*, agent/untrained_tokens)")
 
-    def _room(self, turn: Turn, length: int) -> int:
-        """Return how many tokens a turn may have that follows so many.
+    def _room(self, episode: Episode) -> int:
+        """Return how many tokens the next turn may have.
 
         Raises:
             Refusal: none: a limit is reached.
         """
-        prompt = len(turn.chain()[0].added)
-        behind, text = length - prompt, ""
+        prompt, behind, text = len(episode.prompt), len(episode.tokens), ""
         spent, code = "budget_spent", "context_length_exceeded"
         if len(self.turns) >= self.most_turns:
             spent, code = "turns_spent", "turn_limit_exceeded"
@@ -201,10 +206,3 @@ class Session:
             self.spent = spent
             raise Refusal(text, code, "messages")
         return min(self.budget - behind, self.longest_turn)
-
-
-def _text_of(message: Message) -> str:
-    """Return what tells a message from others. The names of calls are nothing that the model wrote."""
-    calls = [[call["function"]["name"], call["function"]["arguments"]] for call in message.get("tool_calls") or ()]
-    name = message.get("name") if message["role"] in ("system", "user") else None
-    return json.dumps([message["role"], message["content"], calls, name], sort_keys=True)

@@ -1,17 +1,20 @@
 # vextract:hook  yours: written once, never touched by an upgrade
-"""An environment on a server of OpenEnv, such as openenv:http://localhost:8000."""
+"""An environment on a server of OpenEnv: openenv:http://localhost:8000, or what starts it, with {port} in it."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from ..episodes.actions import Action, first_message, numbers_in, read_action
-from ..episodes.openenv_session import Session, fields_of_action
+from ..episodes.openenv_session import Server, Session, fields_of_action
+from ..errors import ConfigError
 
 
-def make_env(url: str, settings: Mapping[str, Any]) -> "OpenEnvEnv":
+def make_env(name: str, settings: Mapping[str, Any]) -> "OpenEnvEnv":
     """Return a session; `settings`: kwargs (of the environment's `reset`), prompt, and timeout: 60 seconds."""
-    return OpenEnvEnv(url.rstrip("/"), settings)
+    if "{port}" not in name and not name.startswith(("http://", "https://")):
+        raise ConfigError(f"openenv:{name} is neither a URL nor a command", "write {port} where its port belongs")
+    return OpenEnvEnv(Server(name).ready() if "{port}" in name else name.rstrip("/"), settings)
 
 
 class OpenEnvEnv:

@@ -2,15 +2,63 @@
 """Sessions with servers of OpenEnv, by its protocol: the package `openenv` and vLLM need different versions of mcp."""
 
 import asyncio
+import contextlib
 import json
+import socket
+import subprocess
+import tempfile
 import threading
+import time
 from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 from websockets.asyncio.client import connect
 
 from ..errors import ConfigError
+
+STARTUP = 120.0  # seconds until a server of ours is up
+# Runs a command; ends it and all that it has started as soon as it ends itself, or whoever holds the input of this.
+WATCHED = '(eval "$0"; kill -9 0) & read -r _; kill -9 0'
+
+
+@cache
+class Server:
+    """A server that each process starts when it needs it, and again where it has died; it ends with the process.
+
+    Args:
+        command: of the shell; {port} in it becomes a free one, on which the server has to listen.
+    """
+
+    def __init__(self, command: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.command, self.url = command.replace("{port}", str(port)), f"http://127.0.0.1:{port}"
+        self.log = Path(tempfile.gettempdir()) / f"openenv-{port}.log"
+        self.process: Any = None
+        self._is_up, self._lock = False, threading.Lock()
+
+    def ready(self) -> str:
+        """Return the URL at which it answers.
+
+        Raises:
+            ConfigError: it does not begin to.
+        """
+        with self._lock:
+            if self.process is None or self.process.poll() is not None:
+                watched, self._is_up = ["sh", "-c", WATCHED, self.command], False
+                with self.log.open("w") as log:
+                    given: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": log, "stderr": log}
+                    self.process = subprocess.Popen(watched, **given, start_new_session=True)
+            deadline = time.monotonic() + STARTUP
+            while not self._is_up:
+                with contextlib.suppress(OSError), urlopen(f"{self.url}/health", timeout=1):
+                    self._is_up = True
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise ConfigError(f"no server of OpenEnv answers at {self.url}: {self.command}", f"see {self.log}")
+                time.sleep(0.05)
+            return self.url
 
 
 @cache
