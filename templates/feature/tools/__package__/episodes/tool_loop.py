@@ -167,7 +167,7 @@ class _Agent(ToolAgentLoop):
         try:
             async with self.places:
                 found = await asyncio.wait_for(called(), self.timeout)
-        except TimeoutError:
+        except asyncio.TimeoutError:
             found = _failed(tool_call, f"it took longer than local.env.timeout={self.timeout:g} s")
         self.errors += (found[0].text or "").startswith(("Error executing tool", "Invalid JSON", "Unknown function"))
         return found
