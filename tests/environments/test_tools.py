@@ -27,6 +27,7 @@ RELEASES = ["0.9.1", "0.8.0", pytest.param("0.9.0", marks=pytest.mark.thorough)]
 TOOLS = '''
 import time
 from tooled.vendored.tools.function_tool import function_tool
+from tooled.vendored.tools.schemas import ToolResponse
 
 
 @function_tool
@@ -45,6 +46,8 @@ def add(a: int, b: int):
         raise SystemExit(3)
     if a == 15:
         time.sleep(30)
+    if a == 16:
+        return ToolResponse(image=["a picture"])
     return "9" * 40 if a == 99 else str(a + b), 0.5
 '''
 STATEFUL = '''
@@ -194,6 +197,12 @@ def test_what_goes_wrong_in_a_tool_is_told_to_the_model(play: Play) -> None:
     assert said == [f"<tool>{answer}<assistant>" for answer in ANSWERS.values()]
     assert batch.non_tensor_batch["tool_errors"].tolist() == [1, 1, 1, 1, 1, 0, 0]
     assert batch.non_tensor_batch["env_end"].tolist() == ["terminated"] * len(ANSWERS)
+
+
+def test_images_in_answers_are_refused(tooled: Project, play: Play) -> None:
+    with pytest.raises(tooled.module("errors").ConfigError, match="'add' answers by an image") as refused:
+        play([call(a=16, b=1) + "<eos>", "end<eos>"])
+    assert "hint: let it return text" in str(refused.value)
 
 
 def test_episodes_end_at_their_limits(play: Play) -> None:

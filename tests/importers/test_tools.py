@@ -91,3 +91,38 @@ def test_tools_that_are_not_there_are_told(tmp_path: Path) -> None:
     )
     assert earlier.code == 0, earlier.err
     assert "custom/env_wrapper.py" in (tmp_path / "old/from_run.md").read_text()
+
+
+@pytest.mark.usefixtures("verl")
+def test_an_export_takes_tools_back(tmp_path: Path) -> None:
+    """To verl's own agent loop for tools, whose files import verl's modules under the project's names."""
+    made = vextract("new", tmp_path / "pkg", "--package", "pkg", "--with", "tools")
+    assert made.code == 0, made.err
+    for name, text in {
+        "tools.yaml": TABLE.replace("own.tools", "looking"),
+        "looking.py": CLASS,
+        "add.py": FUNCTIONS,
+    }.items():
+        text = text.replace("from own.words import WORD", "WORD = 'found'").replace("from verl.", "from pkg.vendored.")
+        (tmp_path / "pkg" / name).write_text(text)
+    named = (f"{MULTI_TURN}.tool_config_path=tools.yaml", f"{MULTI_TURN}.function_tool_path=add.py")
+    settings = [part for setting in (f"{MULTI_TURN}.enable=true", *named) for part in ("--set", setting)]
+    made = vextract("export", tmp_path / "pkg", "-o", tmp_path / "out", *settings)
+    assert made.code == 0, made.err
+    script = (tmp_path / "out/run.sh").read_text()
+    for line in (
+        "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent",
+        "actor_rollout_ref.rollout.mode=async",
+        f"{MULTI_TURN}.enable=true",
+        f"{MULTI_TURN}.tool_config_path='$HERE/tools.yaml'",
+        "data.function_tool_path='$HERE/add.py'",
+    ):
+        assert line in script
+    assert "class_name: looking.Looking" in (tmp_path / "out/tools.yaml").read_text()
+    assert (tmp_path / "out/looking.py").is_file()
+    assert not (tmp_path / "out/adapters/environment.py").exists()
+    for module in ("base_tool", "function_tool", "schemas"):
+        assert f"verl.tools.{module}" in (tmp_path / f"out/pkg/vendored/tools/{module}.py").read_text()
+    (tmp_path / "pkg/tools.yaml").write_text("tools: [{config: {type: mcp}}]\n")
+    refused = vextract("export", tmp_path / "pkg", "-o", tmp_path / "none", *settings)
+    assert (refused.code, "verl has no tools of MCP servers" in refused.err) == (2, True)

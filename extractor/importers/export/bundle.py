@@ -181,7 +181,8 @@ class _Bundle:
         roots += ["data/toy.py"] if self.config.toy else []
         roots += [self.reward.adapted.path.partition("/")[2]] if self.reward.adapted else []
         roots += ["episodes/environments.py", "episodes/observations.py"] if changes.is_multi_turn(self.config) else []
-        reached = find_needed(self.project, self.lock, roots)
+        tools = changes.find_tool_modules(self.project, self.config)
+        reached = find_needed(self.project, self.lock, roots, tools)
         files = {path: readers.read_bytes(self.project / path) for path in reached.own}
         unknown = self.project / UNKNOWN
         if unknown.is_file() and any(unknown.name.encode() in data for data in files.values()):

@@ -12,10 +12,14 @@ from extractor.importers.config.release import VerlDefaults
 from extractor.importers.export import rewards
 from extractor.importers.export.rewards import RewardConfig
 from extractor.importers.export.verl_interface import VerlInterface
+from extractor.values import limits, readers
+from extractor.values.configtree.compose import read_yaml
+from extractor.values.errors import UsageError
 
 HERE = "$HERE"
 AGENT = "project_environment"
 _ROLLOUT = "actor_rollout_ref.rollout"
+_TOOLS = (f"{_ROLLOUT}.multi_turn.tool_config_path", f"{_ROLLOUT}.multi_turn.function_tool_path")
 _Changes = dict[str, tuple[Any, str]]
 
 
@@ -40,21 +44,42 @@ def change_values(
     found |= _made_files(config) | _micro_batches(flat) | rewards.change_manager(config, reward)
     if flat.get(f"{_ROLLOUT}.name") == "hf":
         found[f"{_ROLLOUT}.name"] = ("vllm", "verl has no rollout by transformers that runs")
-    multi_turn = is_multi_turn(config)
-    if flat.get(f"{_ROLLOUT}.mode") == "sync" and (not interface.spmd or multi_turn):
+    multi_turn, tools = is_multi_turn(config), calls_tools(config)
+    if flat.get(f"{_ROLLOUT}.mode") == "sync" and (not interface.spmd or multi_turn or tools):
         why = "environment loops need verl's servers" if interface.spmd else "its rollouts come from servers"
         found[f"{_ROLLOUT}.mode"] = ("async", f"{why} in verl {release}")
     if multi_turn:
         why = "the episode is played by adapters/environment.py, which is an agent loop of its own"
         found[f"{_ROLLOUT}.multi_turn.enable"] = (False, why)
-    if multi_turn or (flat.get("data.return_raw_chat") is False and not interface.spmd):
+    if multi_turn or tools or (flat.get("data.return_raw_chat") is False and not interface.spmd):
         found["data.return_raw_chat"] = (True, "agent loops start from messages")
     return found
 
 
 def is_multi_turn(config: ProjectConfig) -> bool:
     """Tell whether the model and an environment take turns."""
-    return bool(config.flat.get(f"{_ROLLOUT}.multi_turn.enable"))
+    return bool(config.flat.get(f"{_ROLLOUT}.multi_turn.enable")) and not calls_tools(config)
+
+
+def calls_tools(config: ProjectConfig) -> bool:
+    """Tell whether the model calls tools, which verl runs by an agent loop of its own."""
+    return bool(config.flat.get(f"{_ROLLOUT}.multi_turn.enable")) and any(map(config.flat.get, _TOOLS))
+
+
+def find_tool_modules(project: Path, config: ProjectConfig) -> list[str]:
+    """Return the paths of the project's modules that define its tools.
+
+    Raises:
+        UsageError: tools are of MCP servers, which verl has none of since 0.8.0.
+    """
+    table, functions = (config.flat.get(key) if calls_tools(config) else None for key in _TOOLS)
+    found = [str(functions)] if functions else []
+    listed = read_yaml(readers.read_text(project / str(table), limits.MAX_TEXT)).get("tools", []) if table else []
+    for entry in listed:
+        if entry.get("config", {}).get("type") == "mcp":
+            raise UsageError(f"{table}: verl has no tools of MCP servers", hint=f"--set {_TOOLS[0]}=null")
+        found.append(str(entry.get("class_name", "")).rpartition(".")[0].replace(".", "/") + ".py")
+    return [path for path in found if (project / path).is_file()]
 
 
 def uses_own_dataset(config: ProjectConfig) -> bool:
@@ -63,9 +88,13 @@ def uses_own_dataset(config: ProjectConfig) -> bool:
 
 
 def find_named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
-    """Return the keys that name a Python file of the project, and its path there."""
+    """Return the keys that name a Python file of the project, or one of tools, and its path there."""
     root = project.resolve()
-    named = {key: (project / value).resolve() for key, value in config.flat.items() if str(value).endswith(".py")}
+    tables = (_TOOLS[0], "data.tool_config_path")
+    paths = {
+        key: value for key, value in config.flat.items() if str(value).endswith(".py") or (key in tables and value)
+    }
+    named = {key: (project / value).resolve() for key, value in paths.items()}
     return {
         key: place.relative_to(root).as_posix()
         for key, place in named.items()
@@ -113,6 +142,8 @@ def add_settings(
         found[f"{_ROLLOUT}.agent.default_agent_loop"] = AGENT
         found[f"{_ROLLOUT}.agent.agent_loop_config_path"] = f"{HERE}/adapters/agent_loops.yaml"
         found[f"{_ROLLOUT}.agent.num_workers"] = 1 if config.toy else 8
+    elif calls_tools(config):
+        found[f"{_ROLLOUT}.agent.default_agent_loop"] = "tool_agent"
     found["critic.enable"] = flat.get("algorithm.adv_estimator") == "gae"
     for key, name in READ_BY_THE_ENGINE.items():
         if key in flat and flat[key] != defaults.flat.get(name):

@@ -30,13 +30,14 @@ class Needed:
     vendored: Mapping[str, str]
 
 
-def find_needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
+def find_needed(project: Path, lock: Lock, roots: Iterable[str], modules: Iterable[str] = ()) -> Needed:
     """Follow the imports of the package's own modules.
 
     Args:
         project: Its directory.
         lock: Its lock: it says what is vendored.
         roots: Paths of modules to start from, below the package; those that are not there are skipped.
+        modules: Paths of others, below the project.
 
     Raises:
         UsageError: a hook is no Python.
@@ -49,10 +50,10 @@ def find_needed(project: Path, lock: Lock, roots: Iterable[str]) -> Needed:
     }
 
     def lead_to(path: str) -> list[str]:
-        return [*_packages(project, path), *(() if path in vendored else _imports(project, path))]
+        return [*_packages(project, path), *(() if path in vendored else _imports(project, path, package))]
 
     starts = [f"{package}/{root}" for root in roots if (project / package / root).is_file()]
-    reached = reachable([*starts, *readers.python_below(project, f"{package}/custom")], lead_to)
+    reached = reachable([*starts, *modules, *readers.python_below(project, f"{package}/custom")], lead_to)
     stubs = {path: vendored[path] for path in sorted(reached & vendored.keys()) if not path.endswith("__init__.py")}
     tables = f"{package}/{SHIPPED}"  # the package's first import reads them
     own = (reached - stubs.keys()) | ({tables} if (project / tables).is_file() else set())
@@ -77,7 +78,7 @@ def _run(tree: ast.AST) -> Iterable[ast.AST]:
             yield from _run(node)
 
 
-def _imports(project: Path, path: str) -> list[str]:
+def _imports(project: Path, path: str, package: str) -> list[str]:
     """Return the files of the package that a module imports as it runs."""
     found: list[str] = []
     for node in _run(python_of(project / path)):
@@ -86,7 +87,6 @@ def _imports(project: Path, path: str) -> list[str]:
             found += [f"{module}.{alias.name}" for alias in node.names] + [module]
         elif isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
-    package = path.partition("/")[0]
     files = [item.replace(".", "/") for name in found for item in (name, moved_name(name, package))]
     candidates = [name for item in files for name in (f"{item}.py", f"{item}/__init__.py")]
     return [name for name in candidates if name.startswith(f"{package}/") and (project / name).is_file()]

@@ -42,6 +42,7 @@ SHARDED_CHECKPOINTS: bool = True
 SPECIAL_TOKENS: bool = True
 SWEEP: bool = True
 TOOLS: bool = True
+TOOLS_MCP: bool = True
 TRACKERS: bool = True
 VERL_CHECKPOINTS: bool = True
 WATCH: bool = True

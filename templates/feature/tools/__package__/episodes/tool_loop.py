@@ -12,8 +12,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from ..errors import ConfigError
 from ..vendored.data.rl_dataset import RLHFDataset
-from ..vendored.experimental.agent_loop import tool_agent_loop
+from ..vendored.experimental.agent_loop import tool_agent_loop, tool_parser
 from ..vendored.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap, ToolListWrap
 from ..vendored.experimental.agent_loop.tool_agent_loop import AgentData, ToolAgentLoop
 from ..vendored.protocol import DataProto
@@ -48,8 +49,9 @@ class ToolLoop:
         self.places = asyncio.Semaphore(int(config.local.env.concurrency))
         self.loop = asyncio.new_event_loop()  # one for all rollouts: a tool may hold on to connections
         self.loop.set_default_executor(DaemonThreads())
-        # It warns of each call that fails; `tool_errors` counts them.
-        logging.getLogger(tool_agent_loop.__file__).setLevel(logging.ERROR)
+        # They tell of each call that fails or cannot be read; `tool_errors` counts the former.
+        for module in (tool_agent_loop, tool_parser):
+            logging.getLogger(module.__file__).setLevel(logging.CRITICAL)
         read: Any = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
         # What upstream reads besides: how it names requests, and where else a tokenizer may be.
         read.actor_rollout_ref.rollout.full_determinism = False
@@ -167,8 +169,13 @@ class _Agent(ToolAgentLoop):
         try:
             async with self.places:
                 found = await asyncio.wait_for(called(), self.timeout)
-        except TimeoutError:
+        except asyncio.TimeoutError:
             found = _failed(tool_call, f"it took longer than local.env.timeout={self.timeout:g} s")
+        if found[0].image or found[0].video:
+            raise ConfigError(
+                f"the tool {tool_call.name!r} answers by an image or a video, and the model is shown text alone",
+                "let it return text: ToolResponse(text=...)",
+            )
         self.errors += (found[0].text or "").startswith(("Error executing tool", "Invalid JSON", "Unknown function"))
         return found
 

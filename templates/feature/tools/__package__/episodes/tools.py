@@ -2,12 +2,15 @@
 """The tools that `multi_turn.tool_config_path` and `multi_turn.function_tool_path` name."""
 
 import contextlib
+from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
 from ..settings.setting import choose
+from ..switches import TOOLS_MCP
 from ..vendored.experimental.agent_loop.tool_parser import ToolParser
 from ..vendored.tools.tool_registry import load_all_tools
+from .mcp_tools import expand
 
 MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 
@@ -28,10 +31,16 @@ def load_tools(config: Any) -> list[Any]:
     files = [path for path in (multi_turn.tool_config_path, multi_turn.function_tool_path) if path]
     try:
         with contextlib.redirect_stdout(None):  # classes print their schemas
+            if TOOLS_MCP and multi_turn.tool_config_path:
+                found = Path(config.trainer.default_local_dir) / "mcp_tools.yaml"
+                multi_turn.tool_config_path = expand(multi_turn.tool_config_path, found)
             tools = load_all_tools(multi_turn.tool_config_path, multi_turn.function_tool_path)
     except Exception as error:  # of any class: the files are the owner's
         text = f"the tools of {', '.join(map(str, files))} cannot be loaded: {type(error).__name__}: {error}"
         hint = f"mend the file (a class_name is a module's, as Python finds it here), or set {MULTI_TURN}.enable=false"
+        if not TOOLS_MCP:
+            if "'mcp' is not a valid" in str(error):
+                hint = "vextract add tools_mcp"
         raise ConfigError(text, hint) from error
     if not tools:
         raise ConfigError(

@@ -1,0 +1,148 @@
+"""A toy model learns to use a calculator: it is shown how by demonstrations, and gets it right by rewards."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project.running import metrics_of, python
+from tests.project.support import Configuration, forget, make
+
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
+MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+# What stands around the numbers of a call is a token each, so that the toy learns to copy and not to spell.
+FRAME = ('<tool_call>{"name": "add", "arguments": {"a": ', ', "b": ', "}}</tool_call>")
+TOOL = '''
+from calculator.vendored.tools.function_tool import function_tool
+
+
+@function_tool
+def add(a: int, b: int) -> str:
+    """Add two numbers.
+
+    Args:
+        a: the first.
+        b: the second.
+    """
+    return str(a + b)
+'''
+# The share of the call's tokens that are right, and of the answer's; `acc` counts answers after a call alone.
+REWARD = f"""
+import re
+
+FRAME = {FRAME!r}
+PIECES = re.compile("|".join(map(re.escape, FRAME)) + "|.", re.DOTALL)
+
+
+def share(said, wanted):
+    said, wanted = PIECES.findall(said), PIECES.findall(wanted)
+    return sum(one == other for one, other in zip(said, wanted)) / max(len(said), len(wanted))
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    turns = [message["content"] for message in extra_info["conversation"] if message["role"] == "assistant"]
+    a, b = extra_info["terms"]
+    call = share(turns[0], f"{{FRAME[0]}}{{a}}{{FRAME[1]}}{{b}}{{FRAME[2]}}")
+    answer = share(turns[1], ground_truth) if len(turns) == 2 else 0.0
+    return {{"score": 0.6 * call + 0.4 * answer, "acc": float(answer == 1)}}
+"""
+STEPS = {"shown": 60, "learned": 60}
+
+
+@pytest.mark.parametrize("engine", ["hf", pytest.param("vllm", marks=pytest.mark.vllm)])
+def test_held_out_sums_come_out_right(verl: None, tmp_path: Path, engine: str) -> None:
+    """300 demonstrations, then rewards: of 100 other sums half are right before, and nine in ten after."""
+    if engine == "vllm":
+        pytest.importorskip("vllm")
+    configuration = Configuration("0.9.1", engine, features=("tools", "sft"), package="calculator")
+    root = make(configuration, tmp_path / "project").root
+    model = _save_model(root)
+    _write_data(root)
+    _run(
+        root,
+        "shown",
+        *("--config-name", "sft", f"actor_rollout_ref.model.path={model}", "data.train_files=shown.jsonl"),
+        *("data.train_batch_size=100", "data.max_length=64", "actor_rollout_ref.actor.optim.lr=5e-3"),
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=100",
+    )
+    rows = _run(
+        root,
+        "learned",
+        f"actor_rollout_ref.model.path=shown/global_step_{STEPS['shown']}/actor",
+        *("data.train_files=train.jsonl", "data.val_files=val.jsonl", "data.max_prompt_length=12"),
+        *(f"{MULTI_TURN}.enable=true", f"{MULTI_TURN}.function_tool_path=calculator_tools.py"),
+        *(f"{MULTI_TURN}.max_assistant_turns=2", "data.max_response_length=20", "local.env.max_turn_tokens=8"),
+        *("reward.custom_reward_function.path=rewarded.py", "actor_rollout_ref.actor.entropy_coeff=0.05"),
+        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1024",
+        "trainer.val_before_train=true",
+    )
+    right = [row[key] for row in rows for key in row if key.startswith("val-core/") and "/acc/" in key]
+    seconds = sum(row.get("timing_s/step", 0) for row in rows)
+    print(f"{engine}: {right[0]:.2f} of held-out sums, then {right[-1]:.2f}; {seconds:.0f} s of steps with rewards")
+    if engine == "hf":  # how far demonstrations lead depends on the build: 54 of 100 with hf, 94 beside vLLM
+        assert right[0] <= 0.75
+        assert right[-1] >= right[0] + 0.15
+    assert right[-1] >= 0.85
+    assert rows[-1]["env/tool_calls/mean"] > 0.99
+    forget("calculator")
+
+
+def _save_model(root: Path) -> str:
+    """A toy model of two layers whose tokenizer has the pieces of a call as tokens."""
+    import sys
+
+    import torch
+    from tokenizers import AddedToken
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    sys.path.insert(0, str(root))
+    try:
+        from calculator.data.toy import ensure_toy_model
+    finally:
+        sys.path.remove(str(root))
+    made = ensure_toy_model(root / "toy", task="add1", layers=2)
+    tokenizer, model = AutoTokenizer.from_pretrained(made), AutoModelForCausalLM.from_pretrained(made)
+    tokenizer.add_tokens([AddedToken(piece, special=False, normalized=False) for piece in FRAME])
+    torch.manual_seed(0)
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    tokenizer.save_pretrained(root / "model")
+    model.save_pretrained(root / "model")
+    return "model"
+
+
+def _write_data(root: Path) -> None:
+    sums = [(a, b) for a in range(10, 90) for b in range(10, 100 - a)]
+    random.Random(0).shuffle(sums)
+    for split, chosen in {"val": sums[:100], "train": sums[100:]}.items():
+        _write_rows(
+            root / f"{split}.jsonl",
+            [{"prompt": f"{a}+{b}=", "ground_truth": str(a + b), "extra_info": {"terms": [a, b]}} for a, b in chosen],
+        )
+    conversations = [
+        [
+            {"role": "user", "content": f"{a}+{b}="},
+            {"role": "assistant", "content": f"{FRAME[0]}{a}{FRAME[1]}{b}{FRAME[2]}"},
+            {"role": "tool", "content": str(a + b)},
+            {"role": "assistant", "content": str(a + b)},
+        ]
+        for a, b in sums[-300:]
+    ]
+    _write_rows(root / "shown.jsonl", [{"messages": messages} for messages in conversations])
+    (root / "calculator_tools.py").write_text(TOOL)
+    (root / "rewarded.py").write_text(REWARD)
+
+
+def _write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _run(root: Path, name: str, *settings: str) -> list[dict[str, Any]]:
+    common = ("scale=toy", "trainer.logger=[console]", "trainer.test_freq=-1", f"trainer.default_local_dir={name}")
+    steps = f"trainer.total_training_steps={STEPS[name]}"
+    done = python(root, "main.py", *settings[:2], *common, steps, *settings[2:], timeout=900)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return metrics_of(root / name)

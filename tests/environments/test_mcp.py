@@ -1,0 +1,210 @@
+"""Tools of MCP servers: real servers of the official package, over a program's pipes and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.environments.support import (
+    OneProcess,
+    Project,
+    Scripted,
+    imported_beside,
+    parts,
+    prompts_of,
+    rollouts_of,
+    save_ascii_model,
+)
+from tests.project.support import Configuration
+
+pytest.importorskip("mcp")
+MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+SERVER = '''
+import asyncio
+import os
+import sys
+from typing import Optional
+from mcp.server.mcpserver import Image, MCPServer
+
+server = MCPServer("sums", log_level="CRITICAL")
+
+
+@server.tool()
+def add(a: int, b: int, places: Optional[list[int]] = None) -> str:
+    """Add two numbers."""
+    return str(a + b)
+
+
+@server.tool()
+def told() -> str:
+    """Tell a variable."""
+    return os.environ.get("SECRET", "nothing")
+
+
+@server.tool()
+async def odd(how: str) -> str:
+    """Go wrong."""
+    if how == "raise":
+        raise ValueError("unlucky")
+    if how == "die":
+        os._exit(3)
+    await asyncio.sleep(30)
+
+
+@server.tool()
+def picture() -> Image:
+    """Draw."""
+    return Image(data=b"123", format="png")
+
+
+kind, *port = sys.argv[1:]
+server.run(kind, **({"port": int(port[0])} if port else {}))
+'''
+ENTRY = """
+tools:
+  - class_name: verl.tools.mcp_base_tool.MCPBaseTool
+    config: {{type: mcp, timeout: {timeout}, rate_limit: {rate}}}
+    mcp:
+      mcp_servers_config_path: {servers}
+      tool_selected_list: [{selected}]
+"""
+
+
+@pytest.fixture(scope="module")
+def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    configuration = Configuration("0.9.1", features=("tools_mcp",), package="served")
+    with imported_beside(configuration, tmp_path_factory.mktemp("served") / "project", {"server.py": SERVER}) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def address(project: Project) -> Iterator[str]:
+    """A server over HTTP."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = [sys.executable, "server.py", "streamable-http", str(port)]
+    with subprocess.Popen(program, cwd=project.root, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/mcp"
+        process.kill()
+
+
+def settings_of(
+    project: Project, folder: Path, server: dict[str, Any], selected: str = "", timeout: float = 20, rate: float = 100
+) -> list[str]:
+    """The settings that name a server's tools, in verl's keys."""
+    (folder / "servers.json").write_text(json.dumps({"mcpServers": {"sums": server}}))
+    text = ENTRY.format(servers=folder / "servers.json", selected=selected, timeout=timeout, rate=rate)
+    (folder / "tools.yaml").write_text(text)
+    return [
+        f"{MULTI_TURN}.enable=true",
+        f"{MULTI_TURN}.tool_config_path={folder / 'tools.yaml'}",
+        f"trainer.default_local_dir={folder / 'run'}",
+    ]
+
+
+def program(project: Project) -> dict[str, Any]:
+    return {"command": sys.executable, "args": [str(project.root / "server.py"), "stdio"], "env": {"SECRET": "seven"}}
+
+
+def answer(tool: Any, **arguments: Any) -> str:
+    async def called() -> str:
+        instance, _ = await tool.create()
+        response, _, _ = await tool.execute(instance, arguments)
+        await tool.release(instance)
+        return str(response.text)
+
+    return asyncio.run(called())
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+def test_its_tools_answer(project: Project, request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+    """Schemas are the server's, whole; what breaks costs its own call, and the server is started again."""
+    server = program(project) if kind == "stdio" else {"url": request.getfixturevalue("address"), "auth_token": "x"}
+    config = project.config(*settings_of(project, tmp_path, server, timeout=10))
+    tools = {tool.name: tool for tool in project.module("episodes.tools").load_tools(config)}
+    assert list(tools) == ["add", "told", "odd", "picture"]
+    schema = tools["add"].tool_schema.model_dump(exclude_unset=True, exclude_none=True)
+    properties = schema["function"]["parameters"]["properties"]
+    assert properties["a"] == {"title": "A", "type": "integer"}
+    assert properties["places"]["anyOf"][0] == {"items": {"type": "integer"}, "type": "array"}
+    assert schema["function"]["parameters"]["required"] == ["a", "b"]
+    assert answer(tools["add"], a=3, b=4) == "7"
+    assert answer(tools["told"]) == ("seven" if kind == "stdio" else "nothing")
+    for name, arguments, said in (
+        ("odd", {"how": "raise"}, "Error executing tool odd"),
+        ("odd", {"how": "hang"}, "longer than 10 s"),
+        ("add", {"a": "x"}, "integer"),
+        ("picture", {}, "answers by image"),
+    ):
+        with pytest.raises(Exception, match=said):
+            answer(tools[name], **arguments)
+    if kind == "stdio":
+        with pytest.raises(Exception, match="closed"):
+            answer(tools["odd"], how="die")
+    assert answer(tools["add"], a=5, b=4) == "9"
+
+
+def test_episodes_call_them(project: Project, tmp_path: Path) -> None:
+    """The schemas are in the prompts of rollouts, and of the dataset, which reads the file by itself."""
+    from transformers import AutoTokenizer
+
+    model = save_ascii_model(project, tmp_path / "toy")
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    shown = "{% for tool in tools or [] %}[{{ tool.function.name }}]{% endfor %}"
+    tokenizer.chat_template = shown + tokenizer.chat_template
+    sizes = (f"actor_rollout_ref.model.path={model}", "data.max_prompt_length=40", "data.max_response_length=200")
+    config = project.config(*settings_of(project, tmp_path, program(project), selected="add"), *sizes)
+    project.module("episodes.tools").check_tools(config)
+    turns = ['<tool_call>{"name": "add", "arguments": {"a": 3, "b": 4}}</tool_call><eos>', "7<eos>"]
+    engine = Scripted(project, lambda contexts: [tokenizer(turns.pop(0))["input_ids"] for _ in contexts])
+    prompts = prompts_of(project, [[0]], [{}])
+    rows = project.module("training.batches").objects([[{"role": "user", "content": "3+4"}]])
+    prompts.non_tensor_batch["raw_prompt"] = rows
+    batch = rollouts_of(project, config, tokenizer, OneProcess(), engine).generate(prompts)
+    assert parts(batch, tokenizer)[1] == (0, "<tool>7<assistant>")
+    assert tokenizer.decode(engine.calls[0][0][0]) == "[add]<user>3+4<assistant>"
+    datasets = project.module("data.datasets")
+    rows = [{"prompt": "3+4", "ground_truth": "7"}]
+    data = datasets.dataset_of_rows(rows, "train", datasets.data_section(config), tokenizer)
+    assert tokenizer.decode(data.__getitems__([0])[0]["raw_prompt_ids"]) == "[add]<user>3+4<assistant>"
+
+
+def test_calls_keep_to_the_rate(project: Project, tmp_path: Path) -> None:
+    config = project.config(*settings_of(project, tmp_path, program(project), selected="add", rate=4))
+    (tool,) = project.module("episodes.tools").load_tools(config)
+
+    async def calls() -> float:
+        before = time.monotonic()
+        await asyncio.gather(*(tool.execute("", {"a": 1, "b": n}) for n in range(12)))
+        return time.monotonic() - before
+
+    assert 1.7 < asyncio.run(calls()) < 15  # twelve at four in a second, of which a second's worth comes at once
+
+
+def test_what_cannot_be_used_is_refused(project: Project, tmp_path: Path) -> None:
+    tools, errors = project.module("episodes.tools"), project.module("errors")
+    for server, selected, said in (
+        ({"command": str(tmp_path / "none")}, "", "the MCP server 'sums': FileNotFoundError"),
+        ({"url": "http://127.0.0.1:9/mcp"}, "", "the MCP server 'sums': "),
+        (program(project), "subtract", "no MCP server of .*servers.json has subtract"),
+    ):
+        with pytest.raises(errors.ConfigError, match=said) as refused:
+            tools.check_tools(project.config(*settings_of(project, tmp_path, server, selected=selected)))
+        assert "hint: " in str(refused.value)

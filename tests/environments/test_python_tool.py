@@ -1,0 +1,158 @@
+"""The interpreter that the model may call: state over an episode, apart from others, within its limits."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.environments.support import (
+    OneProcess,
+    Project,
+    Scripted,
+    imported_beside,
+    parts,
+    prompts_of,
+    rollouts_of,
+    save_ascii_model,
+)
+from tests.project.support import Configuration
+
+MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+CONFIG = {"type": "native", "seconds": 5, "memory_mb": 200, "output_kb": 1, "allow_unisolated": True}
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    configuration = Configuration("0.9.1", features=("python_tool",), package="computing")
+    with imported_beside(configuration, tmp_path_factory.mktemp("computing") / "project", {}) as made:
+        yield made
+
+
+class Episode:
+    """Stands for upstream's AgentData."""
+
+
+@pytest.fixture
+def run(project: Project) -> Run:
+    """A function that runs code in an episode, by default the same."""
+    tool = project.module("episodes.python_tool").PythonTool(CONFIG)
+    only = Episode()
+
+    def called(code: str, episode: Any = only) -> str:
+        response, _, _ = asyncio.run(tool.execute("", {"code": code}, agent_data=episode))
+        return str(response.text)
+
+    return called
+
+
+def test_state_is_kept_in_an_episode_and_seen_in_no_other(run: Run) -> None:
+    other = Episode()
+    assert run("def double(x):\n    return 2 * x\n\nx = double(4)") == ""
+    assert run("print('so')\nx + 1") == "so\n9"
+    assert "NameError: name 'x' is not defined" in run("x", other)
+    assert run("x = 'mine'", other) == ""
+    assert run("x") == "8"
+
+
+def test_an_error_keeps_the_state(run: Run) -> None:
+    run("x = 5")
+    assert run("1 / 0").splitlines()[-1] == "ZeroDivisionError: division by zero"
+    assert run("print(").splitlines()[-1] == "SyntaxError: '(' was never closed"
+    assert run("x") == "5"
+
+
+@pytest.mark.parametrize(
+    ("code", "ended"),
+    [
+        ("while True:\n    pass", "the code took longer than 5 s"),
+        ("b = bytearray(10**9)", "it had no more memory"),
+        ("exit(3)", "exit code 3"),
+        ("import os\nos._exit(4)", "exit code 4"),
+        ("import ctypes\nctypes.string_at(0)", "exit code -11"),
+    ],
+)
+def test_what_ends_it_costs_its_own_call(run: Run, code: str, ended: str) -> None:
+    run("x = 5")
+    said = run(code)
+    assert f"(The interpreter has ended: {ended}" in said
+    assert said.endswith("The next call begins a new one.)")
+    assert run("'x' in globals(), 1 + 1") == "(False, 2)"
+
+
+def test_output_is_cut(run: Run) -> None:
+    assert run("x = 1\nprint('a' * 10**6)") == "a" * 1024 + "\n(the rest is left out)"
+    assert run("x") == "1"
+
+
+def test_forks_are_limited_and_end_with_it(run: Run) -> None:
+    """A process that the code has forked answers no further call."""
+    run("import os, time\nx = 0")
+    assert run("if os.fork() == 0:\n    x = 1") == ""
+    assert [run("x") for _ in range(3)] == ["0"] * 3
+    assert "BlockingIOError" in run("for _ in range(40):\n    if os.fork() == 0:\n        time.sleep(60)")
+
+
+def test_nothing_of_the_trainers_is_seen(project: Project, run: Run) -> None:
+    held = project.module("rewards.sandbox").isolation()
+    if not held.holds:
+        pytest.skip("nothing isolates programs here")
+    assert "Error" in run(f"open({str(project.root / 'main.py')!r})")
+    assert "Error" in run("import socket\nsocket.create_connection(('127.0.0.1', 22))")
+
+
+def test_settings_that_nothing_reads_are_refused(project: Project) -> None:
+    with pytest.raises(ValueError, match="no setting secnds"):
+        project.module("episodes.python_tool").PythonTool({**CONFIG, "secnds": 1})
+
+
+def test_episodes_have_an_interpreter_each_until_they_end(project: Project, tmp_path: Path) -> None:
+    """By the loop: two calls of an episode share one; when a rollout is over there is none."""
+    from transformers import AutoTokenizer
+
+    file = tmp_path / "tools.yaml"
+    file.write_text(
+        json.dumps({"tools": [{"class_name": "computing.episodes.python_tool.PythonTool", "config": CONFIG}]})
+    )
+    model = save_ascii_model(project, tmp_path / "toy")
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    config = project.config(
+        f"{MULTI_TURN}.enable=true",
+        f"{MULTI_TURN}.tool_config_path={file}",
+        f"actor_rollout_ref.model.path={model}",
+        "data.max_prompt_length=40",
+        "data.max_response_length=400",
+    )
+
+    def call(code: str) -> str:
+        return f"<tool_call>{json.dumps({'name': 'python', 'arguments': {'code': code}})}</tool_call><eos>"
+
+    turns = {"a": [call("x = 20"), call("x + 1"), "21<eos>"], "b": [call("x"), "none<eos>"]}
+
+    def write(contexts: list[list[int]]) -> list[list[int]]:
+        rows = [tokenizer.decode(context)[len("<user>")] for context in contexts]
+        return [tokenizer(turns[row].pop(0))["input_ids"] for row in rows]
+
+    prompts = prompts_of(project, [[0]] * 2, [{}] * 2)
+    messages = [[{"role": "user", "content": name}] for name in turns]
+    prompts.non_tensor_batch["raw_prompt"] = project.module("training.batches").objects(messages)
+    started: list[Any] = []
+    interpreter = project.module("episodes.interpreter").Interpreter
+    with pytest.MonkeyPatch.context() as patch:
+        begin = interpreter._start
+        patch.setattr(interpreter, "_start", lambda self: (begin(self), started.append(self.process)))
+        batch = rollouts_of(project, config, tokenizer, OneProcess(), Scripted(project, write)).generate(prompts)
+    assert [text for own, text in parts(batch, tokenizer) if not own][1] == "<tool>21<assistant>"
+    assert "NameError" in parts(batch, tokenizer, 1)[1][1]
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while any(process.poll() is None for process in started) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [process.poll() for process in started] == [0, 0]
