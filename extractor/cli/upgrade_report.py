@@ -36,9 +36,9 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
     else:
         head = _head(found, dry_run)
         settings = screen.Section(_settings(found), "your settings")
-        hooks = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in found.hooks]
-        losses = screen.Section(hooks, "your losses and estimators")
-        sections = [*_verdicts(found, list(_FIRST)), losses, settings, *_verdicts(found, list(_REST))]
+        problems = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in found.problems]
+        own = screen.Section(problems, "your code")
+        sections = [*_verdicts(found, list(_FIRST)), own, settings, *_verdicts(found, list(_REST))]
         if about is not None:
             head.append(f"verl's code that you use: {changes.counted(about)}{'' if verbose else ' (-v shows it)'}")
             if verbose:
@@ -154,7 +154,7 @@ def as_json(
             "lost": [asdict(item) for item in found.settings.lost],
             "to_change": [asdict(item) for item in found.stale],
         },
-        "hooks": [asdict(item) for item in found.hooks],
+        "hooks": [asdict(item) for item in found.problems],
         "uncommitted": found.uncommitted,
         "warnings": found.generated.warnings,
     }
