@@ -64,6 +64,9 @@ class Search:
                 )
             if name != "*" or found.kind == "local":
                 self._follower.follow(found, origin, "root", 0)
+            if name != "*" and found.module != module and self.found.manifest.borrowed_from:
+                # It has moved, and where it was imports it: our files ask for it there.
+                self.found.reexport(module, name)
 
     def run(self) -> None:
         """Follow everything pending to a fixed point."""

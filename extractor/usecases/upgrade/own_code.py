@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from extractor.pipeline.plan import Plan, Verdict
@@ -11,6 +12,7 @@ from extractor.usecases.upgrade.own_losses import OwnCodeProblem, check_own_loss
 from extractor.usecases.verify.scopes import Analysis, ImportedName
 from extractor.values import readers
 from extractor.values.modules import is_package, module_name
+from extractor.values.moves import moved_name
 from extractor.values.tree import Tree
 
 
@@ -18,7 +20,7 @@ class _Modules:
     """The modules of a project in memory."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        self._paths = {module_name(path): path for path in files}
+        self._paths = {module_name(path): path for path in files if path.endswith(".py")}
         names = [name.split(".") for name in self._paths]
         self._packages = {".".join(parts[:end]) for parts in names for end in range(1, len(parts))}
         self.analysis = cache(lambda path: _analyse(path, files[path]))
@@ -30,6 +32,12 @@ class _Modules:
             return item.module not in self._packages or (item.name not in (None, "*") and not self._has(whole))
         found = self.analysis(self._paths[item.module])
         return item.name not in (None, "*", *found.names) and not found.stars and not self._has(whole)
+
+    def answers(self, item: ImportedName, package: str) -> bool:
+        """Tell whether an import finds something, by a module's former name too, to which projects answer."""
+        now = replace(item, module=moved_name(item.module, package))
+        whole = moved_name(f"{item.module}.{item.name}", package)
+        return not self.lacks(item) or not self.lacks(now) or self._has(whole)
 
     def find(self, name: str) -> list[str]:
         """Return the modules that define a name."""
@@ -78,8 +86,10 @@ def check_own_code(
             own[item.path] = text
     before = {path: text for path, text in there.items() if path in emitted} | {item.path: item.text for item in code}
     after = {**theirs, **{path: text for path, text in writes.items() if path not in conflicts}, **own}
-    sides = (_Modules({path: text for path, text in side.items() if path.endswith(".py")}) for side in (before, after))
-    imports = _check_imports(*sides, own, package, release)
+    old, new = (
+        _Modules({path: text for path, text in side.items() if path.endswith(".py")}) for side in (before, after)
+    )
+    imports = _check_imports(old, new, own, package, release)
     return (*imports, *check_own_losses(emitted, emitted_now, losses, release))
 
 
@@ -89,7 +99,7 @@ def _check_imports(
     """Yield the owner's imports that found something before an upgrade and find nothing after it."""
     for path, text in sorted(own.items()):
         for item in _analyse(path, text).imports:
-            if item.module.partition(".")[0] != package or not new.lacks(item) or old.lacks(item):
+            if item.module.partition(".")[0] != package or old.lacks(item) or new.answers(item, package):
                 continue
             name = item.name or item.module
             places = new.find(name)
