@@ -21,6 +21,7 @@ from extractor.values.tree import FileKind
 # A module or a symbol that a text names in full: `importlib.import_module("toy.vendored.protocol")`.
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+(:\w+)?")
 _NOT_CODE = ("__pycache__", "node_modules", ORPHANED)
+_OF_OTHERS = ("pyvenv.cfg", "conda-meta", ".git")  # a folder with one of these is an environment, or another repository
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,15 @@ def own_files(project: Path, locked: Lock) -> Iterator[str]:
 
 
 def _code_files(project: Path) -> Iterator[str]:
-    """Yield the Python files and notebooks of a project, but those of environments and hidden folders."""
+    """Yield a project's Python files and notebooks, but those of environments, other repositories, hidden folders."""
     for folder, below, files in os.walk(project):
         place = Path(folder)
         below[:] = sorted(
             name
             for name in below
-            if not name.startswith(".") and name not in _NOT_CODE and not (place / name / "pyvenv.cfg").exists()
+            if not name.startswith(".")
+            and name not in _NOT_CODE
+            and not any((place / name / sign).exists() for sign in _OF_OTHERS)
         )
         found = (place / name for name in sorted(files) if name.endswith((".py", ".ipynb")))
         yield from (path.relative_to(project).as_posix() for path in found)
