@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from extractor.importers.adopt.assemble import list_lacking
 from extractor.importers.adopt.carry import combine
-from extractor.importers.adopt.findings import Copy
+from extractor.importers.adopt.findings import Copy, ForkEdit, Outcome
+from extractor.importers.adopt.method_states import MethodState, Runs, list_others, overall, summarize
 from extractor.importers.adopt.own_keys import carry_defaults, select_read
 from extractor.importers.adopt.segments import Segment, split
 from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
@@ -112,3 +114,23 @@ def test_names() -> None:
 )
 def test_what_a_version_of_another_day_lacks(ours: str, theirs: str, lacks: list[str]) -> None:
     assert list_lacking(ast.parse(ours).body[0], theirs) == lacks
+
+
+def test_a_fork_is_about_its_estimators_and_losses() -> None:
+    parked = MethodState("advantage estimator", "mine", Runs.NO, "orphaned/")
+    scorer = MethodState("reward function", "compute_score", Runs.YES, "toy/custom/verl_reward.py")
+    assert summarize([parked, scorer]) == "your method is parked: mine; besides, compute_score runs"
+    assert overall([parked, scorer]) is Runs.NO
+    assert summarize([scorer]) == "your method runs: compute_score"
+    assert overall([replace(parked, runs=Runs.YES), scorer]) is Runs.YES
+
+
+def test_a_helper_is_no_method_beside_what_calls_it() -> None:
+    path = "verl/utils/reward_score/math.py"
+    texts = {
+        "compute_score": "def compute_score(a):\n    return helper(a)\n",
+        "helper": "def helper(a):\n    return a\n",
+    }
+    edits = [ForkEdit(path, name, Outcome.CARRIED, path, "", is_symbol=True, new=text) for name, text in texts.items()]
+    assert [item.name for item in list_others(edits)] == ["compute_score"]
+    assert [item.name for item in list_others(edits[1:])] == ["helper"]
