@@ -36,9 +36,9 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
     else:
         head = _head(found, dry_run)
         settings = screen.Section(_settings(found), "your settings")
-        hooks = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in found.hooks]
-        losses = screen.Section(hooks, "your losses and estimators")
-        sections = [*_verdicts(found, list(_FIRST)), losses, settings, *_verdicts(found, list(_REST))]
+        problems = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in found.problems]
+        own = screen.Section(problems, "your code")
+        sections = [*_verdicts(found, list(_FIRST)), own, settings, *_verdicts(found, list(_REST))]
         if about is not None:
             head.append(f"verl's code that you use: {changes.counted(about)}{'' if verbose else ' (-v shows it)'}")
             if verbose:
@@ -62,14 +62,8 @@ def _head(found: Upgrade, dry_run: bool) -> list[str]:
     if found.new.options.methods:
         names = ", ".join(name.partition(":")[2] for name in found.new.options.methods)
         head.append(f"methods that are here because your code uses or changes them: {names}")
-    if found.parts.used:
-        used = ", ".join(f"{name} ({path})" for name, path in sorted(found.parts.used.items()))
-        head.append(f"features now, and here because you use them: {used}")
     if gone := find_gone(found.old.options, releases.load(found.new.options.verl)):
         head.append(f"features that vextract has no longer: {', '.join(gone)}")
-    # One that nothing uses may still come along with one that needs it.
-    if left := [name for name in found.parts.unused if name not in found.new.options.features]:
-        head.append(f"features now, and left out (`vextract add {left[0]}` brings it back): {', '.join(left)}")
     return head
 
 
@@ -154,7 +148,7 @@ def as_json(
             "lost": [asdict(item) for item in found.settings.lost],
             "to_change": [asdict(item) for item in found.stale],
         },
-        "hooks": [asdict(item) for item in found.hooks],
+        "hooks": [asdict(item) for item in found.problems],
         "uncommitted": found.uncommitted,
         "warnings": found.generated.warnings,
     }

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import ast
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from extractor.project.lock import Lock
+from extractor.project.side_files import ORPHANED
 from extractor.values import readers
 from extractor.values.modules import list_imports, module_name
 from extractor.values.tree import FileKind
 
+# A module or a symbol that a text names in full: `importlib.import_module("toy.vendored.protocol")`.
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+(:\w+)?")
+_NOT_CODE = ("__pycache__", "node_modules", ORPHANED)
+_OF_OTHERS = ("pyvenv.cfg", "conda-meta", ".git")  # a folder with one of these is an environment, or another repository
+
 
 @dataclass(frozen=True)
 class OwnerCode:
-    """A Python file of the owner's: a hook, one of their own, or an emitted one with edits.
+    """A Python file or notebook of the owner's: a hook, one of their own, or an emitted one with edits.
 
     Attributes:
         path: POSIX path relative to the project.
@@ -47,8 +56,23 @@ def own_files(project: Path, locked: Lock) -> Iterator[str]:
                 yield relative
 
 
+def _code_files(project: Path) -> Iterator[str]:
+    """Yield a project's Python files and notebooks, but those of environments, other repositories, hidden folders."""
+    for folder, below, files in os.walk(project):
+        place = Path(folder)
+        below[:] = sorted(
+            name
+            for name in below
+            if not name.startswith(".")
+            and name not in _NOT_CODE
+            and not any((place / name / sign).exists() for sign in _OF_OTHERS)
+        )
+        found = (place / name for name in sorted(files) if name.endswith((".py", ".ipynb")))
+        yield from (path.relative_to(project).as_posix() for path in found)
+
+
 def read_owner_code(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Iterator[OwnerCode]:
-    """Yield a project's hooks, its owner's own files and edited files, as far as they are Python.
+    """Yield a project's hooks, its owner's own files and edited files, as far as they are Python or notebooks.
 
     Args:
         project: Its directory.
@@ -56,7 +80,7 @@ def read_owner_code(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Ite
         base: What was emitted, by path, for all but hooks.
     """
     kinds = {file.path: file.kind for file in lock.files}
-    for path in (*kinds, *own_files(project, lock)):
+    for path in dict.fromkeys((*kinds, *_code_files(project))):
         text = _text(project, path)
         if text is None:
             continue
@@ -77,18 +101,23 @@ def list_imported(code: Iterable[OwnerCode], lock: Lock) -> Iterator[str]:
 
 
 def find_users(project: Path, lock: Lock, code: Iterable[OwnerCode], new: AbstractSet[str]) -> dict[str, str]:
-    """Map vendored files that the new tree lacks to the first file that imports them: the owner's, or one of those.
+    """Map modules that the new tree lacks to the first file that imports them: the owner's, or one of those.
 
     Args:
         project, lock: As for `read_owner_code`.
         code: What that gives.
         new: The paths of the new tree.
     """
-    gone = {module_name(file.path): file.path for file in lock.files if file.upstream_path and file.path not in new}
+    gone = {
+        module_name(file.path): file.path
+        for file in lock.files
+        if file.kind is not FileKind.HOOK and file.path.endswith(".py") and file.path not in new
+    }
     found: dict[str, str] = {}
     left = [(file.path, *item) for file in code for item in file.imports]
     for user, module, name in left:
-        for path in filter(None, (gone.get(module), gone.get(f"{module}.{name}"))):
+        whole = f"{module}.{name}".split(".")  # what is imported, and the packages that it is in
+        for path in filter(None, (gone.get(".".join(whole[:end])) for end in range(1, len(whole) + 1))):
             if path not in found:
                 found[path] = user
                 left += [(path, *item) for item in _imports(path, _text(project, path) or "")]
@@ -96,15 +125,27 @@ def find_users(project: Path, lock: Lock, code: Iterable[OwnerCode], new: Abstra
 
 
 def _imports(path: str, text: str) -> Iterator[tuple[str, str]]:
-    nodes = ast.walk(readers.python_or_nothing(text))
+    nodes = list(ast.walk(readers.python_or_nothing(text)))
     yield from ((module, name) for module, name, _ in list_imports(nodes, path))
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DOTTED.fullmatch(node.value):
+            module, _, name = node.value.replace(":", ".").rpartition(".")
+            yield module, name
 
 
 def _text(project: Path, path: str) -> str | None:
-    """Read a Python file; None if it is none, or cannot be read."""
-    if not path.endswith(".py"):
+    """Read a Python file or the code of a notebook; None if it is neither, or cannot be read."""
+    if not path.endswith((".py", ".ipynb")):
         return None
     try:
-        return (project / path).read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = (project / path).read_bytes().decode("utf-8")
+        return text if path.endswith(".py") else _cells(readers.parse_json(text))
+    except (OSError, ValueError, AttributeError, TypeError, KeyError):
         return None
+
+
+def _cells(notebook: Any) -> str:
+    """Return the code of a notebook, without what only a notebook runs."""
+    cells = ("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
+    lines = (line for cell in cells for line in cell.split("\n") if not line.lstrip().startswith(("%", "!", "?")))
+    return "\n".join(lines)

@@ -40,6 +40,18 @@ class UsageError(VextractError):
     code = 2
 
 
+class MissingRoot(UsageError):
+    """Reports that a release lacks what the owner's manifest asks for.
+
+    Attributes:
+        symbol: "module:name".
+    """
+
+    def __init__(self, symbol: str, message: str, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.symbol = symbol
+
+
 class SourceError(VextractError):
     """Reports that verl's source is missing or not as pinned."""
 

@@ -127,6 +127,11 @@ def indented(text: str) -> str:
             "import torch\n\na = torch.e\nb = 1\n", "import torch\nimport numpy as np\n\na = torch.e\nb = np.pi\n",
             id="an import that only the owner still needs",
         ),
+        pytest.param(
+            "import os\n\na = os.sep\n", "import os\nimport mine\n\na = os.sep\n",
+            "from __future__ import annotations\n\na = 1\n",
+            "from __future__ import annotations\nimport mine\n\na = 1\n", id="imports from the future stay first",
+        ),
     ],
 )  # fmt: skip
 def test_python(base: str, ours: str, theirs: str, expected: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from tests.cli.conftest import _pristine as _pristine
 __all__ = ["project"]
 
 Run = Callable[..., Result]
+LATE = "import toy.workers.shared_forward"
 BALANCING = "toy/vendored/utils/seqlen_balancing.py"
 
 
@@ -60,24 +63,41 @@ def test_a_manifest_changed_by_hand_is_said_and_followed(run: Run, project: Path
     assert not (project / BALANCING).exists()
 
 
-def test_a_file_that_a_release_no_longer_has_stays_where_it_is_imported(run: Run, project: Path) -> None:
-    hook = project / "toy/custom/reward_manager.py"
-    hook.write_text(hook.read_text() + "\nfrom toy.vendored.workers.dp_actor import DataParallelPPOActor\n")
+def test_what_the_owner_imports_stays_and_what_it_lacks_is_named(run: Run, project: Path) -> None:
+    ways = {
+        "toy/custom/mine.py": "import toy.vendored.workers.dp_actor\n",
+        "toy/custom/late.py": "def f():\n    from ..vendored.workers import hf_rollout\n    return hf_rollout\n",
+        "compare.py": 'import importlib\nlate = importlib.import_module("toy.vendored.utils.torch_dtypes")\n',
+        "lab/look.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": ["%pip list\n", LATE]}]}),
+    }
+    for path, text in ways.items():
+        (project / path).parent.mkdir(exist_ok=True)
+        (project / path).write_text(text)
     before = (project / "toy/vendored/workers/dp_actor.py").read_bytes()
-    said = done(run("upgrade", project, "--to", "0.9.1", "-v")).out
-    assert "toy/custom/reward_manager.py imports it: yours now" in said
+    said = done(run("upgrade", project, "--to", "0.9.1", "--allow-dirty", "-v")).out
+    for path in ways.keys() - {"toy/custom/late.py"}:
+        assert f"{path} imports it: yours now" in said
     assert (project / "toy/vendored/workers/dp_actor.py").read_bytes() == before
     assert (project / "toy/vendored/workers/base_actor.py").exists()  # which that one imports
+    for path in ("vendored/utils/torch_dtypes.py", "vendored/workers/hf_rollout.py", "workers/shared_forward.py"):
+        assert (project / "toy" / path).exists()
     assert not (project / "toy/vendored/workers/reward_manager/naive.py").exists()
+    assert re.search(r"to change toy/vendored/workers/dp_actor.py:\d+ .*no longer in toy.shims.not_vendored", said)
+    assert "to change toy/custom" not in said
 
 
-def test_a_root_that_a_release_lacks_ends_an_upgrade(run: Run, project: Path) -> None:
-    done(run("add", "verl.workers.actor.dp_actor:DataParallelPPOActor", "--project", project))
-    refused = run("upgrade", project, "--to", "0.9.1")
+def test_a_root_that_a_release_lacks_ends_an_upgrade_and_names_who_imports_it(run: Run, project: Path) -> None:
+    root = "verl.workers.actor.dp_actor:DataParallelPPOActor"
+    done(run("add", root, "--project", project))
+    (project / "toy/custom/mine.py").write_text("from toy.vendored.workers.dp_actor import DataParallelPPOActor\n")
+    refused = run("upgrade", project, "--to", "0.9.1", "--allow-dirty")
     assert refused.code == 2
-    assert "vextract.toml: verl.workers.actor.dp_actor:DataParallelPPOActor is not in verl 0.9.1" in refused.err
-    assert "hint: " in refused.err
+    assert "toy/custom/mine.py imports it" in refused.err
+    assert f"vextract.toml: {root} is not in verl 0.9.1" in refused.err
+    assert f"hint: `vextract remove {root}`" in refused.err
     assert " edited" not in run("status", project).out
+    done(run("remove", root, "--project", project))
+    assert "toy/custom/mine.py imports it: yours now" in done(run("upgrade", project, "--to", "0.9.1", "-v")).out
 
 
 @pytest.mark.usefixtures("verl")

@@ -143,7 +143,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     from extractor.importers.adopt.file_hooks import copy_files
     from extractor.importers.adopt.ledger import list_edits, park
     from extractor.importers.adopt.method_hooks import FILE
-    from extractor.importers.adopt.own_keys import add_own_keys
+    from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
     from extractor.importers.adopt.target_project import AdoptTarget
 
     copy, source = recognised.copy, recognised.source
@@ -159,8 +159,11 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *method_states.list_others(edits)])
     files |= copied
     code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
-    files |= add_own_keys(copy, source, target.files, code)
-    files |= choose(files, {path: file.data for path, file in target.files.items()}, hooks, options.package)
+    emitted = {path: file.data for path, file in target.files.items()}
+    files |= carry_defaults(copy, (source, *recognised.bases), emitted)
+    tree = {**target.files, **{path: replace(target.files[path], data=files[path]) for path in files.keys() & emitted}}
+    files |= add_own_keys(copy, source, tree, code)
+    files |= choose(files, emitted, hooks, options.package)
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     outside = {line.outside for line in lines if line.outside}.union(*(hook.outside for hook in hooks))
     return Adoption(

@@ -217,11 +217,11 @@ class Closure:
             return self._own(module, name, is_type), 1
         item = bound.get(name)
         if item is None:
-            if name.startswith("__"):
-                return name, 1
-            if is_type:
+            if is_type and not name.startswith("__"):
                 return self._any(), 1
-            raise NoPlace(f"it needs {name}, which {module.path} does not define")
+            if module.stars:
+                raise NoPlace(f"it needs {name}, which {module.path} does not define")
+            return name, 1  # defined nowhere in the fork: where that is reached, the fork raises as well
         if not self._is_forks(item):
             self._import(item)
             return name, 1

@@ -41,7 +41,7 @@ _ROLES = (
     ("verl/utils/logger/", ("tracking/run_tracker.py",)),
     ("verl/single_controller/", ("run/distributed.py",)),
 )
-_CONFIG = "the project's configuration is its own: see config/, which has upstream's keys"
+_CONFIG = "the project's configuration is its own: config/ has your defaults of the settings that it has"
 
 
 def list_edits(target: AdoptTarget, source: Source, carried: Carried) -> Iterator[ForkEdit]:

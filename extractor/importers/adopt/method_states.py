@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from extractor.importers.adopt.carry import Carried
-from extractor.importers.adopt.find_methods import ESTIMATOR, Method
+from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method
 from extractor.importers.adopt.findings import ForkEdit, Outcome
 from extractor.importers.adopt.method_arguments import find_given
 from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
@@ -81,17 +81,32 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
 def _summarize(states: Sequence[MethodState]) -> str:
     if not states:
         return "no method of yours: no estimator, loss, reward or dataset differs from upstream's"
-    parts = [(runs, [item.name for item in states if item.runs is runs]) for runs in Runs]
+    whole, first = overall(states), _algorithms(states)
     if all(item.runs is states[0].runs for item in states):
-        return f"your method {states[0].runs.value}: {', '.join(item.name for item in states)}"
-    said = (f"{', '.join(names)} {runs.value if len(names) == 1 else _PLURAL[runs]}" for runs, names in parts if names)
-    return f"your method runs in part: {'; '.join(said)}"
+        return f"your method {whole.value}: {_names(states)}"
+    parts = [(runs, [item for item in states if item.runs is runs]) for runs in Runs]
+    if whole is Runs.NO:
+        parts = [(runs, [item for item in found if item not in first]) for runs, found in parts]
+    said = "; ".join(
+        f"{_names(found)} {runs.value if len(found) == 1 else _PLURAL[runs]}" for runs, found in parts if found
+    )
+    return f"your method {whole.value}: {f'{_names(first)}; besides, ' if whole is Runs.NO else ''}{said}"
+
+
+def _names(states: Sequence[MethodState]) -> str:
+    return ", ".join(item.name for item in states)
+
+
+def _algorithms(states: Sequence[MethodState]) -> list[MethodState]:
+    """Return the estimators and losses, which are what a fork is about where it has any."""
+    return [item for item in states if item.kind in (ESTIMATOR, LOSS)] or list(states)
 
 
 def overall(states: Sequence[MethodState]) -> Runs:
-    """Return how much runs of all methods together."""
-    found = {item.runs for item in states}
-    return Runs.YES if found <= {Runs.YES} else Runs.NO if found == {Runs.NO} else Runs.IN_PART
+    """Return how much runs of all methods together; nothing where no estimator and no loss does, if there are any."""
+    if states and all(item.runs is Runs.NO for item in _algorithms(states)):
+        return Runs.NO
+    return Runs.YES if {item.runs for item in states} <= {Runs.YES} else Runs.IN_PART
 
 
 def add_hooks(
@@ -131,14 +146,26 @@ def state_of(hook: Hook, place: str) -> MethodState:
 
 
 def list_others(edits: Sequence[ForkEdit]) -> Iterator[MethodState]:
-    """Yield what became of the reward managers, reward functions and datasets that a fork has changed."""
+    """Yield what became of a fork's reward managers, reward functions and datasets, but for helpers of one of these."""
     for start, kind in _OTHERS:
-        for edit in edits:
-            if not edit.upstream_path.startswith(start) or not edit.is_symbol or edit.what == "removed":
-                continue
-            if edit.outcome is not Outcome.UPSTREAM and re.match(r"(async )?(def|class) |@", edit.new.lstrip()):
+        found = [
+            edit
+            for edit in edits
+            if edit.upstream_path.startswith(start)
+            and edit.is_symbol
+            and edit.what != "removed"
+            and edit.outcome is not Outcome.UPSTREAM
+            and re.match(r"(async )?(def|class) |@", edit.new.lstrip())
+        ]
+        for edit in found:
+            beside = [item for item in found if item is not edit and item.upstream_path == edit.upstream_path]
+            if not any(_names_it(item, edit) and not _names_it(edit, item) for item in beside):
                 runs = Runs.YES if edit.outcome is Outcome.CARRIED else Runs.NO
                 yield MethodState(kind, edit.symbol, runs, edit.where, why=edit.why)
+
+
+def _names_it(edit: ForkEdit, other: ForkEdit) -> bool:
+    return re.search(rf"\b{re.escape(other.symbol)}\b", edit.new) is not None
 
 
 def credit(

@@ -14,7 +14,9 @@ from extractor.importers.adopt.locate import read_files
 from extractor.importers.adopt.upstream_names import decode
 from extractor.pipeline.render.unread import named
 from extractor.pipeline.source import Source
+from extractor.usecases.upgrade.settings import carry
 from extractor.values import readers
+from extractor.values.config_files import is_config
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.written import dumped, nested
 from extractor.values.fingerprint import load_upstream_key_names
@@ -36,10 +38,7 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Seq
         tree: The project's files, by path.
         code: The text of the edits that came along.
     """
-    folder = copy.root / "trainer/config"
-    inside = readers.files_below(folder) if folder.is_dir() else ()
-    texts = {f"{_FOLDER}{path.relative_to(folder).as_posix()}": path.read_bytes() for path in inside}
-    theirs, known = compose_settings(texts, _FOLDER), compose_settings(source.files, _FOLDER)
+    theirs, known = _compose_forks(copy), compose_settings(source.files, _FOLDER)
     have = compose_settings({path: file.data for path, file in tree.items()}, "config/")
     without = {key.partition(".")[0] for key in known} - {key.partition(".")[0] for key in have}
     added = {
@@ -62,6 +61,39 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Seq
         return {}
     lines = main.replace(_SELF, _LINE)
     return {FILE: (_HEAD + dumped(nested(new))).encode(), f"config/{_MAIN}": lines.encode()}
+
+
+def carry_defaults(copy: Copy, sources: Sequence[Source], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the project's config files that get a default which the fork has changed.
+
+    Args:
+        copy: The fork.
+        sources: The release, and others: what one of these has for a default is no change of the fork's.
+        files: The project's, by path.
+    """
+    theirs, have = _compose_forks(copy), compose_settings(files, "config/")
+    known = [compose_settings(source.files, _FOLDER) for source in sources]
+    changed = {
+        key: value
+        for key, value in theirs.items()
+        if key in have
+        and key in known[0]
+        and "${" not in str(value)
+        and have[key] == known[0][key]
+        and all(value != side.get(key) for side in known)
+    }
+    before, after = (dumped(nested({key: side[key] for key in changed})).encode() for side in (known[0], changed))
+    config = {path: data for path, data in files.items() if is_config(path)}
+    main = f"config/{_MAIN}"
+    return dict(carry({main: before}, {main: after}, config, lambda key: None, set(config)).theirs) if changed else {}
+
+
+def _compose_forks(copy: Copy) -> Mapping[str, Any]:
+    """Return the settings of a fork's trainer, flat."""
+    folder = copy.root / "trainer/config"
+    inside = readers.files_below(folder) if folder.is_dir() else ()
+    texts = {f"{_FOLDER}{path.relative_to(folder).as_posix()}": path.read_bytes() for path in inside}
+    return compose_settings(texts, _FOLDER)
 
 
 def select_read(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:

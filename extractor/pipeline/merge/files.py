@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from extractor.pipeline.merge.lines import Labels, Merged, merge_lines, turned_to_crlf
 from extractor.pipeline.merge.pieces import Grammar, Piece, Unsupported, changed, merge_pieces
-from extractor.pipeline.merge.python import complete_imports, split_python
+from extractor.pipeline.merge.python import FIRST, complete_imports, split_python
 from extractor.pipeline.merge.statements import is_no_edit, is_same_python, merge_again, parses
 from extractor.pipeline.merge.toml_keys import split_toml
 from extractor.pipeline.merge.yaml_keys import split_yaml
@@ -15,7 +15,7 @@ from extractor.values.indentation import reindent
 
 _TAKEN_APART = {".py": split_python, ".toml": split_toml, ".yaml": split_yaml, ".yml": split_yaml}
 
-_PYTHON = Grammar(is_no_edit, merge_again)
+_PYTHON = Grammar(is_no_edit, merge_again, FIRST)
 
 
 def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merged:

@@ -28,10 +28,12 @@ class Grammar:
         is_no_edit: Of the base's text of a piece, ours and theirs: whether theirs may take the place of ours, which
             differs in its layout, or is an earlier theirs.
         merge_again: Merges a piece whose lines have conflicts.
+        first: Keys of pieces that have to stand above all others, in this order.
     """
 
     is_no_edit: Callable[[str | None, str, str | None], bool]
     merge_again: Callable[[Merged, str, str, str, Labels], Merged]
+    first: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,11 @@ class _Merge:
         ours, theirs = _recognised(base, ours, theirs), _recognised(base, theirs, ours)
         b, o, t = ({piece.key: piece for piece in side} for side in (base, ours, theirs))
         done = self._in_new_places(b, o, t)
-        return "".join(
-            done[key] if key in done else self._one(b.get(key), o.get(key), t.get(key))
-            for key in order_keys(list(b), list(o), list(t))
+        first = self._grammar.first if self._grammar is not None else ()
+        keys = sorted(
+            order_keys(list(b), list(o), list(t)), key=lambda key: first.index(key) if key in first else len(first)
         )
+        return "".join(done[key] if key in done else self._one(b.get(key), o.get(key), t.get(key)) for key in keys)
 
     def _in_new_places(
         self, base: Mapping[str, Piece], ours: Mapping[str, Piece], theirs: Mapping[str, Piece]

@@ -11,6 +11,7 @@ from extractor.pipeline.merge.pieces import Piece, Unsupported, distinct
 from extractor.values import readers
 
 _TOP, _END, _DOCSTRING = "comments at the top", "comments at the end", "docstring"
+FIRST = (_TOP, _DOCSTRING, "from __future__")
 
 
 def split_python(text: str) -> tuple[Piece, ...]:

@@ -12,7 +12,7 @@ from extractor.pipeline.slicer.members import Members
 from extractor.pipeline.slicer.registrations import Registrations
 from extractor.pipeline.slicer.slice import KeptModule
 from extractor.pipeline.slicer.state import Found, Part
-from extractor.values.errors import UsageError
+from extractor.values.errors import MissingRoot, UsageError
 from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.options import Options
 
@@ -64,6 +64,9 @@ class Search:
                 )
             if name != "*" or found.kind == "local":
                 self._follower.follow(found, origin, "root", 0)
+            if name != "*" and found.module != module and self.found.manifest.borrowed_from:
+                # It has moved, and where it was imports it: our files ask for it there.
+                self.found.reexport(module, name)
 
     def run(self) -> None:
         """Follow everything pending to a fixed point."""
@@ -133,8 +136,9 @@ class Search:
         if not origin.startswith("role "):
             name = symbol.partition(":")[2]
             others = [f"{module}:{name}" for module in sorted(index.names) if name in index[module].bindings]
-            hint = f"it has {' and '.join(others[:3])}: write that" if others else "remove it, and what uses it, first"
-            return UsageError(f"{origin}: {symbol} is not in verl {release}", hint=f"{hint}; or keep the release")
+            dropped = f"`vextract remove {symbol}`, and its file stays, as yours, where your code imports it"
+            hint = f"it has {' and '.join(others[:3])}: write that" if others else dropped
+            return MissingRoot(symbol, f"{origin}: {symbol} is not in verl {release}", f"{hint}; or keep the release")
         return UsageError(
             f"manifest of verl {release}: {origin}: {symbol} does not exist in the source",
             hint="check that the source is that release; otherwise correct the manifest",

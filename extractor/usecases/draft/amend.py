@@ -26,8 +26,11 @@ def amend(data: Full, findings: Iterable[Finding]) -> tuple[Full, list[Note]]:
     data = copy.deepcopy(data)
     notes: list[Note] = []
     edits: dict[str, list[Finding]] = {}
+    followed = {_file_of(item.subject) for item in findings if item.kind is Kind.ROOT and item.moved}
     for item in findings:
         name = item.where.partition(".")[2]
+        if item.kind is Kind.LAYOUT and item.subject in followed:
+            continue  # its roots say where it has gone, which is surer than what is like it
         if item.kind in _LISTS:
             table, key = _LISTS[item.kind]
             _amend_list(data[table][name], key, item)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,18 +18,17 @@ from extractor.project.lock import Lock
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.changes.config_keys import read_config
 from extractor.usecases.own_manifest import read_own_manifest, write_own_manifest
-from extractor.usecases.owner_code import OwnerCode, find_users, own_files, read_owner_code
-from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
-from extractor.usecases.upgrade.layout import follow_moved_code, relocate
-from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
+from extractor.usecases.owner_code import find_users, list_imported, own_files, read_owner_code
+from extractor.usecases.upgrade.layout import relocate
+from extractor.usecases.upgrade.moved_files import find_moved_files
+from extractor.usecases.upgrade.own_code import check_own_code
 from extractor.usecases.upgrade.own_config import rename_own_settings
-from extractor.usecases.upgrade.own_losses import HookProblem, check_own_losses
 from extractor.usecases.upgrade.settings import CarriedSettings, stale
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, look, plan_upgrade, with_settings
 from extractor.usecases.upgrade.worktree import list_uncommitted
 from extractor.values import readers, releases
 from extractor.values.config_files import is_config
-from extractor.values.errors import CheckFailed, UsageError
+from extractor.values.errors import CheckFailed, MissingRoot, UsageError
 from extractor.values.manifest import OWN_MANIFEST, with_roots
 from extractor.values.options import Options
 from extractor.values.renames import Renames
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from extractor.pipeline.source import Source
     from extractor.usecases.changes.changeset import OwnerKey
     from extractor.usecases.upgrade.choices import UpgradeRequest
+    from extractor.usecases.upgrade.own_losses import OwnCodeProblem
     from extractor.values.manifest import Manifest
 
 __all__ = ["Upgrade", "check_committed", "labels", "prepare", "write"]
@@ -63,8 +63,7 @@ class Upgrade:
             nothing reads any more.
         uncommitted: Managed files with changes that Git does not have yet.
         unanswered: Why Git does not say which these are; empty where it does.
-        parts: Features whose files every project had before.
-        hooks: What to change in the owner's losses and estimators.
+        problems: What to change in the owner's code.
     """
 
     old: Lock
@@ -81,8 +80,7 @@ class Upgrade:
     stale: tuple[OwnerKey, ...]
     uncommitted: tuple[str, ...]
     unanswered: str = ""
-    parts: FormerParts = NO_PARTS
-    hooks: tuple[HookProblem, ...] = ()
+    problems: tuple[OwnCodeProblem, ...] = ()
 
     @property
     def changes_what_is_installed(self) -> bool:
@@ -129,7 +127,6 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         CheckFailed: the base is not intact, the package is not there, or a file has unresolved conflicts.
         SourceError: verl is not available.
     """
-    from extractor.pipeline.generate import complete
     from extractor.pipeline.source import open_source
     from extractor.usecases.kept_methods import generate_with_methods, of_owner
     from extractor.usecases.upgrade.choices import resolve
@@ -140,12 +137,15 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     options, manifest = resolve(old.options, request)
     own_manifest = read_own_manifest(project / OWN_MANIFEST)
     options = replace(options, manifest=with_roots(own_manifest, request.roots, request.no_roots))
-    parts = find_former_parts(project, old, emitted, options, manifest)
-    used = set(parts.used) - set(request.dropped)
-    options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
     source = open_source(manifest.pin, origin, offline=offline)
     code = tuple(read_owner_code(project, old, emitted))
-    options, generated = generate_with_methods(options, source, manifest, of_owner(code, old))
+    try:
+        options, generated = generate_with_methods(options, source, manifest, of_owner(code, old))
+    except MissingRoot as error:
+        whole = f"{error.symbol.partition(':')[0]}:*"
+        using = [item.path for item in code if {error.symbol, whole} & set(list_imported((item,), old))]
+        error.details = tuple(f"{path} imports it" for path in using)
+        raise
     tree = generated.tree
     new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     found = look(project, {file.path for file in old.files} | {file.path for file in tree})
@@ -181,23 +181,17 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         stale=stale(project, emitted, tree, renamed, own_config),
         uncommitted=uncommitted,
         unanswered=unanswered,
-        parts=parts,
-        hooks=_check_losses(emitted, tree, code, plan, sides.labels),
+        problems=check_own_code(
+            code,
+            users,
+            emitted,
+            {path: item.data for path, item in found.items()},
+            tree,
+            plan,
+            options.package,
+            sides.labels.theirs,
+        ),
     )
-
-
-def _check_losses(
-    emitted: Mapping[str, bytes], tree: Tree, code: Sequence[OwnerCode], plan: Plan, labels: Labels
-) -> tuple[HookProblem, ...]:
-    """Look at the owner's losses and estimators as they will be; at those in a conflict as they are."""
-    new, writes, conflicts = {file.path: file.data for file in tree}, plan.writes(), plan.paths(Verdict.CONFLICT)
-    own = []
-    for item in code:
-        text, was = item.text, item.emitted or ""
-        if item.path in writes and item.path not in conflicts:
-            text, was = (side.get(item.path, b"").decode("utf-8", "replace") for side in (writes, new))
-        own.append((item.path, text, was))
-    return check_own_losses(emitted, new, own, labels.theirs)
 
 
 def _check_package(project: Path, old: Lock) -> None:
@@ -237,14 +231,12 @@ def _plan_managed(
     old = state.lock
     before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
     layout = relocate(old, state.base, state.disk, {file.path for file in tree})
-    layout = follow_moved_code(layout, tree, new.options.package)
-    successors = find_moved_files(layout.lock, layout.base, before, tree, new.options, manifest)
     sides = UpgradeInputs(
         lock=layout.lock,
         base=layout.base,
         new=tree,
         disk=layout.disk,
-        successors=successors | {path: Successor(places, same=False) for path, places in layout.carried.items()},
+        successors=find_moved_files(layout.lock, layout.base, before, tree, new.options, manifest),
         labels=labels(old.options, new.options, old.vextract),
         parked={path: item.data or b"" for path, item in state.parked.items()},
         users=state.users,

@@ -16,8 +16,8 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
-class HookProblem:
-    """What the owner has to change in a loss or an estimator."""
+class OwnCodeProblem:
+    """What the owner has to change in an import, a loss or an estimator."""
 
     file: str
     line: int
@@ -42,7 +42,7 @@ class Caller:
 
 def check_own_losses(
     before: Mapping[str, bytes], after: Mapping[str, bytes], own: Iterable[tuple[str, str, str]], release: str
-) -> tuple[HookProblem, ...]:
+) -> tuple[OwnCodeProblem, ...]:
     """Return what to change in the owner's losses and estimators.
 
     Args:
@@ -61,7 +61,7 @@ def check_own_losses(
         for node in _functions(tree):
             for kind in _registered_as(node) if ast.dump(node) not in known else ():
                 problems = list(_compare(node, old.get(kind), new.get(kind), helpers, release))
-                found += [HookProblem(path, node.lineno, node.name, "; ".join(problems))] if problems else []
+                found += [OwnCodeProblem(path, node.lineno, node.name, "; ".join(problems))] if problems else []
     return tuple(found)
 
 

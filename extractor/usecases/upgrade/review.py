@@ -91,7 +91,7 @@ def _rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Ite
         why = next((mine[key] for key in keys if key in mine), None)
         if why is not None and item.change.value not in ("unchanged", "wording"):
             yield f"upstream: {item.change.value}", _shown(item), "; ".join((why, *item.details[:3]))
-    for problem in found.hooks:
+    for problem in found.problems:
         yield "to change", f"{problem.file}:{problem.line} {problem.name}", problem.problem
     for key in found.stale:
         yield "to change", f"{key.file}:{key.line}", key.problem

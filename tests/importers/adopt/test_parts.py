@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from extractor.importers.adopt.assemble import list_lacking
 from extractor.importers.adopt.carry import combine
-from extractor.importers.adopt.own_keys import select_read
+from extractor.importers.adopt.findings import Copy, ForkEdit, Outcome
+from extractor.importers.adopt.method_states import MethodState, Runs, list_others, overall, summarize
+from extractor.importers.adopt.own_keys import carry_defaults, select_read
 from extractor.importers.adopt.segments import Segment, split
 from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
+from tests.importers.adopt.forks import Fork
 from tests.releases import newest_release, source_of
 
 
@@ -49,6 +54,20 @@ def test_a_setting_is_read_where_a_section_of_the_forks_own_is() -> None:
     code = ["def f(config):\n    return config.rollout.n, config.trainer.own_loss\n"]
     assert select_read(new, code).keys() == {"trainer.own_loss", "actor_rollout_ref.rollout.n"}
     assert select_read(new, [*code, "kwargs = rollout.hard_kwargs\n"]).keys() == new.keys()
+
+
+@pytest.mark.usefixtures("verl")
+def test_defaults_that_a_fork_changed_come_along(tmp_path: Path) -> None:
+    source, other = source_of("0.6.1"), source_of("0.5.0")
+    fork = Fork(tmp_path, source)
+    data = "trainer/config/data/legacy_data.yaml"
+    fork.write(data, fork.read(data).replace("train_batch_size: 1024", "train_batch_size: 96"))
+    main = b"# Sizes.\ndata:\n  train_batch_size: 1024  # rows\n  val_batch_size: 7\ntrainer:\n  total_epochs: 30\n"
+    copy = Copy(fork.root, tmp_path, (), (), {}, {}, frozenset(), None)
+    found = carry_defaults(copy, (source, other), {"config/ppo_trainer.yaml": main})
+    assert found == {"config/ppo_trainer.yaml": main.replace(b"1024", b"96")}
+    fork.write(data, fork.read(data).replace("train_batch_size: 96", "train_batch_size: 1024"))
+    assert carry_defaults(copy, (source, other), {"config/ppo_trainer.yaml": main}) == {}
 
 
 def test_combine() -> None:
@@ -95,3 +114,23 @@ def test_names() -> None:
 )
 def test_what_a_version_of_another_day_lacks(ours: str, theirs: str, lacks: list[str]) -> None:
     assert list_lacking(ast.parse(ours).body[0], theirs) == lacks
+
+
+def test_a_fork_is_about_its_estimators_and_losses() -> None:
+    parked = MethodState("advantage estimator", "mine", Runs.NO, "orphaned/")
+    scorer = MethodState("reward function", "compute_score", Runs.YES, "toy/custom/verl_reward.py")
+    assert summarize([parked, scorer]) == "your method is parked: mine; besides, compute_score runs"
+    assert overall([parked, scorer]) is Runs.NO
+    assert summarize([scorer]) == "your method runs: compute_score"
+    assert overall([replace(parked, runs=Runs.YES), scorer]) is Runs.YES
+
+
+def test_a_helper_is_no_method_beside_what_calls_it() -> None:
+    path = "verl/utils/reward_score/math.py"
+    texts = {
+        "compute_score": "def compute_score(a):\n    return helper(a)\n",
+        "helper": "def helper(a):\n    return a\n",
+    }
+    edits = [ForkEdit(path, name, Outcome.CARRIED, path, "", is_symbol=True, new=text) for name, text in texts.items()]
+    assert [item.name for item in list_others(edits)] == ["compute_score"]
+    assert [item.name for item in list_others(edits[1:])] == ["helper"]

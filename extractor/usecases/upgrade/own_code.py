@@ -1,0 +1,115 @@
+"""Find what an upgrade leaves the owner to change in their code: imports, losses, estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from extractor.pipeline.plan import Plan, Verdict
+from extractor.usecases.owner_code import OwnerCode
+from extractor.usecases.upgrade.own_losses import OwnCodeProblem, check_own_losses
+from extractor.usecases.verify.scopes import Analysis, ImportedName
+from extractor.values import readers
+from extractor.values.modules import is_package, module_name
+from extractor.values.moves import moved_name
+from extractor.values.tree import Tree
+
+
+class _Modules:
+    """The modules of a project in memory."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._paths = {module_name(path): path for path in files if path.endswith(".py")}
+        names = [name.split(".") for name in self._paths]
+        self._packages = {".".join(parts[:end]) for parts in names for end in range(1, len(parts))}
+        self.analysis = cache(lambda path: _analyse(path, files[path]))
+
+    def lacks(self, item: ImportedName) -> bool:
+        """Tell whether an import finds nothing."""
+        whole = f"{item.module}.{item.name}"
+        if item.module not in self._paths:
+            return item.module not in self._packages or (item.name not in (None, "*") and not self._has(whole))
+        found = self.analysis(self._paths[item.module])
+        return item.name not in (None, "*", *found.names) and not found.stars and not self._has(whole)
+
+    def answers(self, item: ImportedName, package: str) -> bool:
+        """Tell whether an import finds something, by a module's former name too, to which projects answer."""
+        now = replace(item, module=moved_name(item.module, package))
+        whole = moved_name(f"{item.module}.{item.name}", package)
+        return not self.lacks(item) or not self.lacks(now) or self._has(whole)
+
+    def find(self, name: str) -> list[str]:
+        """Return the modules that define a name."""
+        return sorted(
+            module
+            for module, path in self._paths.items()
+            if name in (found := self.analysis(path)).names and all(item.name != name for item in found.imports)
+        )
+
+    def _has(self, module: str) -> bool:
+        return module in self._paths or module in self._packages
+
+
+def check_own_code(
+    code: Sequence[OwnerCode],
+    users: Mapping[str, str],
+    emitted: Mapping[str, bytes],
+    disk: Mapping[str, bytes | None],
+    tree: Tree,
+    plan: Plan,
+    package: str,
+    release: str,
+) -> tuple[OwnCodeProblem, ...]:
+    """Look at the owner's imports, losses and estimators as they will be; at losses in a conflict as they are.
+
+    Args:
+        code: The owner's, before the upgrade.
+        users: From `find_users`: vendored files that become the owner's.
+        emitted: What was emitted, by path.
+        disk: What lies there, by path.
+        tree: What is emitted now.
+        plan: What becomes of each file.
+        package: The project's.
+        release: What the new side is called.
+    """
+    conflicts, emitted_now = plan.paths(Verdict.CONFLICT), {file.path: file.data for file in tree}
+    theirs, writes = ({path: _text(data) for path, data in side.items()} for side in (emitted_now, plan.writes()))
+    there = {path: _text(data) for path, data in disk.items() if data is not None}
+    losses, own = [], {path: there[path] for path in users if path in there}
+    for item in code:
+        text, was = item.text, item.emitted or ""
+        if item.path in writes and item.path not in conflicts:
+            text, was = writes[item.path], theirs.get(item.path, "")
+        losses.append((item.path, text, was))
+        if item.path not in (*conflicts, *plan.removals()):
+            own[item.path] = text
+    before = {path: text for path, text in there.items() if path in emitted} | {item.path: item.text for item in code}
+    after = {**theirs, **{path: text for path, text in writes.items() if path not in conflicts}, **own}
+    old, new = (
+        _Modules({path: text for path, text in side.items() if path.endswith(".py")}) for side in (before, after)
+    )
+    imports = _check_imports(old, new, own, package, release)
+    return (*imports, *check_own_losses(emitted, emitted_now, losses, release))
+
+
+def _check_imports(
+    old: _Modules, new: _Modules, own: Mapping[str, str], package: str, release: str
+) -> Iterator[OwnCodeProblem]:
+    """Yield the owner's imports that found something before an upgrade and find nothing after it."""
+    for path, text in sorted(own.items()):
+        for item in _analyse(path, text).imports:
+            if item.module.partition(".")[0] != package or old.lacks(item) or new.answers(item, package):
+                continue
+            name = item.name or item.module
+            places = new.find(name)
+            where = f"it is in {' and '.join(places[:2])} now" if places else "it is nowhere else"
+            yield OwnCodeProblem(path, item.line, name, f"{release} has it no longer in {item.module}; {where}")
+
+
+def _analyse(path: str, text: str) -> Analysis:
+    return Analysis(readers.python_or_nothing(text), module_name(path), is_package=is_package(path))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")

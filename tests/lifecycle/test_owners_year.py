@@ -1,0 +1,214 @@
+"""An owner's year: edits of sixteen kinds go to the newest release, at once and step by step, and back."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from extractor.cli.app import run as command
+from extractor.values import releases
+from tests.lifecycle.releases import Choice, generated, options_of
+from tests.lifecycle.worlds import create
+from tests.project.running import python, train
+
+FIRST, LAST = "0.5.0", releases.default()
+BETWEEN = releases.supported()[releases.supported().index(FIRST) + 1 :]
+
+LOSS = """
+
+@register_policy_loss("mine_tanh")
+def compute_policy_loss_mine_tanh(
+    old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="token-mean", config=None
+):
+    ratio = torch.exp(log_prob - old_log_prob)
+    mine_losses = -advantages * torch.tanh(ratio - 1.0)
+    loss = agg_loss(loss_mat=mine_losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode)
+    zero = torch.tensor(0.0)
+    return loss, zero, zero, zero
+"""
+ESTIMATOR = """
+
+@register_adv_est("mine_sign")
+def compute_mine_sign_advantage(token_level_rewards, response_mask, config=None, **others):
+    advantages = config.get("mine_alpha") * token_level_rewards.sum(dim=-1, keepdim=True).sign() * response_mask
+    return advantages, advantages
+"""
+CONFLICT = re.compile(r"^<<<<<<< .*?\n(.*?)^\|{7} .*?^>>>>>>> .*?\n", re.DOTALL | re.MULTILINE)
+IMPORTS = """
+import importlib
+import sys
+from pathlib import Path
+
+sys.path.insert(0, ".")
+for path in sorted(Path("toy").rglob("*.py")):
+    importlib.import_module(".".join(path.with_suffix("").parts))
+"""
+
+
+def _append(text: str) -> Callable[[str], str]:
+    return lambda before: before + text
+
+
+def _replace(pattern: str, new: str) -> Callable[[str], str]:
+    def changed(before: str) -> str:
+        after, count = re.subn(pattern, new, before, count=1, flags=re.MULTILINE)
+        assert count, pattern
+        return after
+
+    return changed
+
+
+def _function(text: str, name: str) -> tuple[int, int, int]:
+    """Return the first, the last and the last statement's line of a function."""
+    node = next(item for item in ast.parse(text).body if isinstance(item, ast.FunctionDef) and item.name == name)
+    first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+    return first - 1, node.end_lineno or node.lineno, node.body[-1].lineno - 1
+
+
+def _without(name: str) -> Callable[[str], str]:
+    def changed(before: str) -> str:
+        first, end, _ = _function(before, name)
+        lines = before.split("\n")
+        return "\n".join((*lines[:first], *lines[end:]))
+
+    return changed
+
+
+def _remark(name: str, mark: str) -> Callable[[str], str]:
+    def changed(before: str) -> str:
+        lines = before.split("\n")
+        lines.insert(_function(before, name)[2], f"    # {mark}")
+        return "\n".join(lines)
+
+    return changed
+
+
+def _renamed(name: str, old: str, new: str) -> Callable[[str], str]:
+    def changed(before: str) -> str:
+        first, end, _ = _function(before, name)
+        lines = before.split("\n")
+        lines[first:end] = [re.sub(rf"\b{old}\b", new, line) for line in lines[first:end]]
+        return "\n".join(lines)
+
+    return changed
+
+
+ALGORITHMS, TENSORS = "toy/vendored/algorithms/core_algos.py", "toy/vendored/utils/torch_functional.py"
+# Kind -> the file, the edit, and what is found of it afterwards.
+EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
+    "loss": (ALGORITHMS, _append(LOSS), "mine_losses = -advantages"),
+    "estimator": (ALGORITHMS, _append(ESTIMATOR), "def compute_mine_sign_advantage"),
+    "display": (
+        "toy/vendored/algorithms/metric_utils.py",
+        _replace(r"^    metrics = \{$", '\\g<0>\n        "mine/one": 1.0,'),
+        '"mine/one": 1.0,',
+    ),
+    "function": (
+        "toy/vendored/algorithms/metric_utils.py",
+        _append("\n\ndef mine_mean(values):\n    return sum(values)\n"),
+        "def mine_mean",
+    ),
+    "default": (
+        "config/ppo_trainer.yaml",
+        _replace("^  train_batch_size: 1024$", "  train_batch_size: 768"),
+        "train_batch_size: 768",
+    ),
+    "renamed default": (
+        "config/optim/adamw.yaml",
+        _replace("^warmup_style: constant$", "warmup_style: cosine"),
+        "(lr_scheduler_type|warmup_style): cosine",
+    ),
+    "own key": (
+        "config/ppo_trainer.yaml",
+        _replace("^algorithm:$", "algorithm:\n  mine_alpha: 0.25"),
+        "mine_alpha: 0.25",
+    ),
+    "reward": ("config/reward/reward.yaml", _replace("name: compute_score", "name: mine_score"), "name: mine_score"),
+    "hook": ("toy/custom/algorithms.py", _append('\nMINE_KEYS = ("algorithm.mine_alpha",)\n'), "MINE_KEYS ="),
+    "place 1": (TENSORS, _remark("masked_mean", "mine, first"), "# mine, first"),
+    "place 2": (TENSORS, _remark("masked_whiten", "mine, second"), "# mine, second"),
+    "place 3": (TENSORS, _remark("get_constant_schedule_with_warmup", "mine, third"), "# mine, third"),
+    "own import": (
+        TENSORS,
+        _replace("^import torch$", "import torch\nfrom ...own.helpers import MINE_HELP"),
+        "import MINE_HELP",
+    ),
+    "import": (
+        "toy/vendored/algorithms/reward.py",
+        _replace("^import os$", "import math as mine_math\nimport os"),
+        "math as mine_math",
+    ),
+    "parameter": (
+        "toy/vendored/utils/metric/utils.py",
+        _renamed("reduce_metrics", "metrics", "mine_measured"),
+        "mine_measured",
+    ),
+    "own file": ("toy/own/helpers.py", _append("MINE_HELP = 1\n"), "MINE_HELP = 1"),
+    "own test": ("tests/test_mine.py", _append("def test_mine():\n    assert True\n"), "def test_mine"),
+    "requirement": ("pyproject.toml", _replace(r"^dependencies = \[$", '\\g<0>\n    "einops>=0.7",'), '"einops>=0.7",'),
+    "README": ("README.md", _replace("^# toy$", "# toy\n\nMine, for us."), "Mine, for us"),
+}
+DELETED = "compute_remax_outcome_advantage"
+
+
+def make(root: Path) -> Path:
+    choice = Choice(FIRST)
+    create(root, generated(choice).tree, options_of(choice))
+    assert command(["add", "verl.utils.seqlen_balancing:karmarkar_karp", "--project", str(root)]) == 0
+    for path, change, _ in [*EDITS.values(), (ALGORITHMS, _without(DELETED), "")]:
+        file = root / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(change(file.read_text() if file.exists() else ""))
+    return root
+
+
+def upgrade(root: Path, release: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Upgrade, see what became of each edit, resolve conflicts for the owner's side, and look at the project."""
+    capsys.readouterr()
+    code = command(["upgrade", str(root), "--to", release, "--allow-dirty", "--json"])
+    report = json.loads(capsys.readouterr().out)
+    conflicts = {item["path"] for item in report["verdicts"] if item["verdict"] == "conflict"}
+    assert code == (1 if conflicts else 0)
+    command(["status", str(root), "--json"])
+    files = {item["path"]: item for item in json.loads(capsys.readouterr().out)["files"]}
+    assert {path for path, item in files.items() if item["state"] == "conflicted"} == conflicts
+    for path in conflicts:
+        assert re.search(r"lines? \d", files[path]["note"]), files[path]
+        text = (root / path).read_text()
+        (root / path).write_text(CONFLICT.sub(r"\1", text))
+    if conflicts:
+        assert command(["upgrade", str(root), "--continue"]) == 0
+    look(root)
+    problems = [item["name"] for item in report["hooks"]]
+    assert ("compute_policy_loss_mine_tanh" in problems) == (release != FIRST)
+
+
+def look(root: Path) -> None:
+    """See that no edit is lost, and that everything imports."""
+    there = [path for path in root.rglob("*") if path.is_file() and ".vextract" not in path.parts]
+    texts = {path.relative_to(root).as_posix(): path.read_text(errors="replace") for path in there}
+    for kind, (_, _, found) in EDITS.items():
+        places = [path for path, text in texts.items() if re.search(found, text)]
+        assert places, kind
+        assert not places[0].startswith("orphaned/") or f"{places[0]}.note" in texts, kind
+    assert f"def {DELETED}" not in texts[ALGORITHMS]
+    assert "def karmarkar_karp" in texts["toy/vendored/utils/seqlen_balancing.py"]
+    done = python(root, "-c", IMPORTS)
+    assert done.returncode == 0, done.stderr[-3000:]
+    done = python(root, "main.py", "--cfg")
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("steps", [(LAST,), BETWEEN], ids=["at once", "step by step"])
+def test_an_owners_year(steps: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = make(tmp_path / "toy")
+    look(root)
+    for release in (*steps, FIRST):
+        upgrade(root, release, capsys)
+    assert train(root, "algorithm.adv_estimator=mine_sign")
