@@ -62,8 +62,14 @@ def _head(found: Upgrade, dry_run: bool) -> list[str]:
     if found.new.options.methods:
         names = ", ".join(name.partition(":")[2] for name in found.new.options.methods)
         head.append(f"methods that are here because your code uses or changes them: {names}")
+    if found.parts.used:
+        used = ", ".join(f"{name} ({path})" for name, path in sorted(found.parts.used.items()))
+        head.append(f"features now, and here because you use them: {used}")
     if gone := find_gone(found.old.options, releases.load(found.new.options.verl)):
         head.append(f"features that vextract has no longer: {', '.join(gone)}")
+    # One that nothing uses may still come along with one that needs it.
+    if left := [name for name in found.parts.unused if name not in found.new.options.features]:
+        head.append(f"features now, and left out (`vextract add {left[0]}` brings it back): {', '.join(left)}")
     return head
 
 

@@ -181,6 +181,10 @@ def test_edits_all_over_a_large_project_are_all_there_after_an_upgrade(seed: int
     texts = {path: path.read_text(encoding="utf-8") for path in project.rglob("*.py")}
     found = {mark: next((path for path, text in texts.items() if mark in text), None) for mark in marks}
     assert None not in found.values()
+    parked = [path for path in found.values() if path is not None and "orphaned" in path.parts]
+    in_conflict = [path for path, text in texts.items() if "<<<<<<<" in text]
+    assert len(parked) < len(marks) / 10, parked
+    assert len(in_conflict) < len(marks) / 4, in_conflict
 
 
 # The rules, in small

@@ -83,6 +83,16 @@ def list_feature_layers(feature: str) -> tuple[str, ...]:
     return (*dict.fromkeys(layer for name in shared for layer in list_engine_layers(name)), f"feature/{feature}")
 
 
+def words_of_feature(feature: str) -> tuple[str, ...]:
+    """Return the words that show that code or a command uses a feature."""
+    return _listed(f"feature/{feature}/{_FEATURE_FILE}", "words")
+
+
+def former_places_of(feature: str) -> tuple[str, ...]:
+    """Return where the code of a feature stood when every project had it: "file below the package:what it held"."""
+    return _listed(f"feature/{feature}/{_FEATURE_FILE}", "stood_in")
+
+
 def layers_of_feature(manifest: Manifest, feature: str) -> tuple[str, ...]:
     """Return the template directories of a feature in a release, in order."""
     return _of_release(list_feature_layers(feature), manifest)

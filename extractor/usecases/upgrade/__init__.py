@@ -19,8 +19,9 @@ from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.changes.config_keys import read_config
 from extractor.usecases.own_manifest import read_own_manifest, write_own_manifest
 from extractor.usecases.owner_code import find_users, list_imported, own_files, read_owner_code
-from extractor.usecases.upgrade.layout import relocate
-from extractor.usecases.upgrade.moved_files import find_moved_files
+from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
+from extractor.usecases.upgrade.layout import follow_moved_code, relocate
+from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.own_code import check_own_code
 from extractor.usecases.upgrade.own_config import rename_own_settings
 from extractor.usecases.upgrade.settings import CarriedSettings, stale
@@ -63,6 +64,7 @@ class Upgrade:
             nothing reads any more.
         uncommitted: Managed files with changes that Git does not have yet.
         unanswered: Why Git does not say which these are; empty where it does.
+        parts: Features whose files every project had before.
         problems: What to change in the owner's code.
     """
 
@@ -80,6 +82,7 @@ class Upgrade:
     stale: tuple[OwnerKey, ...]
     uncommitted: tuple[str, ...]
     unanswered: str = ""
+    parts: FormerParts = NO_PARTS
     problems: tuple[OwnCodeProblem, ...] = ()
 
     @property
@@ -127,6 +130,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         CheckFailed: the base is not intact, the package is not there, or a file has unresolved conflicts.
         SourceError: verl is not available.
     """
+    from extractor.pipeline.generate import complete
     from extractor.pipeline.source import open_source
     from extractor.usecases.kept_methods import generate_with_methods, of_owner
     from extractor.usecases.upgrade.choices import resolve
@@ -137,6 +141,9 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     options, manifest = resolve(old.options, request)
     own_manifest = read_own_manifest(project / OWN_MANIFEST)
     options = replace(options, manifest=with_roots(own_manifest, request.roots, request.no_roots))
+    parts = find_former_parts(project, old, emitted, options, manifest)
+    used = set(parts.used) - set(request.dropped)
+    options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
     source = open_source(manifest.pin, origin, offline=offline)
     code = tuple(read_owner_code(project, old, emitted))
     try:
@@ -181,6 +188,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         stale=stale(project, emitted, tree, renamed, own_config),
         uncommitted=uncommitted,
         unanswered=unanswered,
+        parts=parts,
         problems=check_own_code(
             code,
             users,
@@ -231,12 +239,14 @@ def _plan_managed(
     old = state.lock
     before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
     layout = relocate(old, state.base, state.disk, {file.path for file in tree})
+    layout = follow_moved_code(layout, tree, new.options.package)
+    successors = find_moved_files(layout.lock, layout.base, before, tree, new.options, manifest)
     sides = UpgradeInputs(
         lock=layout.lock,
         base=layout.base,
         new=tree,
         disk=layout.disk,
-        successors=find_moved_files(layout.lock, layout.base, before, tree, new.options, manifest),
+        successors=successors | {path: Successor(places, same=False) for path, places in layout.carried.items()},
         labels=labels(old.options, new.options, old.vextract),
         parked={path: item.data or b"" for path, item in state.parked.items()},
         users=state.users,

@@ -1,0 +1,149 @@
+"""Find the features that a project used before they were features: when every project had their files."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import yaml
+
+from extractor.pipeline.render import absent_settings_of
+from extractor.pipeline.render.layers import (
+    behind,
+    former_places_of,
+    layers_of_feature,
+    list_layers,
+    words_of_feature,
+)
+from extractor.project.lock import Lock
+from extractor.usecases.owner_code import own_files
+from extractor.values.configtree import flatten
+from extractor.values.configtree.compose import read_yaml
+from extractor.values.manifest import Manifest
+from extractor.values.modules import module_name
+from extractor.values.options import Options
+from extractor.values.tree import FileKind
+
+
+@dataclass(frozen=True)
+class FormerParts:
+    """Features whose files an older vextract gave to every project.
+
+    Attributes:
+        used: Feature -> the owner's file that uses it.
+        unused: The others.
+    """
+
+    used: Mapping[str, str]
+    unused: tuple[str, ...]
+
+
+NO_PARTS = FormerParts({}, ())
+_IMPORT = re.compile(r"^ *(?:from|import) .*", re.MULTILINE)
+
+
+def find_former_parts(
+    project: Path, old: Lock, base: Mapping[str, bytes], options: Options, manifest: Manifest
+) -> FormerParts:
+    """Find uses in hooks, the owner's files and edited files.
+
+    Args:
+        project: Its directory.
+        old: Its lock.
+        base: What was emitted, by path, for all but hooks.
+        options: Those after the upgrade.
+        manifest: The release after it.
+    """
+    package = old.options.package
+    known = {file.path for file in old.files} - behind(list_layers(manifest, options), package).keys()
+    former: dict[str, tuple[str, ...]] = {}
+    for feature in manifest.features:
+        if feature.name not in (*options.features, *old.options.features):
+            own = [
+                layer
+                for layer in layers_of_feature(manifest, feature.name)
+                if layer.endswith(f"feature/{feature.name}")
+            ]
+            files = tuple(path for path in behind(own, package) if path in known)  # a shared one tells nothing
+            if any(path.startswith(f"{package}/") for path in files) or _was_within(feature.name, base, package):
+                former[feature.name] = files
+    if not former:
+        return NO_PARTS
+    settings = absent_settings_of(manifest, options)
+    texts = dict(_owner_texts(project, old, base))
+    hooks = {file.path for file in old.files if file.kind is FileKind.HOOK}
+    used: dict[str, str] = {}
+    for name, files in former.items():
+        modules = [module_name(path.removeprefix(f"{package}/")) for path in files if path.startswith(f"{package}/")]
+        keys = [key for key, feature in settings.items() if feature == name]
+        pattern = _pattern(modules, keys, words_of_feature(name), package)
+        others = {path: text for path, text in texts.items() if path not in hooks.intersection(files)}
+        using = next((path for path, text in others.items() if path in files or pattern.search(text)), None)
+        if using is not None:
+            used[name] = using
+    return FormerParts(used, tuple(sorted(former.keys() - used.keys())))
+
+
+def _was_within(feature: str, base: Mapping[str, bytes], package: str) -> bool:
+    """Tell whether files that every project has held the code of a feature."""
+    places = (place.partition(":") for place in former_places_of(feature))
+    return any(name.encode() in base.get(f"{package}/{path}", b"") for path, _, name in places)
+
+
+def _pattern(modules: list[str], keys: list[str], words: tuple[str, ...], package: str) -> re.Pattern[str]:
+    """Match mentions of a module, a setting or a word."""
+    found = [rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words]
+    for key in keys:
+        section, _, leaf = key.rpartition(".")
+        found.append(rf"\b{re.escape(section.rpartition('.')[2])}\.{leaf}\b" if section else rf"\b{leaf}\b")
+        found.append(rf"(?m:^\s*{leaf}:\s)")
+    for module in modules:
+        above, _, leaf = f"{package}.{module}".rpartition(".")
+        found.append(rf"\b{above.rpartition('.')[2]}(?:\.| import (?:[^\n]*\b)?){leaf}\b")
+        found.append(rf"from \.+(?:{module}| import (?:[^\n]*\b)?{leaf})\b")
+    return re.compile("|".join(found))
+
+
+def _owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+    """Yield the owner's files, edited hooks, and added lines of other files.
+
+    Of a hook as it was emitted only the imports count: nobody has chosen its words.
+    """
+    paths = {file.path: file.kind for file in old.files}
+    emitted = {file.path: file.sha256 for file in old.files}
+    for path in sorted({*paths, *own_files(project, old), *_scripts(project)}):
+        try:
+            text = (project / path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if path.startswith("examples/") and emitted.get(path) == sha256(text.encode()).hexdigest():
+            continue  # an example as it came
+        if path not in paths:
+            yield path, "\n".join(_lines_of(path, text))
+        elif paths[path] is FileKind.HOOK:
+            is_edited = sha256(text.encode()).hexdigest() != emitted[path]
+            yield path, text if is_edited else "\n".join(_IMPORT.findall(text))
+        elif text.encode() != base[path]:
+            lines, before = (_lines_of(path, version) for version in (text, base[path].decode("utf-8", "replace")))
+            known = set(before)
+            yield path, "\n".join(line for line in lines if line not in known)
+
+
+def _lines_of(path: str, text: str) -> list[str]:
+    """Return the lines of a text, or the settings of a YAML file."""
+    if path.endswith(".yaml"):
+        with contextlib.suppress(yaml.YAMLError):
+            if isinstance(config := read_yaml(text), Mapping):
+                return [f"{key}: {value}" for key, value in flatten(config).items()]
+    return text.splitlines()
+
+
+def _scripts(project: Path) -> Iterator[str]:
+    """Yield scripts and notebooks at the top of a project."""
+    for path in sorted(project.iterdir()):
+        if path.suffix in (".py", ".sh", ".ipynb") and path.is_file():
+            yield path.name

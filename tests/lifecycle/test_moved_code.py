@@ -1,0 +1,201 @@
+"""Functions that stand in another module now: edits of them go along, whatever became of the module that had them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from extractor.pipeline.plan import Reason, Verdict
+from extractor.project import lock
+from extractor.usecases.upgrade.layout import follow_moved_code, relocate
+from extractor.usecases.upgrade.moved_files import Successor
+from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
+from extractor.values.tree import Tree
+from tests.lifecycle.worlds import LABELS, OLD, carry_out, create, replace_once, template
+
+HEADER = "# vextract:template x - edit freely\n"
+QUIET = f'''{HEADER}"""Quiet."""
+
+import os
+
+from ..errors import ConfigError
+
+LIMIT = 3
+
+
+def quiet(text):
+    if not text:
+        raise ConfigError("no text")
+    return text.lower()
+
+
+def other():
+    return os.sep
+'''
+LOOPS = f'''{HEADER}"""Loops."""
+
+from ..errors import ConfigError, DataError
+
+
+def run(task):
+    raise DataError(task, ConfigError)
+'''
+# The two are one module now; `quiet` checks more than it did, and `other` has gone to a third.
+PROCESS = f'''{HEADER}"""Processes."""
+
+from ..errors import ConfigError, DataError
+
+LIMIT = 3
+
+
+def run(task):
+    raise DataError(task, ConfigError)
+
+
+def quiet(text):
+    if not text.strip():
+        raise ConfigError("no text")
+    return text.lower()
+'''
+FILES = f'''{HEADER}"""Files."""
+
+import sys
+
+
+def there():
+    return sys.path
+'''
+FILES_NOW = f'''{HEADER}"""Files."""
+
+import os
+import sys
+
+
+def there():
+    return sys.path
+
+
+def other():
+    return os.sep
+'''
+FORMER = Tree.of(
+    [
+        template("toy/run/silence.py", QUIET.encode()),
+        template("toy/run/loops.py", LOOPS.encode()),
+        template("toy/files.py", FILES.encode()),
+    ]
+)
+TODAY = Tree.of([template("toy/run/process.py", PROCESS.encode()), template("toy/files.py", FILES_NOW.encode())])
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return create(tmp_path / "toy", FORMER, OLD)
+
+
+def _upgrade(project: Path, today: Tree = TODAY) -> dict[str, tuple[Verdict, Reason]]:
+    old = lock.read(project)
+    base = {file.path: file.data for file in FORMER}
+    found = look(project, {file.path for file in (*FORMER, *today)})
+    layout = follow_moved_code(relocate(old, base, found, {file.path for file in today}), today, "toy")
+    come = {path: Successor(places, same=False) for path, places in layout.carried.items()}
+    plan = layout.placed(plan_upgrade(UpgradeInputs(layout.lock, layout.base, today, layout.disk, come, LABELS)))
+    return carry_out(plan, project)
+
+
+def _read(project: Path, name: str) -> str:
+    return (project / name).read_text(encoding="utf-8")
+
+
+def test_what_nobody_has_edited_is_as_a_new_project_has_it(project: Path) -> None:
+    _upgrade(project)
+    assert {path.relative_to(project).as_posix() for path in project.rglob("*.py")} == {file.path for file in TODAY}
+    assert all((project / file.path).read_bytes() == file.data for file in TODAY)
+
+
+def test_edits_go_to_the_modules_that_have_the_functions_now(project: Path) -> None:
+    replace_once(project / "toy/run/silence.py", "return text.lower()", "return text.upper()")
+    replace_once(project / "toy/run/silence.py", "return os.sep", "return os.sep * 2")
+    verdicts = _upgrade(project)
+    assert verdicts["toy/run/silence.py"] == (Verdict.DELETE, Reason.CARRIED)
+    assert _read(project, "toy/run/process.py") == PROCESS.replace("lower", "upper")
+    assert _read(project, "toy/files.py") == FILES_NOW.replace("os.sep", "os.sep * 2")
+    assert not (project / "orphaned").exists()
+
+
+def test_two_modules_bring_edits_and_imports_to_a_third(project: Path) -> None:
+    replace_once(project / "toy/run/silence.py", "import ConfigError", "import ConfigError, Warned")
+    replace_once(project / "toy/run/silence.py", "return text.lower()", "return Warned(text)")
+    replace_once(project / "toy/run/loops.py", "\n\n\ndef run", "\nfrom ..files import there\n\n\ndef run")
+    replace_once(project / "toy/run/loops.py", "raise DataError(task, ConfigError)", "return there()")
+    _upgrade(project)
+    now = _read(project, "toy/run/process.py")
+    assert "<<<<" not in now
+    names: dict[str, set[str]] = {}
+    for line in now.splitlines():
+        if line.startswith("from "):
+            module, _, bound = line[len("from ") :].partition(" import ")
+            names.setdefault(module, set()).update(bound.split(", "))
+    assert names["..files"] == {"there"}
+    assert names["..errors"] >= {"ConfigError", "Warned"}
+    assert "return Warned(text)" in now
+    assert "return there()" in now
+
+
+def test_what_the_owner_added_goes_with_most_of_the_module(project: Path) -> None:
+    replace_once(
+        project / "toy/run/silence.py", "LIMIT = 3\n", "LIMIT = 3\nMORE = 4\n\n\ndef mine():\n    return MORE\n"
+    )
+    verdicts = _upgrade(project)
+    assert verdicts["toy/run/silence.py"] == (Verdict.DELETE, Reason.CARRIED)
+    assert "MORE = 4" in _read(project, "toy/run/process.py")
+    assert "def mine():\n    return MORE\n" in _read(project, "toy/run/process.py")
+
+
+def test_edits_that_clash_are_a_conflict_where_the_function_is_now(project: Path) -> None:
+    replace_once(project / "toy/run/silence.py", "if not text:", "if text is None:")
+    verdicts = _upgrade(project)
+    assert verdicts["toy/run/process.py"] == (Verdict.CONFLICT, Reason.BOTH)
+    assert "if text is None:" in _read(project, "toy/run/process.py")
+
+
+def test_what_stands_nowhere_any_more_is_set_aside_and_the_rest_goes_along(project: Path) -> None:
+    replace_once(project / "toy/run/silence.py", "return text.lower()", "return text.upper()")
+    replace_once(project / "toy/run/silence.py", "return os.sep", "return os.sep * 2")
+    today = Tree.of([template("toy/run/process.py", PROCESS.encode()), template("toy/files.py", FILES.encode())])
+    verdicts = _upgrade(project, today)
+    assert verdicts["toy/run/silence.py"] == (Verdict.ORPHAN, Reason.GONE)
+    assert "upper" in _read(project, "toy/run/process.py")
+    assert "os.sep * 2" in _read(project, "orphaned/toy/run/silence.py")
+    assert "toy/run/process.py" in _read(project, "orphaned/toy/run/silence.py.note")
+
+
+def test_a_name_that_two_modules_have_now_is_nobodys(project: Path) -> None:
+    replace_once(project / "toy/run/silence.py", "return os.sep", "return os.sep * 2")
+    both = [template("toy/run/process.py", (PROCESS + "\n\ndef other():\n    pass\n").encode())]
+    verdicts = _upgrade(project, Tree.of([*both, template("toy/files.py", FILES_NOW.encode())]))
+    assert verdicts["toy/run/silence.py"] == (Verdict.ORPHAN, Reason.GONE)
+    assert _read(project, "toy/files.py") == FILES_NOW
+
+
+def test_a_function_that_leaves_a_module_that_stays_takes_its_edit_along(project: Path) -> None:
+    replace_once(project / "toy/files.py", "return sys.path", "return sys.path[1:]")
+    today = Tree.of(
+        [
+            template("toy/run/process.py", (PROCESS + "\n\ndef there():\n    return sys.path\n").encode()),
+            template("toy/files.py", f'{HEADER}"""Files."""\n\nSEP = "/"\n'.encode()),
+        ]
+    )
+    verdicts = _upgrade(project, today)
+    assert verdicts["toy/files.py"][0] in (Verdict.UPDATE, Verdict.MERGE)
+    assert "sys.path[1:]" in _read(project, "toy/run/process.py")
+    assert "there" not in _read(project, "toy/files.py")
+
+
+def test_a_file_of_the_owners_in_the_new_place_is_not_touched(project: Path) -> None:
+    replace_once(project / "toy/run/silence.py", "return text.lower()", "return text.upper()")
+    (project / "toy/run/process.py").write_bytes(b"mine\n")
+    verdicts = _upgrade(project)
+    assert verdicts["toy/run/silence.py"] == (Verdict.ORPHAN, Reason.GONE)
+    assert (project / "toy/run/process.py").read_bytes() == b"mine\n"
