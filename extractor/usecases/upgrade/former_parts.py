@@ -25,6 +25,7 @@ from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.manifest import Manifest
 from extractor.values.modules import module_name
+from extractor.values.moves import FORMER_NAMES, former_modules
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
 
@@ -69,7 +70,8 @@ def find_former_parts(
                 if layer.endswith(f"feature/{feature.name}")
             ]
             files = tuple(path for path in behind(own, package) if path in known)  # a shared one tells nothing
-            if any(path.startswith(f"{package}/") for path in files) or _was_within(feature.name, base, package):
+            was_there = any(path.startswith(f"{package}/") for path in files)
+            if was_there or feature.name == FORMER_NAMES or _was_within(feature.name, base, package):
                 former[feature.name] = files
     if not former:
         return NO_PARTS
@@ -79,13 +81,14 @@ def find_former_parts(
     used: dict[str, str] = {}
     for name, files in former.items():
         modules = [module_name(path.removeprefix(f"{package}/")) for path in files if path.startswith(f"{package}/")]
+        modules += former_modules() if name == FORMER_NAMES else ()
         keys = [key for key, feature in settings.items() if feature == name]
         pattern = _pattern(modules, keys, words_of_feature(name), package)
         others = {path: text for path, text in texts.items() if path not in hooks.intersection(files)}
         using = next((path for path, text in others.items() if path in files or pattern.search(text)), None)
         if using is not None:
             used[name] = using
-    return FormerParts(used, tuple(sorted(former.keys() - used.keys())))
+    return FormerParts(used, tuple(sorted(former.keys() - used.keys() - {FORMER_NAMES})))
 
 
 def _was_within(feature: str, base: Mapping[str, bytes], package: str) -> bool:

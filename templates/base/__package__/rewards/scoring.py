@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ..switches import REWARD_PROCESSES, REWARD_RULES
+from ..switches import REWARD_FORMS, REWARD_MANAGERS, REWARD_PROCESSES, REWARD_RULES
 
 T = TypeVar("T")
 LIBRARY = str(Path(__file__).parent)
@@ -135,14 +135,16 @@ def failure_of(function: Callable[..., Any], error: BaseException) -> ScoringErr
     return ScoringError(f"{what} raised {type(error).__name__}: {error}", where, None)
 
 
-def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in a loop, also where this thread has a running one (as in a notebook)."""
-    running = asyncio._get_running_loop()
-    asyncio._set_running_loop(None)
-    try:
-        return loop.run_until_complete(work)
-    finally:
-        asyncio._set_running_loop(running)
+if REWARD_FORMS or REWARD_MANAGERS:
+
+    def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end in a loop, also where this thread has a running one (as in a notebook)."""
+        running = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        try:
+            return loop.run_until_complete(work)
+        finally:
+            asyncio._set_running_loop(running)
 
 
 def plain(value: Any) -> Any:

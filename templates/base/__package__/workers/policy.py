@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
-from ..switches import LORA, MFU, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
+from ..switches import LOGITS_IN_PIECES, LORA, MFU, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .actor import Actor
@@ -57,7 +57,9 @@ class Policy(TrainedModel):
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
             super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
-            self.actor = Actor(actor_config(config, settings), self.module, self.optimizer, config.local.max_logits_mb)
+            self.actor = Actor(actor_config(config, settings), self.module, self.optimizer)
+            if LOGITS_IN_PIECES:
+                self.actor.limit_logits(config.local.max_logits_mb)
         self.actor.passes.share_between(ranks)
 
     def module_at(self, path: str, ranks: Ranks) -> Any:
@@ -171,7 +173,9 @@ class Reference:
         if LORA:
             self.policy = policy if policy is not None and policy.lora is not None and own_path is None else None
             if self.policy is not None:
-                self.actor = Actor(node, self.policy.module, max_logits_mb=config.local.max_logits_mb)
+                self.actor = Actor(node, self.policy.module)
+                if LOGITS_IN_PIECES:
+                    self.actor.limit_logits(config.local.max_logits_mb)
                 return
         path = own_path or config.actor_rollout_ref.model.path
         module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks)
@@ -179,7 +183,9 @@ class Reference:
         self.device = device_of(config, "reference") if PLACEMENT else here()
         with computing_on(self.device):
             module = place(module, ref.fsdp_config, ranks)
-            self.actor = self.actor_class(node, module, max_logits_mb=config.local.max_logits_mb)
+            self.actor = self.actor_class(node, module)
+            if LOGITS_IN_PIECES:
+                self.actor.limit_logits(config.local.max_logits_mb)
             if OFFLOAD:
                 rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] else None
                 self.weights = weights_at_rest(module, self.device, rest)
