@@ -21,6 +21,7 @@ LOGITS_IN_PIECES: bool = True
 LORA: bool = True
 MFU: bool = True
 MULTIMODAL: bool = True
+OVERLONG_PENALTY: bool = True
 OVERLAP: bool = True
 PARTS: bool = True
 PEER_WATCH: bool = True

@@ -198,17 +198,19 @@ def _hidden_in(function: Any) -> Mapping[str, Any]:
     return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
 
 
-def importable(function: Any) -> Any:
-    """Return a function that was loaded from a file, known by its module: managers hand it to processes of a pool.
+if REWARD_MANAGERS or REWARD_PROCESSES:
 
-    verl loads such a file under a name of its own that nothing can be imported by.
-    """
-    own = raw_function(function)
-    name, names = getattr(own, "__module__", None), getattr(own, "__globals__", None)
-    if name and names and name not in sys.modules:
-        sys.modules[name] = ModuleType(name)
-        vars(sys.modules[name]).update(names)
-    return function
+    def importable(function: Any) -> Any:
+        """Return a function that was loaded from a file, known by its module: managers hand it to processes of a pool.
+
+        verl loads such a file under a name of its own that nothing can be imported by.
+        """
+        own = raw_function(function)
+        name, names = getattr(own, "__module__", None), getattr(own, "__globals__", None)
+        if name and names and name not in sys.modules:
+            sys.modules[name] = ModuleType(name)
+            vars(sys.modules[name]).update(names)
+        return function
 
 
 def source_of(hook: Any) -> str:

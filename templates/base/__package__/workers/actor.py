@@ -43,6 +43,7 @@ class LocalEngine(FSDPEngineWithLMHead):
 
     Attributes:
         passes: how its passes are shared between the processes.
+        noting_entropy: see `Actor`.
 
     Args:
         config: the section of the model (actor, ref or critic), with `use_remove_padding`.
@@ -56,6 +57,7 @@ class LocalEngine(FSDPEngineWithLMHead):
         super().__init__(model, engine_config(config), optimizer_config(config), None)
         self.config, self.module, self.optimizer = config, module, optimizer
         self._autocast_dtype = to_dtype(config.fsdp_config.dtype)
+        self.noting_entropy = False
 
     @property
     def _sharing(self) -> bool:
@@ -85,7 +87,10 @@ class LocalEngine(FSDPEngineWithLMHead):
         return inputs, output_args
 
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
-        """Return what the model gave, by token: in an update of all rows of the pass."""
+        """Return what the model gave, by token: in an update of all rows of the pass.
+
+        Its log-probabilities are the old ones, too, if `noting_entropy`.
+        """
         part = self._part if self._sharing else micro_batch
         if LOGITS_IN_PIECES and self.pieces is not None and self.pieces.asked is not None:
             offsets = part["input_ids"].offsets()
@@ -95,7 +100,11 @@ class LocalEngine(FSDPEngineWithLMHead):
         else:
             outputs = super().prepare_model_outputs(output, output_args, part, **settings)
         if self._sharing:
-            return {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
+            outputs = {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
+        if self.noting_entropy and torch.is_grad_enabled() and "log_probs" in outputs:
+            micro_batch["old_log_probs"] = no_padding_2_padding(outputs["log_probs"].detach(), micro_batch)
+            if self.config.entropy_coeff == 0:  # it is only logged: no gradient may flow through it
+                outputs["entropy"] = outputs["entropy"].detach()
         return outputs
 
     if LOGITS_IN_PIECES:
@@ -220,7 +229,6 @@ class Actor(LocalEngine):
 
     def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
         super().__init__(config, module, optimizer)
-        self.noting_entropy = False
         self.loss: Callable[..., Any] = ppo_loss
         self.loss_settings: dict[str, Any] = {}
 
@@ -243,15 +251,6 @@ class Actor(LocalEngine):
         if self.noting_entropy and "actor/entropy_loss" in metrics:
             metrics["actor/entropy"] = metrics["actor/entropy_loss"] if entropy else metrics.pop("actor/entropy_loss")
         return metrics
-
-    def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
-        """Return what the model gave, by token; its log-probabilities are the old ones, too, if `noting_entropy`."""
-        outputs = super().prepare_model_outputs(output, output_args, micro_batch, **settings)
-        if self.noting_entropy and torch.is_grad_enabled() and "log_probs" in outputs:
-            micro_batch["old_log_probs"] = no_padding_2_padding(outputs["log_probs"].detach(), micro_batch)
-            if self.config.entropy_coeff == 0:  # it is only logged: no gradient may flow through it
-                outputs["entropy"] = outputs["entropy"].detach()
-        return outputs
 
 
 def _lengths_of(batch: Any) -> Any:

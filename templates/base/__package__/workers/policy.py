@@ -32,6 +32,8 @@ from .quantized import quantized_reader
 from .role_configs import actor_config
 from .trained_model import TrainedModel
 
+MEMORY = Path("/proc/meminfo")  # of Linux: how much of this machine's memory is in use
+
 
 class Policy(TrainedModel):
     """The model that is trained.
@@ -128,7 +130,9 @@ class Policy(TrainedModel):
             self.is_usable = self.has_usable_weights()
         if self.device.type == "cuda":
             metrics.update(self.memory_metrics())
-        metrics.update(host_memory_metrics())
+        if MEMORY.is_file():
+            kib = {line.split()[0]: int(line.split()[1]) for line in MEMORY.read_text().splitlines()}
+            metrics["perf/cpu_memory_used_gb"] = (kib["MemTotal:"] - kib["MemAvailable:"]) / 1024**2
         metrics["actor/lr"] = self.step_learning_rate()
         return metrics
 
@@ -262,12 +266,3 @@ def on_device(batch: DataProto, **meta_info: Any) -> DataProto:
     if MULTIMODAL:
         batch = DataProto(batch.batch, seen_on(batch.non_tensor_batch, here()), batch.meta_info)
     return DataProto(batch.batch.to(here()), batch.non_tensor_batch, {**batch.meta_info, **meta_info})
-
-
-def host_memory_metrics() -> dict[str, float]:
-    """Return how much of this machine's memory is in use, in GiB; nothing where there is no /proc."""
-    file = Path("/proc/meminfo")
-    if not file.is_file():
-        return {}
-    kib = {line.split()[0]: int(line.split()[1]) for line in file.read_text().splitlines()}
-    return {"perf/cpu_memory_used_gb": (kib["MemTotal:"] - kib["MemAvailable:"]) / 1024**2}

@@ -42,6 +42,14 @@ class Actor:
             self._actor.compute_log_prob = self.pieces.in_use()(self._actor.compute_log_prob)
             self._actor.update_policy = self.pieces.in_use()(self._actor.update_policy)
 
+        def _whole_or_in_pieces(self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool) -> Any:
+            """Have upstream compute the rows that this process forwards; as with fused kernels where logits are large."""
+            needs_logits = self.config.get("calculate_sum_pi_squared", False)
+            in_pieces = not needs_logits and self.pieces.wanted(int(micro_batch["attention_mask"].sum()))
+            self._actor.use_fused_kernels = in_pieces
+            self.pieces.calculate_entropy = calculate_entropy
+            return self._forward(micro_batch, temperature, calculate_entropy)
+
     def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs and, if asked for, entropys and sum_pi_squared, all (bs, response_length)."""
         outputs = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
@@ -89,16 +97,6 @@ class Actor:
             self._entropies.append(entropy.detach())
             self._masks.append(micro_batch["response_mask"])
         return outputs
-
-    if LOGITS_IN_PIECES:
-
-        def _whole_or_in_pieces(self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool) -> Any:
-            """Have upstream compute the rows that this process forwards; as with fused kernels where logits are large."""
-            needs_logits = self.config.get("calculate_sum_pi_squared", False)
-            in_pieces = not needs_logits and self.pieces.wanted(int(micro_batch["attention_mask"].sum()))
-            self._actor.use_fused_kernels = in_pieces
-            self.pieces.calculate_entropy = calculate_entropy
-            return self._forward(micro_batch, temperature, calculate_entropy)
 
 
 def without_common_padding(batch: Mapping[str, Any]) -> dict[str, Any]:
