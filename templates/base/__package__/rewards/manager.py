@@ -17,6 +17,7 @@ from ..switches import (
     REWARD_RULES,
 )
 from .components import weighted_rewards
+from .overlong import overlong_penalty
 from .samples import SampleLogs
 from .scoring import FeatureNeeded, Scorer, raw_function
 from .scoring_aside import ScorerAside
@@ -254,22 +255,3 @@ class TextRewardManager:
         mask = data.batch["attention_mask"][row, : prompts.shape[-1]].bool()
         text: str = self.tokenizer.decode(prompts[row][mask].tolist(), skip_special_tokens=True)
         return text
-
-
-if OVERLONG_PENALTY:
-
-    def overlong_penalty(length: int, limit: int, buffer: int, factor: float) -> float:
-        """Punish long responses softly (DAPO, https://arxiv.org/abs/2503.14476, eq. 13).
-
-        Upstream: verl/workers/reward_manager/dapo.py.
-
-        Args:
-            length: of the response, in tokens.
-            limit: the longest that a response can be, `data.max_response_length`.
-            buffer: over the last so many tokens the penalty grows from 0 to `factor`.
-            factor: the penalty at `limit`.
-
-        Returns:
-            A number between -factor and 0, to be added to the reward.
-        """
-        return min(-(length - (limit - buffer)) / buffer * factor, 0.0)

@@ -14,8 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
-from ..switches import LOGITS_IN_PIECES
-from ..switches import DYNAMIC_BSZ
+from ..switches import DYNAMIC_BSZ, LOGITS_IN_PIECES
 from ..vendored.algorithms.losses import ppo_loss
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu

@@ -43,7 +43,7 @@ class Actor:
             self._actor.update_policy = self.pieces.in_use()(self._actor.update_policy)
 
         def _whole_or_in_pieces(self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool) -> Any:
-            """Have upstream compute the rows that this process forwards; as with fused kernels where logits are large."""
+            """Have upstream compute this process's rows; as with fused kernels where logits are large."""
             needs_logits = self.config.get("calculate_sum_pi_squared", False)
             in_pieces = not needs_logits and self.pieces.wanted(int(micro_batch["attention_mask"].sum()))
             self._actor.use_fused_kernels = in_pieces
