@@ -250,7 +250,7 @@ def _wanted_features(
         "distillation": has("distillation.enabled"),
         "dynamic_sampling": has("algorithm.filter_groups.enable", "data.gen_batch_size"),
         "logits_in_pieces": is_set("local.max_logits_mb"),
-        "overlong_penalty": has(*(f"{section}.enable" for section in _OVERLONG)),
+        "overlong_penalty": has(*(f"{section}.{name}" for section in _OVERLONG for name in ("enable", "len"))),
         "reward_logs": has("local.reward.log_dir", "local.reward.debug_log"),
         "reward_processes": has("local.reward.num_workers", "local.reward.timeout"),
         "special_tokens": has("local.keep_special_tokens"),

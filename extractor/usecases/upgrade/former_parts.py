@@ -81,9 +81,10 @@ def find_former_parts(
     used: dict[str, str] = {}
     for name, files in former.items():
         modules = [module_name(path.removeprefix(f"{package}/")) for path in files if path.startswith(f"{package}/")]
-        modules += former_modules() if name == FORMER_NAMES else ()
         keys = [key for key, feature in settings.items() if feature == name]
         pattern = _pattern(modules, keys, words_of_feature(name), package)
+        if name == FORMER_NAMES:
+            pattern = _former_imports(package)
         others = {path: text for path, text in texts.items() if path not in hooks.intersection(files)}
         using = next((path for path, text in others.items() if path in files or pattern.search(text)), None)
         if using is not None:
@@ -108,6 +109,17 @@ def _pattern(modules: list[str], keys: list[str], words: tuple[str, ...], packag
         above, _, leaf = f"{package}.{module}".rpartition(".")
         found.append(rf"\b{above.rpartition('.')[2]}(?:\.| import (?:[^\n]*\b)?){leaf}\b")
         found.append(rf"from \.+(?:{module}| import (?:[^\n]*\b)?{leaf})\b")
+    return re.compile("|".join(found))
+
+
+def _former_imports(package: str) -> re.Pattern[str]:
+    """Match imports of modules by former names: whole ones, as another folder of the package writes them."""
+    found = []
+    for module in former_modules():
+        above, _, leaf = module.rpartition(".")
+        found.append(rf"(?:\b{package}\.|from \.\.+){re.escape(module)}\b")
+        if above:
+            found.append(rf"from (?:{package}\.|\.\.+){re.escape(above)} import [^\n]*\b{leaf}\b")
     return re.compile("|".join(found))
 
 
