@@ -17,7 +17,7 @@ def run() -> bool:
     """Print the peaks; True where the limit holds."""
     if not PEERS_PYTHON.exists():
         return left_out()
-    with a_project() as project:
+    with a_project("logits_in_pieces") as project:
         model, data = model_and_data(project, MODEL)
         numbers = map(str, (STEPS, PROMPTS, GENERATIONS, LENGTH, PROMPTS * GENERATIONS, RATE))
         of_trl = ("trl_memory.py", str(model), str(data), *numbers)

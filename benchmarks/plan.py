@@ -75,7 +75,7 @@ SHAPES = (
 def run(names: tuple[str, ...] = ()) -> bool:
     """Print both; True where the plan is right within the limit."""
     with tempfile.TemporaryDirectory() as folder:
-        project = make_project(Path(folder) / "bench", algorithm="ppo", features=("lora",))
+        project = make_project(Path(folder) / "bench", algorithm="ppo", features=("logits_in_pieces", "lora"))
         print("MB of resident size, above that of the program before it loads anything.\n")
         print("| | phase | planned | measured | planned / measured | with the program |")
         print("|---|---|---|---|---|---|", flush=True)

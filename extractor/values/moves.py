@@ -8,6 +8,8 @@ from functools import cache
 from extractor.values import readers, resources
 
 MOVED = "moved.toml"
+# The feature of projects whose code imports modules by former names.
+FORMER_NAMES = "former_names"
 
 
 @cache

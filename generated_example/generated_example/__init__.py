@@ -54,7 +54,7 @@ _PLACES = {
     "workers.value_model": "LocalCritic",
 }
 
-# Before all others: these would find what is in a package of today once more, by the package's former name.
+# Before all others: by the former name of a package these would find what is in it once more.
 sys.meta_path.insert(0, AbsentModules())
 
 

@@ -262,7 +262,7 @@ def log_probs_of_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Ten
 
 def entropy_from_logits(logits: torch.Tensor) -> torch.Tensor:
     """Return the entropy of each distribution, (bs, ...); piece by piece where nothing asks for its gradient."""
-    if needs_gradient_of_entropy() and logits.requires_grad:
+    if torch.is_grad_enabled() and not ENTROPY_IS_REPORTED.get() and logits.requires_grad:
         return _entropy(logits)
     with torch.no_grad():
         found = torch.empty(logits.shape[:-1], dtype=logits.dtype, device=logits.device)

@@ -94,7 +94,8 @@ def test_an_untouched_project_becomes_a_fresh_one(
     project, fresh = Path(shutil.copytree(made, tmp_path / "upgraded/toy")), tmp_path / "fresh/toy"
     assert command(["upgrade", str(project), "--to", release, "--offline"]) == 0
     assert "no conflicts" in capsys.readouterr().out
-    assert command(["new", str(fresh), "--verl", release, "--offline"]) == 0
+    features = ["--with", "former_names"] if "former_names" in lock.read(project).options.features else []
+    assert command(["new", str(fresh), "--verl", release, "--offline", *features]) == 0
     after, expected = files_of(project), files_of(fresh)
     # Hooks are written once: they say where they import from, and the former names go on working.
     for file in lock.read(fresh).files:

@@ -112,7 +112,7 @@ def test_primes_model_and_reference_are_counted(made: Maker, tmp_path: Path) -> 
 
 
 def test_what_does_not_fit_says_what_to_change_and_then_it_fits(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+    root = made(Configuration(NEWEST[-1], "hf", features=("logits_in_pieces",))).root
     room = ("--memory", "0.45", "local.device=cuda", "data.train_batch_size=64", "data.max_response_length=512")
     sizes = ("actor_rollout_ref.rollout.n=8", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=64")
     more = ("actor_rollout_ref.actor.ppo_mini_batch_size=64", "local.max_logits_mb=null")
@@ -169,7 +169,7 @@ def test_passes_of_more_tokens_take_more(made: Maker, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_pieces_of_logits_are_larger_on_a_gpu(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+    root = made(Configuration(NEWEST[-1], "hf", features=("logits_in_pieces",))).root
     wide = model(tmp_path, {**SMALL, "vocab_size": 150_000})
     sizes = ("data.train_batch_size=64", "data.max_response_length=256", "local.device=cuda", wide)
     sizes = (*sizes, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16")

@@ -20,7 +20,7 @@ SWITCHES = REPOSITORY / "templates/base/__package__/switches.py"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory on the path that holds the library, and functions to score with."""
     place = tmp_path_factory.mktemp("library")
-    names = ("math", "reward_logs", "reward_model", "reward_processes", "reward_rules", "sandbox")
+    names = ("math", "overlong_penalty", "reward_logs", "reward_model", "reward_processes", "reward_rules", "sandbox")
     layers = ("base", "engine/time_limit", *(f"feature/{name}" for name in names))
     parts = [REPOSITORY / "templates" / layer / "__package__/rewards" for layer in layers]
     for part in parts:

@@ -34,6 +34,11 @@ _BY_TOKENS = (
     "critic.use_dynamic_bsz",
     "trainer.balance_batch",
 )
+_OVERLONG = (
+    "reward.reward_kwargs.overlong_buffer_cfg",
+    "reward_model.overlong_buffer",
+    "reward_model.reward_kwargs.overlong_buffer_cfg",
+)
 _OFFLOAD = re.compile(
     r"(actor_rollout_ref\.(actor|ref)|critic\.model)\.fsdp_config\.(param_offload|optimizer_offload|offload_policy)"
 )
@@ -236,6 +241,8 @@ def _wanted_features(
         prime.FEATURE: run.is_prime,
         "distillation": has("distillation.enabled"),
         "dynamic_sampling": has("algorithm.filter_groups.enable", "data.gen_batch_size"),
+        "logits_in_pieces": is_set("local.max_logits_mb"),
+        "overlong_penalty": has(*(f"{section}.{name}" for section in _OVERLONG for name in ("enable", "len"))),
         "reward_logs": has("local.reward.log_dir", "local.reward.debug_log"),
         "reward_processes": has("local.reward.num_workers", "local.reward.timeout"),
         "special_tokens": has("local.keep_special_tokens"),

@@ -37,7 +37,7 @@ from extractor.values.configtree.rename import with_names
 from extractor.values.configtree.yaml_text import UnsupportedYaml
 from extractor.values.errors import InternalError
 from extractor.values.manifest import Fix, Manifest
-from extractor.values.moves import former_modules
+from extractor.values.moves import FORMER_NAMES, former_modules
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import File, FileKind
@@ -108,8 +108,9 @@ def render(
         "absent_modules": absent_modules(manifest, options, texts),
         "absent_settings": absent_settings_of(manifest, options),
         "absent_presets": absent_presets(manifest, options.features),
-        "former_modules": dict(sorted(former_modules().items())),
     }
+    if FORMER_NAMES in options.features:
+        absent["former_modules"] = dict(sorted(former_modules().items()))
     texts.update(_rendered(["settings"], manifest, {**context, "shipped": write_shipped({**settings, **absent})}))
     texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
     python = {path: wrap_imports(text) for path, text in texts.items() if path.endswith(".py")}

@@ -25,6 +25,7 @@ from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.manifest import Manifest
 from extractor.values.modules import module_name
+from extractor.values.moves import FORMER_NAMES, former_modules
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
 
@@ -69,7 +70,8 @@ def find_former_parts(
                 if layer.endswith(f"feature/{feature.name}")
             ]
             files = tuple(path for path in behind(own, package) if path in known)  # a shared one tells nothing
-            if any(path.startswith(f"{package}/") for path in files) or _was_within(feature.name, base, package):
+            was_there = any(path.startswith(f"{package}/") for path in files)
+            if was_there or feature.name == FORMER_NAMES or _was_within(feature.name, base, package):
                 former[feature.name] = files
     if not former:
         return NO_PARTS
@@ -81,11 +83,13 @@ def find_former_parts(
         modules = [module_name(path.removeprefix(f"{package}/")) for path in files if path.startswith(f"{package}/")]
         keys = [key for key, feature in settings.items() if feature == name]
         pattern = _pattern(modules, keys, words_of_feature(name), package)
+        if name == FORMER_NAMES:
+            pattern = _former_imports(package)
         others = {path: text for path, text in texts.items() if path not in hooks.intersection(files)}
         using = next((path for path, text in others.items() if path in files or pattern.search(text)), None)
         if using is not None:
             used[name] = using
-    return FormerParts(used, tuple(sorted(former.keys() - used.keys())))
+    return FormerParts(used, tuple(sorted(former.keys() - used.keys() - {FORMER_NAMES})))
 
 
 def _was_within(feature: str, base: Mapping[str, bytes], package: str) -> bool:
@@ -105,6 +109,17 @@ def _pattern(modules: list[str], keys: list[str], words: tuple[str, ...], packag
         above, _, leaf = f"{package}.{module}".rpartition(".")
         found.append(rf"\b{above.rpartition('.')[2]}(?:\.| import (?:[^\n]*\b)?){leaf}\b")
         found.append(rf"from \.+(?:{module}| import (?:[^\n]*\b)?{leaf})\b")
+    return re.compile("|".join(found))
+
+
+def _former_imports(package: str) -> re.Pattern[str]:
+    """Match imports of modules by former names: whole ones, as another folder of the package writes them."""
+    found = []
+    for module in former_modules():
+        above, _, leaf = module.rpartition(".")
+        found.append(rf"(?:\b{package}\.|from \.\.+){re.escape(module)}\b")
+        if above:
+            found.append(rf"from (?:{package}\.|\.\.+){re.escape(above)} import [^\n]*\b{leaf}\b")
     return re.compile("|".join(found))
 
 

@@ -24,8 +24,6 @@ class TextRewardManager:
         compute_score: a function of the owner's (`custom_reward_function.path`), used instead of `score`.
             verl passes its own scorer when none is configured; that one is not used here.
         reward_fn_key: the column that names the data source.
-        max_resp_len: the longest that a response can be, in tokens.
-        overlong_buffer_cfg: `enable`, `len`, `penalty_factor`, `log`: with `enable`, `overlong_penalty` is added.
         settings: those that `SETTINGS` names, as under `local.reward`.
     """
 
@@ -39,9 +37,6 @@ class TextRewardManager:
         num_examine: int,
         compute_score: Callable[..., Any] | None = None,
         reward_fn_key: str = "data_source",
-        *,
-        max_resp_len: int | None = None,
-        overlong_buffer_cfg: Any = None,
         **settings: Any,
     ) -> None:
         self.tokenizer = tokenizer
@@ -50,8 +45,6 @@ class TextRewardManager:
         weights: Mapping[str, float] | None = settings.pop("weights", None)
         if weights:
             raise FeatureNeeded("components have weights", "reward_rules")
-        self.overlong = overlong_buffer_cfg if overlong_buffer_cfg and overlong_buffer_cfg["enable"] else None
-        self.max_resp_len = max_resp_len
         is_default = getattr(raw_function(compute_score), "__name__", "") == "default_compute_score"
         self.compute_score = self.score if is_default or compute_score is None else compute_score
         self.scorer: Any = self._make_scorer(self.compute_score, **settings)
@@ -77,7 +70,7 @@ class TextRewardManager:
         extra: dict[str, list[Any]] = {}
         texts = self._texts(responses.tolist(), lengths.tolist())
         extra = self._scored(data, texts)
-        rewards = self._rewards(data, extra, lengths.tolist())
+        rewards = [float(value) for value in extra["score"]]
         if self.num_examine:
             self._show(data, texts, rewards)
         reward_tensor = torch.zeros(responses.shape, dtype=torch.float32, device=responses.device)
@@ -122,19 +115,6 @@ class TextRewardManager:
         columns, key = data.non_tensor_batch, self.reward_fn_key
         return columns[key] if key in columns else ["unknown"] * len(data.batch["responses"])
 
-    def _rewards(self, data: Any, extra: dict[str, list[Any]], lengths: list[int]) -> list[float]:
-        """Return the reward of each sample, from its components; adds the overlong penalty to both."""
-        name = "score"
-        rewards = [float(value) for value in extra[name]]
-        if self.overlong is not None:
-            limit, buffer, factor = self.max_resp_len or 0, self.overlong["len"], self.overlong["penalty_factor"]
-            penalties = [overlong_penalty(length, limit, buffer, factor) for length in lengths]
-            rewards = [reward + penalty for reward, penalty in zip(rewards, penalties, strict=True)]
-            if self.overlong.get("log"):
-                extra["overlong_reward"] = penalties
-                extra["overlong"] = [float(penalty < 0) for penalty in penalties]
-        return rewards
-
     def _show(self, data: Any, texts: list[str], rewards: list[float]) -> None:
         printed: dict[str, int] = defaultdict(int)
         for row, source in enumerate(self._sources(data)):
@@ -149,20 +129,3 @@ class TextRewardManager:
         mask = data.batch["attention_mask"][row, : prompts.shape[-1]].bool()
         text: str = self.tokenizer.decode(prompts[row][mask].tolist(), skip_special_tokens=True)
         return text
-
-
-def overlong_penalty(length: int, limit: int, buffer: int, factor: float) -> float:
-    """Punish long responses softly (DAPO, https://arxiv.org/abs/2503.14476, eq. 13).
-
-    Upstream: verl/workers/reward_manager/dapo.py.
-
-    Args:
-        length: of the response, in tokens.
-        limit: the longest that a response can be, `data.max_response_length`.
-        buffer: over the last so many tokens the penalty grows from 0 to `factor`.
-        factor: the penalty at `limit`.
-
-    Returns:
-        A number between -factor and 0, to be added to the reward.
-    """
-    return min(-(length - (limit - buffer)) / buffer * factor, 0.0)

@@ -179,10 +179,6 @@ class Ranks:
         dist.all_reduce(value, op=dist.ReduceOp.MAX, group=self.group)
         return bool(value)
 
-    def all_arrive(self, place: str, seconds: float = 5.0) -> bool:
-        """Tell whether every process calls this within the time. It works even if a collective operation has failed."""
-        return self.peers is None or self.peers.all_arrive(place, seconds)
-
 
 class Peers:
     """The other processes. torchrun ends all of its machine when one of them has failed or was killed."""
@@ -204,18 +200,6 @@ class Peers:
             return int(self.store.add("failures", 1)) == 1
         except RuntimeError:  # no store any more
             return int(os.environ.get("LOCAL_RANK", 0)) == 0
-
-    def all_arrive(self, place: str, seconds: float) -> bool:
-        """Tell whether every process calls this with the same place within the time."""
-        deadline = time.monotonic() + seconds
-        try:
-            arrived = self.store.add(f"arrived/{place}", 1)
-            while arrived < self.world_size and time.monotonic() < deadline:
-                time.sleep(0.02)
-                arrived = self.store.add(f"arrived/{place}", 0)
-            return bool(arrived >= self.world_size)
-        except RuntimeError:
-            return False
 
 
 def is_connection_error(error: BaseException | None) -> bool:

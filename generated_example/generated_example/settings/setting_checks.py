@@ -54,9 +54,6 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
     lengths = [OmegaConf.select(config, name) for name in prompts]
     if lengths[0] != lengths[1]:
         yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
-    most = config.local.max_logits_mb
-    if isinstance(most, str) and most != "auto":
-        yield f"local.max_logits_mb is {most!r}", "give a number of MiB, auto, or null: always whole"
     lacking = {name: it for name, it in SCHEMA.items() if it.needs and it.needs not in SHIPPED["features"]}
     for name, it in lacking.items():
         if (value := OmegaConf.select(config, name)) not in (it.without, None):

@@ -157,11 +157,6 @@ def having(variable: ContextVar[Any], value: object) -> Iterator[None]:
         variable.reset(token)
 
 
-def needs_gradient_of_entropy() -> bool:
-    """Tell whether entropies are computed with their gradient."""
-    return torch.is_grad_enabled() and not ENTROPY_IS_REPORTED.get()
-
-
 def token_pieces(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
     """Yield what belongs together of some tokens at a time: what a CPU's cache holds, on a GPU `NUMBERS_ON_GPU`.
 
@@ -249,7 +244,7 @@ def log_probs_of_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Ten
 
 def entropy_from_logits(logits: torch.Tensor) -> torch.Tensor:
     """Return the entropy of each distribution, (bs, ...); piece by piece where nothing asks for its gradient."""
-    if needs_gradient_of_entropy() and logits.requires_grad:
+    if torch.is_grad_enabled() and not ENTROPY_IS_REPORTED.get() and logits.requires_grad:
         return _entropy(logits)
     with torch.no_grad():
         found = torch.empty(logits.shape[:-1], dtype=logits.dtype, device=logits.device)

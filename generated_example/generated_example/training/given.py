@@ -204,7 +204,6 @@ def offered(config: Any, manager: Any) -> dict[str, Any]:
     """Return the settings of the config that the constructor of a reward manager names as arguments."""
     settings = {
         **config.local.reward,
-        "overlong_buffer_cfg": OmegaConf.select(config, reward_keys.OVERLONG),
         "max_resp_len": config.data.max_response_length,
         "config": config,
     }

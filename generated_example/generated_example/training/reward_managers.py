@@ -8,7 +8,6 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..rewards.scoring import importable
 from ..settings import reward_keys
 from ..vendored.algorithms.reward import get_custom_reward_fn
 from ..vendored.utils.import_utils import load_extern_object
@@ -37,10 +36,11 @@ def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[
         num_examine: how many responses of each data source it prints, if it scores batches.
         arguments: further ones of its constructor.
     """
+    function = get_custom_reward_fn(config)
     return manager_class(config)(
         tokenizer=tokenizer,
         num_examine=num_examine,
-        compute_score=importable(get_custom_reward_fn(config)),
+        compute_score=function,
         reward_fn_key=config.data.reward_fn_key,
         **arguments,
     )

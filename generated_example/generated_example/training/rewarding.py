@@ -82,13 +82,7 @@ def _configured(config: Any, tokenizer: Any, ranks: Ranks, around: ExitStack) ->
 
 def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
     """Make the managers for training and validation; say what is wrong with their arguments, or the owner's file."""
-    longest, function = config.data.max_response_length, reward_keys.FUNCTION
-    overlong = OmegaConf.select(config, reward_keys.OVERLONG)
-    if overlong and overlong.enable and not 0 < overlong.len <= longest:
-        raise ConfigError(
-            f"{reward_keys.OVERLONG}.len is {overlong.len}, and responses have at most {longest} tokens",
-            f"set {reward_keys.OVERLONG}.len between 1 and {longest}, or {reward_keys.OVERLONG}.enable=false",
-        )
+    function = reward_keys.FUNCTION
     given = OmegaConf.select(config, reward_keys.MANAGER_ARGUMENTS).items()
     arguments = {**offered(config, manager), **{name: value for name, value in given if name not in CONFIGURED}}
     try:

@@ -22,6 +22,8 @@ from .models import check_positions, load_model, note_dropout, place
 from .role_configs import actor_config
 from .trained_model import TrainedModel
 
+MEMORY = Path("/proc/meminfo")  # of Linux: how much of this machine's memory is in use
+
 
 class Policy(TrainedModel):
     """The model that is trained.
@@ -45,7 +47,7 @@ class Policy(TrainedModel):
         with computing_on(here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
             super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
-            self.actor = Actor(actor_config(config, settings), self.module, self.optimizer, config.local.max_logits_mb)
+            self.actor = Actor(actor_config(config, settings), self.module, self.optimizer)
         self.actor.passes.share_between(ranks)
 
     def module_at(self, path: str, ranks: Ranks) -> Any:
@@ -98,7 +100,9 @@ class Policy(TrainedModel):
             self.is_usable = self.has_usable_weights()
         if self.device.type == "cuda":
             metrics.update(self.memory_metrics())
-        metrics.update(host_memory_metrics())
+        if MEMORY.is_file():
+            kib = {line.split()[0]: int(line.split()[1]) for line in MEMORY.read_text().splitlines()}
+            metrics["perf/cpu_memory_used_gb"] = (kib["MemTotal:"] - kib["MemAvailable:"]) / 1024**2
         metrics["actor/lr"] = self.step_learning_rate()
         return metrics
 
@@ -146,7 +150,7 @@ class Reference:
         self.device = here()
         with computing_on(self.device):
             module = place(module, ref.fsdp_config, ranks)
-            self.actor = self.actor_class(node, module, max_logits_mb=config.local.max_logits_mb)
+            self.actor = self.actor_class(node, module)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Compute the log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
@@ -210,12 +214,3 @@ def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataPr
 def on_device(batch: DataProto, **meta_info: Any) -> DataProto:
     """Return the batch on the device in use, with more `meta_info`."""
     return DataProto(batch.batch.to(here()), batch.non_tensor_batch, {**batch.meta_info, **meta_info})
-
-
-def host_memory_metrics() -> dict[str, float]:
-    """Return how much of this machine's memory is in use, in GiB; nothing where there is no /proc."""
-    file = Path("/proc/meminfo")
-    if not file.is_file():
-        return {}
-    kib = {line.split()[0]: int(line.split()[1]) for line in file.read_text().splitlines()}
-    return {"perf/cpu_memory_used_gb": (kib["MemTotal:"] - kib["MemAvailable:"]) / 1024**2}

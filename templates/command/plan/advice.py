@@ -76,7 +76,7 @@ def _candidates(config: Any, plan: MemoryPlan) -> Iterator[Change]:
     if phase in ("update_actor", "update_critic") and not section.model.enable_gradient_checkpointing:
         yield {f"{MODEL}.enable_gradient_checkpointing": True}
     of_logits = phase in ("old_log_prob", "ref", "teacher", "update_actor")
-    if of_logits and (config.local.max_logits_mb or 2 * LOGITS_MB) > LOGITS_MB:
+    if of_logits and "max_logits_mb" in config.local and (config.local.max_logits_mb or 2 * LOGITS_MB) > LOGITS_MB:
         yield {"local.max_logits_mb": LOGITS_MB}
     yield from _smaller_passes(config, phase)
     if away:

@@ -156,7 +156,7 @@ class Planner:
             AutoModelForCausalLM,
             start=adapter,
             quantization=quantization,
-            max_logits_mb=config.local.max_logits_mb,
+            max_logits_mb=config.local.get("max_logits_mb"),
         )
         works: tuple[str, ...] = ("old_log_prob", "update_actor")
         if not self._own_reference(config):
@@ -173,7 +173,7 @@ class Planner:
         section, model = config.local.prime, config.actor_rollout_ref.model
         path = section.path or model.path
         adapter = Start(path, model.lora_adapter_path) if wants_adapter(model) else None
-        mb = config.local.max_logits_mb
+        mb = config.local.get("max_logits_mb")
         shape = self._shape(
             "local.prime.path", path, model, section.fsdp_config, AutoModelForCausalLM, start=adapter, max_logits_mb=mb
         )
@@ -189,7 +189,7 @@ class Planner:
         """Return the role of a model that is not trained: the reference, or a teacher, which is placed as that is."""
         from transformers import AutoModelForCausalLM
 
-        ref, model, mb = config.actor_rollout_ref.ref, config.actor_rollout_ref.model, config.local.max_logits_mb
+        ref, model, mb = config.actor_rollout_ref.ref, config.actor_rollout_ref.model, config.local.get("max_logits_mb")
         shape = self._shape(key, path, model, ref.fsdp_config, AutoModelForCausalLM, max_logits_mb=mb)
         return Role(name, shape, ref, ref.fsdp_config, ("ref" if name == "reference" else name,))
 

@@ -13,7 +13,6 @@ import torch
 from ..data.toy import ensure_toy_model
 from ..errors import ConfigError
 from ..settings.loading import settle_on
-from ..workers.logits import LOGITS_MB
 
 GIB = 2**30
 
@@ -30,7 +29,9 @@ def settled(config: Any) -> Any:
             "a plan is made of training by rewards, and this config is for demonstrations", "leave it out"
         )
     settle_on(config, config.local.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if config.local.max_logits_mb == "auto":  # of that machine's device, and not of this one's
+    if config.local.get("max_logits_mb") == "auto":  # of that machine's device, and not of this one's
+        from ..workers.logits import LOGITS_MB
+
         config.local.max_logits_mb = LOGITS_MB[config.local.device]
     return config
 

@@ -19,7 +19,6 @@ from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, PLANNED_FOR, having
 from ..vendored.utils import fsdp_utils
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
-from ..workers.logits import Asked, LogitsInPieces
 from ..workers.models import attention_for
 from .tracing import Tracker, Usage, size_of, weights_of, without_numbers
 
@@ -35,20 +34,6 @@ class Entropy(Enum):
     NONE = 0
     REPORTED = 1
     LEARNED = 2
-
-
-class Pieces(LogitsInPieces):
-    """As in a run; whether logits are what the last layer gives is seen from whether anything is made of them."""
-
-    def _has_plain_logits(self) -> bool:
-        given: list[torch.Tensor] = []
-        hook = self._head.register_forward_hook(lambda _module, _inputs, output: given.append(output))
-        try:
-            ids = torch.zeros((1, 2), dtype=torch.long)
-            logits = self._module(input_ids=ids, use_cache=False, attention_mask=_mask(1, 2)).logits
-        finally:
-            hook.remove()
-        return len(given) == 1 and (logits is given[0] or logits.dtype != given[0].dtype)
 
 
 class ModelShape:
@@ -122,7 +107,7 @@ class ModelShape:
             self.module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         self.vocabulary = int(model_config.get_text_config().vocab_size)
         self._limit, self._device = max_logits_mb, device
-        self._pieces: Pieces | None = None
+        self._pieces: Any = None
         self._known: dict[tuple[Any, ...], Any] = {}
 
     def _autocast(self, keeps: bool = False) -> AbstractContextManager[object]:
@@ -257,18 +242,20 @@ class ModelShape:
 
         return hook
 
-    def _in_pieces(self, tokens: int) -> LogitsInPieces | None:
-        """Return the last layer, if it computes so many tokens in pieces."""
-        if self.module.get_output_embeddings() is None:
+    def _in_pieces(self, tokens: int) -> Any:
+        """Return the last layer, a `LogitsInPieces`, if it computes so many tokens in pieces."""
+        if self.module.get_output_embeddings() is None or self._limit is None:
             return None
         if self._pieces is None:
-            self._pieces = Pieces(self.module, self._limit)
+            self._pieces = _pieces_of(self.module, self._limit)
         with self._pieces.in_use():
             return self._pieces if self._pieces.wanted(tokens) else None
 
-    def _outputs(self, inputs: dict[str, Any], in_pieces: LogitsInPieces | None, entropy: bool) -> torch.Tensor:
+    def _outputs(self, inputs: dict[str, Any], in_pieces: Any, entropy: bool) -> torch.Tensor:
         """Return what a pass gives for each token: log-probabilities, or the values of a critic."""
         if in_pieces is not None:
+            from ..workers.logits import Asked
+
             in_pieces.asked = Asked(torch.roll(inputs["input_ids"], shifts=-1, dims=-1), 1.0, entropy)
             try:
                 found = self.module(**inputs, use_cache=False).logits
@@ -281,6 +268,27 @@ class ModelShape:
             return logits[..., 0]
         log_probs = logprobs_from_logits(logits, inputs["input_ids"], inplace_backward=not entropy)
         return log_probs + entropy_from_logits(logits) if entropy else log_probs
+
+
+def _pieces_of(module: Any, limit: float) -> Any:
+    """Return a model's last layer, computing as in a run.
+
+    Whether logits are what it gives is seen from whether anything is made of them.
+    """
+    from ..workers.logits import LogitsInPieces  # of a feature
+
+    class Pieces(LogitsInPieces):
+        def _has_plain_logits(self) -> bool:
+            given: list[torch.Tensor] = []
+            hook = self._head.register_forward_hook(lambda _module, _inputs, output: given.append(output))
+            try:
+                ids = torch.zeros((1, 2), dtype=torch.long)
+                logits = self._module(input_ids=ids, use_cache=False, attention_mask=_mask(1, 2)).logits
+            finally:
+                hook.remove()
+            return len(given) == 1 and (logits is given[0] or logits.dtype != given[0].dtype)
+
+    return Pieces(module, limit)
 
 
 class CannotTrace(Exception):

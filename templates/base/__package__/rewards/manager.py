@@ -7,8 +7,17 @@ from typing import Any
 
 import torch
 
-from ..switches import EPISODES, OVERLAP, REWARD_LOGS, REWARD_MODEL, REWARD_PROCESSES, REWARD_RULES
+from ..switches import (
+    EPISODES,
+    OVERLAP,
+    OVERLONG_PENALTY,
+    REWARD_LOGS,
+    REWARD_MODEL,
+    REWARD_PROCESSES,
+    REWARD_RULES,
+)
 from .components import weighted_rewards
+from .overlong import overlong_penalty
 from .samples import SampleLogs
 from .scoring import FeatureNeeded, Scorer, raw_function
 from .scoring_aside import ScorerAside
@@ -31,8 +40,6 @@ class TextRewardManager:
         compute_score: a function of the owner's (`custom_reward_function.path`), used instead of `score`.
             verl passes its own scorer when none is configured; that one is not used here.
         reward_fn_key: the column that names the data source.
-        max_resp_len: the longest that a response can be, in tokens.
-        overlong_buffer_cfg: `enable`, `len`, `penalty_factor`, `log`: with `enable`, `overlong_penalty` is added.
         settings: those that `SETTINGS` names, as under `local.reward`.
     """
 
@@ -44,6 +51,8 @@ class TextRewardManager:
         SETTINGS += ("log_dir", "log_every", "log_samples", "debug_log", "debug_samples")
     if REWARD_RULES:
         SETTINGS += ("weights",)
+    if OVERLONG_PENALTY:  # see `overlong_penalty`
+        SETTINGS += ("overlong_buffer_cfg", "max_resp_len")
     score: Callable[..., Any]
 
     def __init__(
@@ -52,9 +61,6 @@ class TextRewardManager:
         num_examine: int,
         compute_score: Callable[..., Any] | None = None,
         reward_fn_key: str = "data_source",
-        *,
-        max_resp_len: int | None = None,
-        overlong_buffer_cfg: Any = None,
         **settings: Any,
     ) -> None:
         self.tokenizer = tokenizer
@@ -65,8 +71,9 @@ class TextRewardManager:
             self.weights = dict(weights) if weights else None
         elif weights:
             raise FeatureNeeded("components have weights", "reward_rules")
-        self.overlong = overlong_buffer_cfg if overlong_buffer_cfg and overlong_buffer_cfg["enable"] else None
-        self.max_resp_len = max_resp_len
+        if OVERLONG_PENALTY:
+            overlong, self.max_resp_len = settings.pop("overlong_buffer_cfg", None), settings.pop("max_resp_len", None)
+            self.overlong = overlong if overlong and overlong["enable"] else None
         is_default = getattr(raw_function(compute_score), "__name__", "") == "default_compute_score"
         self.compute_score = self.score if is_default or compute_score is None else compute_score
         if REWARD_LOGS:
@@ -98,7 +105,8 @@ class TextRewardManager:
             given = data.batch["rm_scores"] if "rm_scores" in data.batch.keys() else None
             extra = {name: list(data.non_tensor_batch[name]) for name in data.meta_info.get("reward_extra_keys", [])}
             weighted = REWARD_RULES and self.weights is not None
-            if given is not None and not weighted and self.overlong is None:
+            punished = OVERLONG_PENALTY and self.overlong is not None
+            if given is not None and not weighted and not punished:
                 return {"reward_tensor": given, "reward_extra_info": extra} if return_dict else given
             if given is not None:
                 extra[GIVEN] = given.sum(dim=-1).tolist()
@@ -108,7 +116,10 @@ class TextRewardManager:
         else:
             texts = self._texts(responses.tolist(), lengths.tolist())
             extra = self._scored(data, texts)
-        rewards = self._rewards(data, extra, lengths.tolist())
+        if EPISODES or OVERLONG_PENALTY or REWARD_MODEL or REWARD_RULES:
+            rewards = self._rewards(data, extra, lengths.tolist())
+        else:
+            rewards = [float(value) for value in extra["score"]]
         if self.num_examine:
             self._show(data, texts, rewards)
         if REWARD_LOGS:
@@ -196,23 +207,25 @@ class TextRewardManager:
         columns, key = data.non_tensor_batch, self.reward_fn_key
         return columns[key] if key in columns else ["unknown"] * len(data.batch["responses"])
 
-    def _rewards(self, data: Any, extra: dict[str, list[Any]], lengths: list[int]) -> list[float]:
-        """Return the reward of each sample, from its components; adds the overlong penalty to both."""
-        name = "score"
-        if (EPISODES or REWARD_MODEL) and "rm_scores" in data.batch.keys():
-            name = GIVEN
-        rewards = [float(value) for value in extra[name]]
-        if REWARD_RULES and self.weights is not None:
-            columns = data.non_tensor_batch
-            rewards = weighted_rewards(self.weights, extra, self._sources(data), columns, self.compute_score)
-        if self.overlong is not None:
-            limit, buffer, factor = self.max_resp_len or 0, self.overlong["len"], self.overlong["penalty_factor"]
-            penalties = [overlong_penalty(length, limit, buffer, factor) for length in lengths]
-            rewards = [reward + penalty for reward, penalty in zip(rewards, penalties, strict=True)]
-            if self.overlong.get("log"):
-                extra["overlong_reward"] = penalties
-                extra["overlong"] = [float(penalty < 0) for penalty in penalties]
-        return rewards
+    if EPISODES or OVERLONG_PENALTY or REWARD_MODEL or REWARD_RULES:
+
+        def _rewards(self, data: Any, extra: dict[str, list[Any]], lengths: list[int]) -> list[float]:
+            """Return the reward of each sample, from its components."""
+            name = "score"
+            if (EPISODES or REWARD_MODEL) and "rm_scores" in data.batch.keys():
+                name = GIVEN
+            rewards = [float(value) for value in extra[name]]
+            if REWARD_RULES and self.weights is not None:
+                columns = data.non_tensor_batch
+                rewards = weighted_rewards(self.weights, extra, self._sources(data), columns, self.compute_score)
+            if OVERLONG_PENALTY and self.overlong is not None:  # it is added to both
+                limit, buffer, factor = self.max_resp_len or 0, self.overlong["len"], self.overlong["penalty_factor"]
+                penalties = [overlong_penalty(length, limit, buffer, factor) for length in lengths]
+                rewards = [reward + penalty for reward, penalty in zip(rewards, penalties, strict=True)]
+                if self.overlong.get("log"):
+                    extra["overlong_reward"] = penalties
+                    extra["overlong"] = [float(penalty < 0) for penalty in penalties]
+            return rewards
 
     def _show(self, data: Any, texts: list[str], rewards: list[float]) -> None:
         printed: dict[str, int] = defaultdict(int)
@@ -242,20 +255,3 @@ class TextRewardManager:
         mask = data.batch["attention_mask"][row, : prompts.shape[-1]].bool()
         text: str = self.tokenizer.decode(prompts[row][mask].tolist(), skip_special_tokens=True)
         return text
-
-
-def overlong_penalty(length: int, limit: int, buffer: int, factor: float) -> float:
-    """Punish long responses softly (DAPO, https://arxiv.org/abs/2503.14476, eq. 13).
-
-    Upstream: verl/workers/reward_manager/dapo.py.
-
-    Args:
-        length: of the response, in tokens.
-        limit: the longest that a response can be, `data.max_response_length`.
-        buffer: over the last so many tokens the penalty grows from 0 to `factor`.
-        factor: the penalty at `limit`.
-
-    Returns:
-        A number between -factor and 0, to be added to the reward.
-    """
-    return min(-(length - (limit - buffer)) / buffer * factor, 0.0)

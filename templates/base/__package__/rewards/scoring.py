@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ..switches import REWARD_PROCESSES, REWARD_RULES
+from ..switches import REWARD_FORMS, REWARD_MANAGERS, REWARD_PROCESSES, REWARD_RULES
 
 T = TypeVar("T")
 LIBRARY = str(Path(__file__).parent)
@@ -135,14 +135,16 @@ def failure_of(function: Callable[..., Any], error: BaseException) -> ScoringErr
     return ScoringError(f"{what} raised {type(error).__name__}: {error}", where, None)
 
 
-def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in a loop, also where this thread has a running one (as in a notebook)."""
-    running = asyncio._get_running_loop()
-    asyncio._set_running_loop(None)
-    try:
-        return loop.run_until_complete(work)
-    finally:
-        asyncio._set_running_loop(running)
+if REWARD_FORMS or REWARD_MANAGERS:
+
+    def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end in a loop, also where this thread has a running one (as in a notebook)."""
+        running = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+        try:
+            return loop.run_until_complete(work)
+        finally:
+            asyncio._set_running_loop(running)
 
 
 def plain(value: Any) -> Any:
@@ -196,17 +198,19 @@ def _hidden_in(function: Any) -> Mapping[str, Any]:
     return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
 
 
-def importable(function: Any) -> Any:
-    """Return a function that was loaded from a file, known by its module: managers hand it to processes of a pool.
+if REWARD_MANAGERS or REWARD_PROCESSES:
 
-    verl loads such a file under a name of its own that nothing can be imported by.
-    """
-    own = raw_function(function)
-    name, names = getattr(own, "__module__", None), getattr(own, "__globals__", None)
-    if name and names and name not in sys.modules:
-        sys.modules[name] = ModuleType(name)
-        vars(sys.modules[name]).update(names)
-    return function
+    def importable(function: Any) -> Any:
+        """Return a function that was loaded from a file, known by its module: managers hand it to processes of a pool.
+
+        verl loads such a file under a name of its own that nothing can be imported by.
+        """
+        own = raw_function(function)
+        name, names = getattr(own, "__module__", None), getattr(own, "__globals__", None)
+        if name and names and name not in sys.modules:
+            sys.modules[name] = ModuleType(name)
+            vars(sys.modules[name]).update(names)
+        return function
 
 
 def source_of(hook: Any) -> str:

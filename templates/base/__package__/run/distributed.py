@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..errors import ConfigError
-from ..switches import OVERLAP, PEER_WATCH
+from ..switches import OVERLAP, PEER_WATCH, RESCUE
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from .relay import Relay
 from .watch import Watch
@@ -191,6 +191,12 @@ class Ranks:
             _result(other, rank)
         return result[0]
 
+    if RESCUE:
+
+        def all_arrive(self, place: str, seconds: float = 5.0) -> bool:
+            """Tell whether every process calls this in time, even if a collective operation has failed."""
+            return self.peers is None or self.peers.all_arrive(place, seconds)
+
     def any(self, flag: bool) -> bool:
         """Tell whether the flag is set on at least one process."""
         if self.world_size == 1:
@@ -198,10 +204,6 @@ class Ranks:
         value = torch.tensor(int(flag))
         dist.all_reduce(value, op=dist.ReduceOp.MAX, group=self.group)
         return bool(value)
-
-    def all_arrive(self, place: str, seconds: float = 5.0) -> bool:
-        """Tell whether every process calls this within the time. It works even if a collective operation has failed."""
-        return self.peers is None or self.peers.all_arrive(place, seconds)
 
 
 class Peers:
@@ -218,24 +220,26 @@ class Peers:
         reason = str(error).strip().splitlines()[0][:300]
         return f"the processes cannot work together any more, since one has ended or hangs: {reason}"
 
+    if RESCUE:
+
+        def all_arrive(self, place: str, seconds: float) -> bool:
+            """Tell whether every process calls this with the same place within the time."""
+            deadline = time.monotonic() + seconds
+            try:
+                arrived = self.store.add(f"arrived/{place}", 1)
+                while arrived < self.world_size and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                    arrived = self.store.add(f"arrived/{place}", 0)
+                return bool(arrived >= self.world_size)
+            except RuntimeError:
+                return False
+
     def is_first_to_fail(self) -> bool:
         """Tell whether no other process has reported a failure yet: then this one must."""
         try:
             return int(self.store.add("failures", 1)) == 1
         except RuntimeError:  # no store any more
             return int(os.environ.get("LOCAL_RANK", 0)) == 0
-
-    def all_arrive(self, place: str, seconds: float) -> bool:
-        """Tell whether every process calls this with the same place within the time."""
-        deadline = time.monotonic() + seconds
-        try:
-            arrived = self.store.add(f"arrived/{place}", 1)
-            while arrived < self.world_size and time.monotonic() < deadline:
-                time.sleep(0.02)
-                arrived = self.store.add(f"arrived/{place}", 0)
-            return bool(arrived >= self.world_size)
-        except RuntimeError:
-            return False
 
 
 def is_connection_error(error: BaseException | None) -> bool:

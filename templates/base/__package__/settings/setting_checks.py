@@ -19,6 +19,7 @@ from ..switches import (
     DYNAMIC_BSZ,
     DYNAMIC_SAMPLING,
     EARLY_STOPPING,
+    LOGITS_IN_PIECES,
     PLACEMENT,
     PRIME,
     SHARDED_CHECKPOINTS,
@@ -74,9 +75,10 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
             f"{config.trainer.test_freq}",
             "set trainer.test_freq, every how many steps it is done; or local.early_stopping.patience=null",
         )
-    most = config.local.max_logits_mb
-    if isinstance(most, str) and most != "auto":
-        yield f"local.max_logits_mb is {most!r}", "give a number of MiB, auto, or null: always whole"
+    if LOGITS_IN_PIECES:
+        most = config.local.max_logits_mb
+        if isinstance(most, str) and most != "auto":
+            yield f"local.max_logits_mb is {most!r}", "give a number of MiB, auto, or null: always whole"
     lacking = {name: it for name, it in SCHEMA.items() if it.needs and it.needs not in SHIPPED["features"]}
     for name, it in lacking.items():
         if (value := OmegaConf.select(config, name)) not in (it.without, None):

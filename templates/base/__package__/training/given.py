@@ -39,7 +39,7 @@ from ..hooks import arguments_of
 from ..rewards.manager import TextRewardManager
 from ..rewards.scoring import CALLED, refusal, takes_batch
 from ..settings import reward_keys
-from ..switches import EPISODES, GIVEN_OBJECTS, REWARD_FORMS, REWARD_MANAGERS, REWARD_MODEL
+from ..switches import EPISODES, GIVEN_OBJECTS, OVERLONG_PENALTY, REWARD_FORMS, REWARD_MANAGERS, REWARD_MODEL
 from .given_datasets import check_kind, given_dataset_of
 from .given_environments import plays, prompts_of_environment, with_environment
 from .given_loaders import without_loaders
@@ -236,10 +236,11 @@ def offered(config: Any, manager: Any) -> dict[str, Any]:
     """Return the settings of the config that the constructor of a reward manager names as arguments."""
     settings = {
         **config.local.reward,
-        "overlong_buffer_cfg": OmegaConf.select(config, reward_keys.OVERLONG),
         "max_resp_len": config.data.max_response_length,
         "config": config,
     }
+    if OVERLONG_PENALTY:
+        settings["overlong_buffer_cfg"] = OmegaConf.select(config, reward_keys.OVERLONG)
     if REWARD_MANAGERS and hasattr(manager, "run_single"):
         del settings["config"]  # to verl's own kind its loader gives it
     names = arguments_of(manager)

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from ..rewards.scoring import importable
 from ..settings import reward_keys
-from ..switches import OVERLAP, REWARD_MANAGERS
+from ..switches import OVERLAP, REWARD_MANAGERS, REWARD_PROCESSES
 from ..vendored.algorithms.reward import get_custom_reward_fn
 from ..vendored.utils.import_utils import load_extern_object
 from ..vendored.workers.reward_loop.registry import REWARD_MANAGER
@@ -43,10 +43,13 @@ def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[
     """
     if REWARD_MANAGERS and hasattr(manager_class(config), "run_single"):
         return LoopAhead(config, tokenizer, arguments) if OVERLAP else RewardLoop(config, tokenizer, arguments)
+    function = get_custom_reward_fn(config)
+    if REWARD_MANAGERS or REWARD_PROCESSES:
+        importable(function)
     return manager_class(config)(
         tokenizer=tokenizer,
         num_examine=num_examine,
-        compute_score=importable(get_custom_reward_fn(config)),
+        compute_score=function,
         reward_fn_key=config.data.reward_fn_key,
         **arguments,
     )

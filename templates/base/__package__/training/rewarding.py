@@ -19,7 +19,16 @@ from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..settings.setting import choose_defined, functions_in
-from ..switches import EPISODES, GIVEN_OBJECTS, REWARD_FORMS, REWARD_LOGS, REWARD_MODEL, REWARD_PROCESSES, SANDBOX
+from ..switches import (
+    EPISODES,
+    GIVEN_OBJECTS,
+    OVERLONG_PENALTY,
+    REWARD_FORMS,
+    REWARD_LOGS,
+    REWARD_MODEL,
+    REWARD_PROCESSES,
+    SANDBOX,
+)
 from .given import Given, manager_of, offered
 from .given_environments import EnvironmentReward
 from .judge import judged
@@ -120,13 +129,14 @@ if REWARD_LOGS or REWARD_PROCESSES or SANDBOX:
 
 def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
     """Make the managers for training and validation; say what is wrong with their arguments, or the owner's file."""
-    longest, function = config.data.max_response_length, reward_keys.FUNCTION
-    overlong = OmegaConf.select(config, reward_keys.OVERLONG)
-    if overlong and overlong.enable and not 0 < overlong.len <= longest:
-        raise ConfigError(
-            f"{reward_keys.OVERLONG}.len is {overlong.len}, and responses have at most {longest} tokens",
-            f"set {reward_keys.OVERLONG}.len between 1 and {longest}, or {reward_keys.OVERLONG}.enable=false",
-        )
+    function = reward_keys.FUNCTION
+    if OVERLONG_PENALTY:
+        longest, overlong = config.data.max_response_length, OmegaConf.select(config, reward_keys.OVERLONG)
+        if overlong and overlong.enable and not 0 < overlong.len <= longest:
+            raise ConfigError(
+                f"{reward_keys.OVERLONG}.len is {overlong.len}, and responses have at most {longest} tokens",
+                f"set {reward_keys.OVERLONG}.len between 1 and {longest}, or {reward_keys.OVERLONG}.enable=false",
+            )
     given = OmegaConf.select(config, reward_keys.MANAGER_ARGUMENTS).items()
     arguments = {**offered(config, manager), **{name: value for name, value in given if name not in CONFIGURED}}
     try:

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
-from ..switches import DYNAMIC_BSZ
+from ..switches import DYNAMIC_BSZ, LOGITS_IN_PIECES
 from ..vendored.algorithms.losses import ppo_loss
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu
@@ -23,7 +23,7 @@ from ..vendored.utils.py_functional import append_to_dict
 from ..vendored.workers.engine import utils as engine_utils
 from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from ..vendored.workers.utils.padding import left_right_2_no_padding, no_padding_2_padding
-from .logits import Asked, LogitsInPieces
+from .logits import Asked, LogitsInPieces, in_use
 from .passes import SharedPasses
 from .role_configs import engine_config, optimizer_config
 from .token_passes import forming, within
@@ -33,7 +33,8 @@ COLUMNS = (
     "input_ids attention_mask position_ids prompts responses response_mask old_log_probs advantages ref_log_prob "
     "rollout_log_probs rollout_is_weights values returns outcomes rivals row_weights rows teacher_logprobs teacher_ids"
 ).split()
-NEEDS_LOGITS = ("calculate_sum_pi_squared", "distillation_use_topk")
+if LOGITS_IN_PIECES:
+    NEEDS_LOGITS = ("calculate_sum_pi_squared", "distillation_use_topk")
 
 
 class LocalEngine(FSDPEngineWithLMHead):
@@ -41,7 +42,7 @@ class LocalEngine(FSDPEngineWithLMHead):
 
     Attributes:
         passes: how its passes are shared between the processes.
-        pieces: computes logits in pieces where they would be too large; None: it has none.
+        noting_entropy: see `Actor`.
 
     Args:
         config: the section of the model (actor, ref or critic), with `use_remove_padding`.
@@ -49,14 +50,13 @@ class LocalEngine(FSDPEngineWithLMHead):
         optimizer: of what is trained; None: it is not trained.
     """
 
-    pieces: LogitsInPieces | None = None
-
     def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
         model: Any = SimpleNamespace(use_remove_padding=config.use_remove_padding, lora_rank=0)
         self.passes = SharedPasses(config)
         super().__init__(model, engine_config(config), optimizer_config(config), None)
         self.config, self.module, self.optimizer = config, module, optimizer
         self._autocast_dtype = to_dtype(config.fsdp_config.dtype)
+        self.noting_entropy = False
 
     @property
     def _sharing(self) -> bool:
@@ -81,21 +81,17 @@ class LocalEngine(FSDPEngineWithLMHead):
             self._part = tu.index_select_tensor_dict(micro_batch, self.passes.own(self._partition))
             micro_batch = self._part
         inputs, output_args = super().prepare_model_inputs(micro_batch)
-        if self.pieces is not None:  # where logits would be too large, its last layer is asked for less
-            tokens, self.pieces.asked = inputs["input_ids"], None
-            needs_logits = any(tu.get_non_tensor_data(micro_batch, name, False) for name in NEEDS_LOGITS)
-            if self.pieces.wanted(tokens.numel()) and not needs_logits:
-                labels = torch.roll(tokens, shifts=-1, dims=-1)
-                if tokens.shape[0] == 1 and "input_ids_rmpad_rolled" in output_args:
-                    labels = output_args["input_ids_rmpad_rolled"].unsqueeze(0)
-                entropy = tu.get_non_tensor_data(micro_batch, "calculate_entropy", False)
-                self.pieces.asked = Asked(labels, float(micro_batch["temperature"]), entropy)
+        if LOGITS_IN_PIECES:
+            self.ask_for_pieces(micro_batch, inputs["input_ids"], output_args)
         return inputs, output_args
 
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
-        """Return what the model gave, by token: in an update of all rows of the pass."""
+        """Return what the model gave, by token: in an update of all rows of the pass.
+
+        Its log-probabilities are the old ones, too, if `noting_entropy`.
+        """
         part = self._part if self._sharing else micro_batch
-        if self.pieces is not None and self.pieces.asked is not None:
+        if LOGITS_IN_PIECES and self.pieces is not None and self.pieces.asked is not None:
             offsets = part["input_ids"].offsets()
             log_probs, entropy = used_tokens(output.logits, offsets).unbind(-1)
             given = {"log_probs": log_probs, **({"entropy": entropy} if self.pieces.asked.entropy else {})}
@@ -103,8 +99,41 @@ class LocalEngine(FSDPEngineWithLMHead):
         else:
             outputs = super().prepare_model_outputs(output, output_args, part, **settings)
         if self._sharing:
-            return {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
+            outputs = {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
+        if self.noting_entropy and torch.is_grad_enabled() and "log_probs" in outputs:
+            micro_batch["old_log_probs"] = no_padding_2_padding(outputs["log_probs"].detach(), micro_batch)
+            if self.config.entropy_coeff == 0:  # it is only logged: no gradient may flow through it
+                outputs["entropy"] = outputs["entropy"].detach()
         return outputs
+
+    if LOGITS_IN_PIECES:
+        # Computes logits in pieces where they would be too large; None: it has none.
+        pieces: LogitsInPieces | None = None
+
+        def limit_logits(self, max_logits_mb: float | str | None) -> None:
+            """Have logits that take more MiB computed in pieces; see `LogitsInPieces`."""
+            self.pieces = LogitsInPieces(self.module, max_logits_mb)
+
+        def ask_for_pieces(self, micro_batch: Any, tokens: torch.Tensor, output_args: Any) -> None:
+            """Ask the last layer for less in the next pass, where logits would be too large."""
+            if self.pieces is None:
+                return
+            self.pieces.asked = None
+            needs_logits = any(tu.get_non_tensor_data(micro_batch, name, False) for name in NEEDS_LOGITS)
+            if self.pieces.wanted(tokens.numel()) and not needs_logits:
+                labels = torch.roll(tokens, shifts=-1, dims=-1)
+                if tokens.shape[0] == 1 and "input_ids_rmpad_rolled" in output_args:
+                    labels = output_args["input_ids_rmpad_rolled"].unsqueeze(0)
+                entropy = tu.get_non_tensor_data(micro_batch, "calculate_entropy", False)
+                self.pieces.asked = Asked(labels, float(micro_batch["temperature"]), entropy)
+
+        def train_mode(self, **settings: Any) -> Any:
+            """Return what goes around an update."""
+            return in_use(self.pieces, super().train_mode(**settings))
+
+        def eval_mode(self, **settings: Any) -> Any:
+            """Return what goes around passes without an update."""
+            return in_use(self.pieces, super().eval_mode(**settings))
 
     def _whole_nested(self, part: torch.Tensor, micro_batch: Any) -> torch.Tensor:
         """Gather the values at all rows from those at this process's; both nested, a value for each token."""
@@ -195,27 +224,17 @@ class Actor(LocalEngine):
 
     Args:
         config, module, optimizer: see `LocalEngine`.
-        max_logits_mb: how many MiB logits may take; more are computed in pieces (see `LogitsInPieces`).
     """
 
-    def __init__(
-        self,
-        config: Any,
-        module: Any,
-        optimizer: torch.optim.Optimizer | None = None,
-        max_logits_mb: float | str | None = None,
-    ) -> None:
+    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
         super().__init__(config, module, optimizer)
-        self.pieces: LogitsInPieces = LogitsInPieces(module, max_logits_mb)
-        self.noting_entropy = False
         self.loss: Callable[..., Any] = ppo_loss
         self.loss_settings: dict[str, Any] = {}
 
     def outputs_for(self, data: DataProto, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs of the responses' tokens and, if asked for, entropys: (bs, response_length) float32."""
         squares = self.config.get("calculate_sum_pi_squared", False)
-        with self.pieces.in_use():
-            outputs = self.infer(data, calculate_entropy=calculate_entropy, calculate_sum_pi_squared=squares)
+        outputs = self.infer(data, calculate_entropy=calculate_entropy, calculate_sum_pi_squared=squares)
         return {"entropys" if name == "entropy" else name: value for name, value in outputs.items()}
 
     def update_policy(self, data: DataProto) -> dict[str, Any]:
@@ -224,22 +243,13 @@ class Actor(LocalEngine):
         loss, found = partial(self.loss, self.config), dict[str, Any]()
         settings = {"calculate_entropy": entropy or self.noting_entropy, **self.loss_settings}
         reported = having(ENTROPY_IS_REPORTED, self.config.entropy_coeff == 0)
-        with self.pieces.in_use(), self.train_mode(disable_auto_offload=True), reported:
+        with self.train_mode(disable_auto_offload=True), reported:
             for batch in self.mini_batches(data, **settings):
                 self.note(found, self.train_batch(batch, loss_function=loss))
         metrics = {name if name.startswith("actor/") else f"actor/{name}": value for name, value in found.items()}
         if self.noting_entropy and "actor/entropy_loss" in metrics:
             metrics["actor/entropy"] = metrics["actor/entropy_loss"] if entropy else metrics.pop("actor/entropy_loss")
         return metrics
-
-    def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
-        """Return what the model gave, by token; its log-probabilities are the old ones, too, if `noting_entropy`."""
-        outputs = super().prepare_model_outputs(output, output_args, micro_batch, **settings)
-        if self.noting_entropy and torch.is_grad_enabled() and "log_probs" in outputs:
-            micro_batch["old_log_probs"] = no_padding_2_padding(outputs["log_probs"].detach(), micro_batch)
-            if self.config.entropy_coeff == 0:  # it is only logged: no gradient may flow through it
-                outputs["entropy"] = outputs["entropy"].detach()
-        return outputs
 
 
 def _lengths_of(batch: Any) -> Any:
@@ -251,8 +261,3 @@ def used_tokens(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     if values.shape[0] * values.shape[1] == offsets[-1]:
         return values.flatten(0, 1)
     return values[torch.arange(values.shape[1], device=values.device) < offsets.diff().unsqueeze(1)]
-
-
-def named(prefix: str, metrics: dict[str, Any]) -> dict[str, Any]:
-    """Have the names of metrics all begin with `prefix`."""
-    return {name if name.startswith(prefix) else prefix + name: value for name, value in metrics.items()}

@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
-from ..switches import LORA, MFU, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
+from ..switches import LOGITS_IN_PIECES, LORA, MFU, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .actor import Actor
@@ -31,6 +31,8 @@ from .own_shares import shares_reader
 from .quantized import quantized_reader
 from .role_configs import actor_config
 from .trained_model import TrainedModel
+
+MEMORY = Path("/proc/meminfo")  # of Linux: how much of this machine's memory is in use
 
 
 class Policy(TrainedModel):
@@ -57,7 +59,9 @@ class Policy(TrainedModel):
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
             super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
-            self.actor = Actor(actor_config(config, settings), self.module, self.optimizer, config.local.max_logits_mb)
+            self.actor = Actor(actor_config(config, settings), self.module, self.optimizer)
+            if LOGITS_IN_PIECES:
+                self.actor.limit_logits(config.local.max_logits_mb)
         self.actor.passes.share_between(ranks)
 
     def module_at(self, path: str, ranks: Ranks) -> Any:
@@ -126,7 +130,9 @@ class Policy(TrainedModel):
             self.is_usable = self.has_usable_weights()
         if self.device.type == "cuda":
             metrics.update(self.memory_metrics())
-        metrics.update(host_memory_metrics())
+        if MEMORY.is_file():
+            kib = {line.split()[0]: int(line.split()[1]) for line in MEMORY.read_text().splitlines()}
+            metrics["perf/cpu_memory_used_gb"] = (kib["MemTotal:"] - kib["MemAvailable:"]) / 1024**2
         metrics["actor/lr"] = self.step_learning_rate()
         return metrics
 
@@ -171,7 +177,9 @@ class Reference:
         if LORA:
             self.policy = policy if policy is not None and policy.lora is not None and own_path is None else None
             if self.policy is not None:
-                self.actor = Actor(node, self.policy.module, max_logits_mb=config.local.max_logits_mb)
+                self.actor = Actor(node, self.policy.module)
+                if LOGITS_IN_PIECES:
+                    self.actor.limit_logits(config.local.max_logits_mb)
                 return
         path = own_path or config.actor_rollout_ref.model.path
         module = load_causal_lm(config, path, ref.fsdp_config, tokenizer, ranks)
@@ -179,7 +187,9 @@ class Reference:
         self.device = device_of(config, "reference") if PLACEMENT else here()
         with computing_on(self.device):
             module = place(module, ref.fsdp_config, ranks)
-            self.actor = self.actor_class(node, module, max_logits_mb=config.local.max_logits_mb)
+            self.actor = self.actor_class(node, module)
+            if LOGITS_IN_PIECES:
+                self.actor.limit_logits(config.local.max_logits_mb)
             if OFFLOAD:
                 rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] else None
                 self.weights = weights_at_rest(module, self.device, rest)
@@ -256,12 +266,3 @@ def on_device(batch: DataProto, **meta_info: Any) -> DataProto:
     if MULTIMODAL:
         batch = DataProto(batch.batch, seen_on(batch.non_tensor_batch, here()), batch.meta_info)
     return DataProto(batch.batch.to(here()), batch.non_tensor_batch, {**batch.meta_info, **meta_info})
-
-
-def host_memory_metrics() -> dict[str, float]:
-    """Return how much of this machine's memory is in use, in GiB; nothing where there is no /proc."""
-    file = Path("/proc/meminfo")
-    if not file.is_file():
-        return {}
-    kib = {line.split()[0]: int(line.split()[1]) for line in file.read_text().splitlines()}
-    return {"perf/cpu_memory_used_gb": (kib["MemTotal:"] - kib["MemAvailable:"]) / 1024**2}

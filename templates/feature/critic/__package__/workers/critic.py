@@ -9,7 +9,7 @@ import torch
 from ..vendored.algorithms.losses import value_loss
 from ..vendored.protocol import DataProto
 from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithValueHead
-from .actor import LocalEngine, named
+from .actor import LocalEngine
 
 
 class SharedCritic(LocalEngine, FSDPEngineWithValueHead):
@@ -37,4 +37,4 @@ class SharedCritic(LocalEngine, FSDPEngineWithValueHead):
         with self.train_mode(disable_auto_offload=True):
             for batch in self.mini_batches(data):
                 self.note(found, self.train_batch(batch, loss_function=loss))
-        return named("critic/", found)
+        return {name if name.startswith("critic/") else f"critic/{name}": value for name, value in found.items()}

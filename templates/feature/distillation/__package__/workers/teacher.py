@@ -10,6 +10,7 @@ from omegaconf import open_dict
 from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 from .actor import Actor, used_tokens
+from .logits import LogitsInPieces
 from .policy import Reference
 
 AT_ONCE = 1024  # tokens of whose logits, where a pass has them all, the likeliest are looked for
@@ -23,14 +24,10 @@ class TeacherActor(Actor):
         vocabulary: tokens from this number on are not named: the policy has none.
     """
 
-    def __init__(
-        self,
-        config: Any,
-        module: Any,
-        optimizer: torch.optim.Optimizer | None = None,
-        max_logits_mb: float | str | None = None,
-    ) -> None:
-        super().__init__(config, module, optimizer, max_logits_mb)
+    pieces: LogitsInPieces
+
+    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
+        super().__init__(config, module, optimizer)
         self.topk, self.vocabulary = 0, 0
         self._named = False  # whether what the model gave are names already, and no logits
         head = module.get_output_embeddings()
@@ -43,8 +40,7 @@ class TeacherActor(Actor):
         Returns:
             Log-probabilities, float32, and the tokens, int64: both (bs, response_length, topk), the likeliest first.
         """
-        with self.pieces.in_use():
-            found = self.infer(data, calculate_entropy=False, distillation_use_topk=True)["likeliest"]
+        found = self.infer(data, calculate_entropy=False, distillation_use_topk=True)["likeliest"]
         log_probs, tokens = found.chunk(2, dim=-1)
         return log_probs, tokens.long()
 

@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 
 from ..rewards.scoring import importable
 from ..settings import reward_keys
+from ..switches import REWARD_MANAGERS, REWARD_PROCESSES
 from ..vendored.algorithms.reward import load_reward_manager
 from ..vendored.workers.reward_manager.registry import REWARD_MANAGER_REGISTRY
 
@@ -34,7 +35,8 @@ def load_manager(config: Any, tokenizer: Any, num_examine: int, arguments: dict[
         arguments: further ones of its constructor.
     """
     manager = _loaded(config, tokenizer, num_examine, arguments)
-    importable(getattr(manager, "compute_score", None))
+    if REWARD_MANAGERS or REWARD_PROCESSES:
+        importable(getattr(manager, "compute_score", None))
     return manager
 
 

@@ -1,69 +1,17 @@
 # vextract:template - edit freely
 """The vendored actor, without passes over padding, and with the entropy of the passes that it learns from."""
 
-import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers.utils import ModelOutput
 
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
+from ..switches import LOGITS_IN_PIECES
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.workers.dp_actor import DataParallelPPOActor
-from .logits import Asked, LogitsInPieces
+from .fused_logits import FusedLogits
 from .shared_forward import SharedForward
-
-
-@dataclass
-class TokenOutputs(ModelOutput):
-    """Holds what a model says of each token, in the place of its logits.
-
-    Attributes:
-        log_probs: (bs, length), of the token that follows.
-        entropy: (bs, length); zeros where nobody asked for it.
-    """
-
-    log_probs: torch.Tensor | None = None
-    entropy: torch.Tensor | None = None
-
-
-class FusedLogits(LogitsInPieces):
-    """The last layer of a model that takes a temperature, as one with fused kernels does, and then computes in pieces.
-
-    Attributes:
-        calculate_entropy: whether the next pass is to compute entropies as well.
-    """
-
-    def __init__(self, module: Any, max_logits_mb: float | str | None) -> None:
-        super().__init__(module, max_logits_mb)
-        self.calculate_entropy = False
-        model = module.get_base_model() if hasattr(module, "peft_config") else module
-        self._forward = forward = model.forward
-
-        @functools.wraps(forward)
-        def with_temperature(*args: Any, **kwargs: Any) -> Any:
-            return self._with_temperature(*args, **kwargs)
-
-        model.forward = with_temperature
-
-    def _with_temperature(
-        self,
-        *args: Any,
-        temperature: float | None = None,
-        shift_labels: torch.Tensor | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        if temperature is None:
-            return self._forward(*args, **kwargs)
-        labels = torch.roll(kwargs["input_ids"], shifts=-1, dims=-1) if shift_labels is None else shift_labels
-        self.asked = Asked(labels, temperature, self.calculate_entropy)
-        try:
-            found = self._forward(*args, **kwargs).logits
-        finally:
-            self.asked = None
-        return TokenOutputs(log_probs=found[..., 0], entropy=found[..., 1])
 
 
 class Actor:
@@ -76,28 +24,35 @@ class Actor:
         config: the section of the config (actor or ref), with `use_remove_padding`.
         module: the model, on its device.
         optimizer: of what is trained; None: it is not trained.
-        max_logits_mb: how many MiB logits may take; more are computed in pieces (see `LogitsInPieces`).
     """
 
-    def __init__(
-        self,
-        config: Any,
-        module: Any,
-        optimizer: torch.optim.Optimizer | None = None,
-        max_logits_mb: float | str | None = None,
-    ) -> None:
-        self.config = config
-        self.pieces = FusedLogits(module, max_logits_mb)
+    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
+        self.config, self.module = config, module
         self.noting_entropy = False
         self._actor = DataParallelPPOActor(config, module, optimizer)
         self._forward = self._actor._forward_micro_batch
-        self.passes = SharedForward(self._whole_or_in_pieces, config)
+        self.passes = SharedForward(self._whole_or_in_pieces if LOGITS_IN_PIECES else self._forward, config)
         self._actor._forward_micro_batch = self._forward_micro_batch
+
+    if LOGITS_IN_PIECES:
+
+        def limit_logits(self, max_logits_mb: float | str | None) -> None:
+            """Have logits that take more MiB computed in pieces; see `LogitsInPieces`."""
+            self.pieces = FusedLogits(self.module, max_logits_mb)
+            self._actor.compute_log_prob = self.pieces.in_use()(self._actor.compute_log_prob)
+            self._actor.update_policy = self.pieces.in_use()(self._actor.update_policy)
+
+        def _whole_or_in_pieces(self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool) -> Any:
+            """Have upstream compute this process's rows; as with fused kernels where logits are large."""
+            needs_logits = self.config.get("calculate_sum_pi_squared", False)
+            in_pieces = not needs_logits and self.pieces.wanted(int(micro_batch["attention_mask"].sum()))
+            self._actor.use_fused_kernels = in_pieces
+            self.pieces.calculate_entropy = calculate_entropy
+            return self._forward(micro_batch, temperature, calculate_entropy)
 
     def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs and, if asked for, entropys and sum_pi_squared, all (bs, response_length)."""
-        with self.pieces.in_use():
-            outputs = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
+        outputs = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
         if not isinstance(outputs, dict):  # up to 0.7.0
             named = zip(("log_probs", "entropys"), outputs, strict=False)  # an owner's may return more behind them
             outputs = {name: value for name, value in named if value is not None}
@@ -112,8 +67,7 @@ class Actor:
         """
         self._entropies: list[torch.Tensor] = []
         self._masks: list[torch.Tensor] = []
-        with self.pieces.in_use():
-            metrics: dict[str, Any] = self._actor.update_policy(data)
+        metrics: dict[str, Any] = self._actor.update_policy(data)
         if self._entropies:
             entropies, masks = (self.rows_of_all(torch.cat(rows)) for rows in (self._entropies, self._masks))
             metrics["actor/entropy"] = agg_loss(entropies, masks, self.config.loss_agg_mode).item()
@@ -143,14 +97,6 @@ class Actor:
             self._entropies.append(entropy.detach())
             self._masks.append(micro_batch["response_mask"])
         return outputs
-
-    def _whole_or_in_pieces(self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool) -> Any:
-        """Have upstream compute the rows that this process forwards; as with fused kernels where logits are large."""
-        needs_logits = self.config.get("calculate_sum_pi_squared", False)
-        in_pieces = not needs_logits and self.pieces.wanted(int(micro_batch["attention_mask"].sum()))
-        self._actor.use_fused_kernels = in_pieces
-        self.pieces.calculate_entropy = calculate_entropy
-        return self._forward(micro_batch, temperature, calculate_entropy)
 
 
 def without_common_padding(batch: Mapping[str, Any]) -> dict[str, Any]:

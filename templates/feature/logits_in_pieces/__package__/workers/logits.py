@@ -1,4 +1,4 @@
-# vextract:template base/__package__/workers/logits.py - edit freely
+# vextract:template - edit freely
 """Log-probabilities of a vocabulary that is too large for the logits of a whole pass.
 
 The last layer is applied to some tokens at a time, and once more in the backward pass, so that no more logits are held
@@ -8,7 +8,7 @@ than those of one piece. The numbers come from the functions that take whole log
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -113,6 +113,17 @@ class LogitsInPieces:
                 else:
                     found.append(_of_piece(self._whole, *part, temperature, entropy))
         return torch.stack([torch.cat(values) for values in zip(*found, strict=True)], -1).view(*labels.shape, 2)
+
+
+@contextmanager
+def in_use(pieces: LogitsInPieces | None, around: AbstractContextManager[Any]) -> Iterator[None]:
+    """Have passes take place within `around`, and what computes logits in pieces, if there is such, in use."""
+    if pieces is None:
+        with around:
+            yield
+    else:
+        with pieces.in_use(), around:
+            yield
 
 
 def _of_piece(
