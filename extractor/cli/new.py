@@ -1,5 +1,6 @@
 """`vextract new`: make a project."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -17,7 +18,10 @@ _COUNTED = ("vendored", "ours", "tests")
 
 
 NewPath = Annotated[
-    Path, typer.Argument(metavar="PATH", help="Directory of the project; it must be empty or not exist.")
+    Path | None,
+    typer.Argument(
+        metavar="PATH", show_default=False, help="Directory of the project; it must be empty or not exist."
+    ),
 ]
 Release = Annotated[
     str | None, typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default.")
@@ -54,7 +58,7 @@ Experimental = Annotated[
 
 def command(
     context: typer.Context,
-    path: NewPath,
+    path: NewPath = None,
     engine: options.Engine = "hf",
     verl: Release = None,
     algorithm: options.Algorithm = "grpo",
@@ -90,6 +94,8 @@ def command(
     if env is not None and (options.is_given(context, "recipe") or from_verl_run is not None):
         raise UsageError("--env goes with neither --recipe nor --from-verl-run", hint="drop one of the two")
     request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
+    if path is None:
+        path, engine, algorithm, recipe = _ask(engine, algorithm, recipe, json=json)
     target = location.check_target(path)
     name = package if package is not None else location.package_name(target.name)
     location.check_package(name, "PATH" if package is None else "--package")
@@ -112,6 +118,35 @@ def command(
         output.data_json(_report(target, made, dry_run))
     else:
         _show(path, made, dry_run, verbose)
+
+
+def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path, str, str, str]:
+    """Ask in a terminal for the path and the main options.
+
+    Raises:
+        UsageError: nobody is there to answer.
+        typer.Abort: the input has ended.
+    """
+    from rich.console import Console
+    from rich.prompt import Prompt
+
+    from extractor.values import releases
+    from extractor.values.errors import UsageError
+    from extractor.values.options import RECIPES
+
+    if json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("Missing argument 'PATH'", hint="name a directory: `vextract new my-project`")
+    console, newest = Console(stderr=True, highlight=False), releases.load(releases.default())
+    try:
+        path = Path(Prompt.ask("Directory of the project", console=console, default="my-project"))
+        engine = Prompt.ask("Rollout engine", console=console, default=engine, choices=list(newest.engines))
+        algorithm = Prompt.ask("Algorithm", console=console, default=algorithm, choices=list(newest.algorithms))
+        recipe = Prompt.ask("Recipe", console=console, default=recipe, choices=list(RECIPES))
+    except EOFError:
+        raise typer.Abort from None
+    line = f"vextract new {in_shell(path)} --engine {engine} --algorithm {algorithm} --recipe {recipe}"
+    output.note(f"the same without questions: `{line}`")
+    return path, engine, algorithm, recipe
 
 
 def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool, json: bool) -> "NewProject":

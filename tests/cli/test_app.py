@@ -74,8 +74,8 @@ def test_version(run) -> None:
     [
         (["nwe"], "No such command 'nwe'", "did you mean `vextract new`?"),
         (["zzz"], "No such command 'zzz'", "commands: "),
-        (["new"], "Missing argument 'PATH'", "see `vextract new --help`"),
-        (["new", "--json"], "Missing argument 'PATH'", "see `vextract new --help`"),
+        (["new"], "Missing argument 'PATH'", "name a directory: `vextract new my-project`"),
+        (["new", "--json"], "Missing argument 'PATH'", "name a directory: `vextract new my-project`"),
         (["new", "x", "--engin", "hf"], "No such option", "did you mean `--engine`? (`vextract new --help`)"),
         (["--nope"], "No such option", "see `vextract --help`"),
         (["versions", "a", "b"], "Got unexpected extra argument", "see `vextract versions --help`"),
